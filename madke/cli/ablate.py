@@ -179,7 +179,7 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_
 def _show_results(done: Ablation) -> None:
     """Show and write the results of all arms that have started."""
     from madke.llm import CallStore
-    from madke.report.comparison import NO_ROOM
+    from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
@@ -199,7 +199,7 @@ def _show_results(done: Ablation) -> None:
     scores = [by_folder[arm.path] for arm in arms]
     own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
-        console().print(rich_table(tests, NO_ROOM))
+        console().print(rich_table(tests, NOT_ON_TERMINALS))
     _show_tables(tables)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 

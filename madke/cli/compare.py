@@ -125,7 +125,7 @@ def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
-    from madke.report.comparison import NO_ROOM, cost_table, paired_table
+    from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -139,8 +139,8 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tes
     screen.print(score_table([*comparison.scores.items()]))
     screen.print(rich_table(cost_table(comparison.scores)))
     screen.print(rich_table(pair_table(comparison.pairs)))
-    screen.print(rich_table(paired_table(tests), NO_ROOM))
+    screen.print(rich_table(paired_table(tests), NOT_ON_TERMINALS))
     if across:
-        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
+        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NOT_ON_TERMINALS))
     for note in comparison.notes:
         say(note)

@@ -58,7 +58,7 @@ def test_the_mean_stands_in_table_details_json_and_file(run, scorer):
     shown = done("score", run, "--details", *scorer("len", LENGTHS))
     assert shown.stderr == ""
     table, details = shown.stdout.split(f"{run}\n")
-    assert "len: a scale of its own, not percent" in table
+    assert "len: on the scorer's scale, not in percent" in table
     assert all(cell in table for cell in (" 13 ", " 11 to 15 ", " n = 2 "))
     assert "\nlen 13 (11 to 15), n = 2\n" in details
     (line,) = done("score", run, "--json").stdout.splitlines()
