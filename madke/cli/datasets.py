@@ -30,7 +30,7 @@ def _list(
     """List the published datasets that --dataset reads. `show NAME` prints a card, `convert` writes JSONL."""
     if context.invoked_subcommand is not None:
         if as_json:
-            raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it behind")
+            raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
     import json
 

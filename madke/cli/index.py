@@ -160,7 +160,9 @@ def build(
     ] = None,
     faiss: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="FAISS factory string. Default: auto, by memory.", rich_help_panel=_DENSE),
+        typer.Option(
+            metavar="TYPE", help="FAISS factory string, or auto (by memory). Default: auto.", rich_help_panel=_DENSE
+        ),
     ] = None,
     faiss_parameters: Annotated[
         str | None,

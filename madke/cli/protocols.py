@@ -22,7 +22,7 @@ def _list(
     """List the debate variants and the paper or code that each follows. `show NAME` draws one."""
     if (verb := context.invoked_subcommand) is not None:
         if prompts is not None or as_json:
-            raise UserError(f"--prompts and --json before {verb} apply to the list; put them behind")
+            raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
     import json
 

@@ -96,7 +96,7 @@ def test_what_cannot_be_done(tmp_path):
     assert "--split needs --hugging-face" in refused("datasets", "convert", "nq_open", path, *out, "--split", "dev")
     assert "a sample seed needs a limit" in refused("datasets", "convert", "nq_open", path, *out, "--sample-seed", 1)
     assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
-    assert "for the list" in refused("datasets", "--json", "show", "nq_open")
+    assert "to the list" in refused("datasets", "--json", "show", "nq_open")
     offline = refused("datasets", "convert", "nq_open", "--hugging-face", *out, HF_HUB_OFFLINE="1")
     assert "google-research-datasets/nq_open nq_open validation: cannot be loaded" in offline
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}
