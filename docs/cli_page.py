@@ -1,4 +1,4 @@
-"""The page of the command line, from the help of each verb."""
+"""The command line page, from the help of each verb."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _verbs(group: Any, context: typer.Context) -> Iterator[str]:
 
 
 def _verb(command: Any, context: typer.Context) -> str:
-    usage = command.get_usage(context).removeprefix("Usage: ")
+    usage = re.sub("[{}]", "", command.get_usage(context).removeprefix("Usage: "))
     parts = [f"## {context.command_path}", f"```text\n{_one_line(usage)}\n```", *_paragraphs(command.help or "")]
     panels: dict[str, list[Any]] = {}
     for param in command.get_params(context):
@@ -46,13 +46,10 @@ def _verb(command: Any, context: typer.Context) -> str:
             standard = "Arguments" if param.param_type_name == "argument" else "Options"
             panels.setdefault(param.rich_help_panel or standard, []).append(param)
     for title, params in panels.items():
-        if title not in ("Arguments", "Options"):
-            parts.append(f"**{title}**")
         rows = [_row(*record) for param in params if (record := param.get_help_record(context))]
-        kind = "Argument" if params[0].param_type_name == "argument" else "Option"
-        parts.append("\n".join([f"| {kind} | Meaning |", "|---|---|", *rows]))
+        parts.append("\n".join([f"| {title} | Meaning |", "|---|---|", *rows]))
     parts += _paragraphs(getattr(command, "epilog", None) or "")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts).replace("\n```\n\n```text\n", "\n") + "\n"
 
 
 def _one_line(text: str) -> str:
@@ -60,7 +57,7 @@ def _one_line(text: str) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Running text as it is. Indented lines, and those that the help keeps apart with a backspace, as code."""
+    """Running text as Markdown. Indented paragraphs, and those that start with a backspace, as code."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         lines = paragraph.strip("\b\n").splitlines()
         if paragraph.startswith("\b") or (lines and all(line.startswith("  ") for line in lines)):
@@ -75,7 +72,7 @@ def _row(names: str, text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Only code spans are Markdown in a help text. Addresses become code, so that examples are no links."""
+    """Escape Markdown except code spans. URLs become code, so that examples are not links."""
     text = re.sub(r"https?://[^\s,]*[^\s,.]", r"`\g<0>`", text)
     pieces = re.split(r"(`[^`]+`)", text)
     return "".join(piece if piece.startswith("`") else re.sub(r"([\\*_<>|\[\]])", r"\\\1", piece) for piece in pieces)

@@ -1,7 +1,7 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
-:func:`ask` debates one question, :func:`run` a dataset, :func:`stream` tells what happens. Every name is loaded when it
-is first asked for: ``import madke`` loads nothing.
+:func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
+loaded lazily: ``import madke`` alone loads nothing else.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of ``__all__``, with what it needs."""
+    """Load a name of ``__all__`` on first use."""
     if name == "events":
         return import_module("madke.core.events")
     if name in _MODULE_OF:

@@ -1,10 +1,11 @@
-"""The ``madke`` command, and ``python -m madke``: light enough that Ctrl-C finds it before anything is imported."""
+"""The ``madke`` command and ``python -m madke``. Imports little, so that Ctrl-C is caught from the start."""
 
 import os
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # Python looks first in the working directory, and a ``yaml.py`` there would run. A checkout is found there itself.
+    # Python searches the working directory first, where a file such as ``yaml.py`` would run. Move it to the end for a
+    # checkout, which is imported from there, and drop it otherwise.
     _here = sys.path.pop(0)
     if os.path.dirname(os.path.dirname(os.path.abspath(__file__))) == _here:
         sys.path.append(_here)

@@ -1,7 +1,7 @@
-"""Clients you already have, as completion functions for :func:`madke.debate`.
+"""Completion functions for :func:`madke.debate` from OpenAI and Anthropic clients.
 
-A completion function takes chat messages and returns the reply's text. Any function of yours will do; those made here
-return a :class:`Reply`, a ``str`` that also says what the provider counted.
+A completion function takes chat messages and returns the reply's text. The functions made here return a
+:class:`Reply`, a ``str`` with the provider's token counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from madke.core.chat import Usage
 from madke.llm.openai_wire import provider_usage
 
 ChatMessages = list[dict[str, str]]
-"""Messages with ``role`` and ``content``, as OpenAI's interface takes them."""
+"""Messages with ``role`` and ``content``, as in OpenAI's API."""
 
 CompleteFn = Callable[[ChatMessages], str | None]
 """Messages in, the reply's text out; None counts as an empty reply."""
@@ -23,7 +23,7 @@ AsyncCompleteFn = Callable[[ChatMessages], Awaitable[str | None]]
 
 
 class Reply(str):
-    """The text of a reply, with the provider's own token counts (None where it sent none)."""
+    """The text of a reply, with the provider's token counts, or None if it sent none."""
 
     __slots__ = ("usage",)
     usage: Usage | None
@@ -43,8 +43,8 @@ def openai_complete(
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``openai`` client.
 
-    With an ``AsyncOpenAI`` client the function is asynchronous, for :func:`madke.adebate`. ``extra`` are further
-    parameters of ``chat.completions.create``: ``top_p``, ``seed``, ``stop``, ... What the client raises, it raises.
+    With an ``AsyncOpenAI`` client the function is asynchronous, for :func:`madke.adebate`. ``extra`` holds more
+    parameters of ``chat.completions.create``: ``top_p``, ``seed``, ``stop``, ... Errors of the client are not caught.
     """
 
     def read(response: Any) -> Reply:
@@ -59,7 +59,7 @@ def openai_complete(
             max_tokens=max_tokens,
             **extra,
         )
-        return _now_or_later(response, read)
+        return _sync_or_async(response, read)
 
     return complete
 
@@ -72,8 +72,8 @@ def anthropic_complete(
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``anthropic`` client.
 
-    With an ``AsyncAnthropic`` client the function is asynchronous, for :func:`madke.adebate`. Messages whose role is
-    ``system`` are sent as Anthropic's system text. What the client raises, it raises.
+    With an ``AsyncAnthropic`` client the function is asynchronous, for :func:`madke.adebate`. Messages with the role
+    ``system`` become Anthropic's system text. Errors of the client are not caught.
     """
 
     def read(response: Any) -> Reply:
@@ -94,23 +94,23 @@ def anthropic_complete(
             max_tokens=max_tokens,
             **({"system": system.strip()} if system.strip() else {}),
         )
-        return _now_or_later(response, read)
+        return _sync_or_async(response, read)
 
     return complete
 
 
-def _now_or_later(response: Any, read: Callable[[Any], Reply]) -> Any:
+def _sync_or_async(response: Any, read: Callable[[Any], Reply]) -> Any:
     if not inspect.isawaitable(response):
         return read(response)
 
-    async def later() -> Reply:
+    async def awaited() -> Reply:
         return read(await response)
 
-    return later()
+    return awaited()
 
 
 def _anthropic_usage(usage: Any) -> Usage | None:
-    """Anthropic's counts: its ``input_tokens`` leave out what was read from a cache or written to one."""
+    """Anthropic's counts. Its ``input_tokens`` exclude tokens read from a cache or written to one."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     prompt, completion, read, written = (getattr(usage, name, None) for name in names)
     if not isinstance(prompt, int) or not isinstance(completion, int):

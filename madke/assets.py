@@ -1,4 +1,4 @@
-"""Where the asset folders (``prompts/``, ``indexes/``, ``eval/``) and the cache are."""
+"""Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``) and of the cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def asset(*parts: str) -> Path:
 
 
 def cache_dir(*parts: str) -> Path:
-    """A folder for what can be made again (indexes of the sample, embeddings, web answers), made if missing.
+    """A folder of the cache (sample indexes, embeddings, web results), created if missing.
 
-    ``MADKE_CACHE`` names it; by default ``madke`` below ``XDG_CACHE_HOME`` or ``~/.cache``.
+    The cache is ``MADKE_CACHE``, or ``madke`` below ``XDG_CACHE_HOME`` or ``~/.cache``.
     """
     base = os.environ.get("MADKE_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "madke"
@@ -27,5 +27,5 @@ def cache_dir(*parts: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot be made: {error.strerror}; MADKE_CACHE names another place", file=folder) from None
+        raise UserError(f"cannot be created: {error.strerror}; set MADKE_CACHE", file=folder) from None
     return folder

@@ -1,4 +1,4 @@
-"""Scores from a program of another environment, such as COMET and BLEURT, which pin older versions of our packages."""
+"""Scores from a program in another environment, such as COMET or BLEURT, which need other package versions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from madke.core.errors import UserError
 from madke.terminal import without_keys
 
-_PATIENCE, _EACH = 3600.0, 10.0
-"""Seconds that a batch may take at least, and for each of its items: large models score long texts on a CPU too."""
+_BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0
+"""Default timeout: the larger of a fixed time per batch and a time per item, enough for large models on a CPU."""
 
-_QUOTED = 200  # Characters of the program's own words that an error quotes.
+_QUOTED = 200  # Characters of the program's output that an error quotes.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,24 +28,24 @@ class Item:
     """One text to score."""
 
     source: str
-    """What was to be translated, or answered."""
+    """The text to translate, or the question."""
     candidate: str
     references: tuple[str, ...] = ()
-    """Empty for an answer scorer, which judges without them."""
+    """Empty for an answer scorer."""
 
 
 class CommandScorer:
-    """A scorer behind a command.
+    """A scorer that runs a command.
 
-    The command is started without a shell, once for each batch, and ends with this process, with whatever it started in
-    its process group: also when this process is killed. It gets one JSON object a line on standard input,
-    ``{"source": ..., "candidate": ..., "references": [...]}``, then the end of the input, and answers with one line
-    for each, in order: a JSON number, or ``{"score": number}``. Blank lines are passed over.
+    The command is started once per batch, without a shell. It reads one JSON object per line from standard input,
+    ``{"source": ..., "candidate": ..., "references": [...]}``, and prints one line per object, in order: a JSON number,
+    or ``{"score": number}``. Blank lines are skipped. The command and its process group end with this process, also
+    when this process is killed.
 
     Args:
-        command: The command line, quoted as for a shell; UserError if it is none.
-        timeout: Seconds that one batch may take; then the command is killed, with whatever it started. By default an
-            hour, and ten seconds an item where that is more.
+        command: The command line, quoted as for a shell. UserError if it cannot be parsed.
+        timeout: Seconds per batch. Then the command and its process group are killed. Default: one hour or ten seconds
+            per item, whichever is longer.
     """
 
     def __init__(self, command: str, *, timeout: float | None = None) -> None:
@@ -55,19 +55,19 @@ class CommandScorer:
         except ValueError as error:
             raise self._error(f"{error}; expected a command line") from None
         if not self._arguments:
-            raise self._error("expected a command line, found nothing")
+            raise self._error("expected a command line, found an empty string")
         self._timeout = timeout
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """One finite number an item, in order. No items start no command.
+        """One finite number per item, in order. Without items no command is started.
 
         Raises:
-            UserError: The command is missing, failed, took too long, or did not answer with a number for each item.
+            UserError: The command is missing, fails, takes too long, or does not print a number for each item.
         """
         return self._read(*self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:
-        """Like :meth:`scores`, while the loop goes on. Cancelling it kills the command."""
+        """Like :meth:`scores`, without blocking the event loop. Cancellation kills the command."""
         if not items:
             return []
         process, guard = self._start()
@@ -78,7 +78,7 @@ class CommandScorer:
             raise
 
     def _start(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-        """The command, and the guard that leads its process group from the first moment, and ends it when we end."""
+        """Start the command and its guard. The guard leads the process group and kills it when this process ends."""
         pipe = subprocess.PIPE
         guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD],
@@ -92,15 +92,15 @@ class CommandScorer:
         except (OSError, ValueError) as error:
             _dismiss(guard)
             why = getattr(error, "strerror", None) or error
-            raise self._error(f"cannot be started: {why}; expected a program that is there") from None
+            raise self._error(f"cannot be started: {why}; expected an installed program") from None
         return process, guard
 
     def _read(
         self, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes], items: Sequence[Item]
     ) -> list[float]:
-        # ASCII only: any text at all can be sent, half characters too, whatever the program takes for its encoding.
+        # ASCII only, so that any text works with any encoding of the program, lone surrogates included.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
-        timeout = max(_PATIENCE, _EACH * len(items)) if self._timeout is None else self._timeout
+        timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
         with process:
             try:
                 out, err = process.communicate(lines, timeout=timeout)
@@ -112,12 +112,12 @@ class CommandScorer:
             finally:
                 _dismiss(guard)
         if process.returncode:
-            said = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
-            why = f"; it said: {_quoted(said[-1])}" if said else ""
+            printed = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
+            why = f"; its last line on stderr: {_quoted(printed[-1])}" if printed else ""
             raise self._error(f"ended with status {process.returncode}{why}")
         answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
         if len(answers) != len(items):
-            raise self._error(f"answered {len(items)} items with {len(answers)} lines; expected one number a line")
+            raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")
         return [self._number(line, n) for n, line in enumerate(answers, start=1)]
 
     def _number(self, line: str, n: int) -> float:
@@ -147,5 +147,5 @@ def _kill(guard: subprocess.Popen[bytes]) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Words of a program, short, without the keys that it may have repeated."""
+    """Output of a program, shortened, without keys."""
     return repr(without_keys(text).strip()[:_QUOTED])

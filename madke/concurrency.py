@@ -1,4 +1,4 @@
-"""Doing several things at once."""
+"""Run coroutines together, or from synchronous code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
-    """Run all of them at once and return their results in order.
+    """Run all coroutines at once and return their results in order.
 
-    The first exception cancels the others and is raised itself, not inside a group: callers handle one error.
+    The first exception cancels the others and is raised itself, not in a group.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -24,7 +24,7 @@ async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine. Where this thread runs an event loop, another thread runs one of its own for it."""
+    """The result of a coroutine. If this thread runs an event loop, the coroutine runs in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -35,7 +35,7 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     def run() -> None:
         try:
             results.append(asyncio.run(work))
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # raised again in the calling thread
             errors.append(error)
 
     thread = threading.Thread(target=run, name="madke", daemon=True)

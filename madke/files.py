@@ -1,4 +1,4 @@
-"""Files as every room reads and writes them: JSON Lines with errors for people, and whole or not at all."""
+"""Reading JSON Lines with helpful errors, atomic writes, locks, and records of finished shards."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; ``.gz`` is unpacked. UserError where it cannot be read."""
+    """Open a file for reading bytes; ``.gz`` is unpacked. UserError if it cannot be read."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(IO[bytes], file)
     except gzip.BadGzipFile as error:
-        why = f"is not gzip, or is damaged ({error}); a file that is not packed has a name without .gz"
+        why = f"is not gzip, or is damaged ({error}); an uncompressed file must not be named .gz"
         raise UserError(why, file=path) from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
@@ -38,7 +38,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked.
 
     Raises:
-        UserError: The file cannot be read, or a line is no JSON object.
+        UserError: The file cannot be read, or a line is not a JSON object.
     """
     with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -49,7 +49,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if b"\\ud" in line.lower():
                     json.dumps(item, ensure_ascii=False).encode()
             except UnicodeEncodeError:
-                why = "holds half of a surrogate pair, which is no character"
+                why = "contains a lone surrogate, which is not a character"
                 raise UserError(why, file=path, line=number) from None
             except (ValueError, RecursionError) as error:
                 why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
@@ -60,24 +60,24 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:
-    """Note on which line a key stands; UserError, about ``what`` it is, where it stood on another line before."""
+    """Record the line of a key. UserError, naming ``what`` it is, if another line had the same key."""
     if seen.setdefault(key, line) != line:
-        raise UserError(f"{what} stands on line {seen[key]} already; expected each once", file=file, line=line)
+        raise UserError(f"{what} is already on line {seen[key]}; expected each once", file=file, line=line)
 
 
 _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
-    """What :func:`atomic_write` was writing for files of these names when its process was killed."""
+    """Parts of files with these names that killed processes left in :func:`atomic_write`."""
     parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
     return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
-    """What a folder holds, if it is there, that an earlier command of ours cannot have left; names, sorted.
+    """Sorted names in a folder that no earlier command of ours can have left; none if the folder is missing.
 
-    Such a command makes what is called ``made``, and may have been :func:`atomic_write` what is called ``replaced``.
+    Such a command creates the names ``made``, and may leave parts of :func:`atomic_write` for the names ``replaced``.
     """
     if not folder.is_dir():
         return []
@@ -97,7 +97,7 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes ``path``'s place when the block ends well, and leaves no trace when it does not.
+    """A binary file that replaces ``path`` when the block succeeds, and leaves no trace when it fails.
 
     Raises:
         UserError: The folder cannot be written to, or the disk is full.
@@ -125,30 +125,30 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What an OSError says where there is no room."""
+"""Values of ``OSError.errno`` for a full disk."""
 
 
 def disk_full(path: Path) -> UserError:
-    """The error for a file that found no room."""
-    why = "cannot be written: the disk is full; make room, and the same command goes on from here"
+    """The error for a full disk."""
+    why = "cannot be written: the disk is full; free some space, then resume with the same command"
     return UserError(why, file=path)
 
 
 @contextmanager
 def dir_lock(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it: a second process that comes for it says so, and waits until the first is done."""
+    """Create and lock a folder. If another process holds the lock, log a warning and wait."""
     with _held(folder, folder, os.O_RDONLY, None):
         yield
 
 
 @contextmanager
 def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
-    """Make the file, in its folder, and hold it, open for reading and appending without a buffer.
+    """Create and lock a file, open for unbuffered reading and appending.
 
-    The kernel lets go of it when the process ends, however it ends.
+    The kernel releases the lock when the process ends, also after a kill.
 
     Raises:
-        UserError: ``busy``, where another process holds it; or it cannot be made.
+        UserError: ``busy`` if another process holds the lock; or the file cannot be created.
     """
     with (
         _held(file, file.parent, os.O_RDWR | os.O_APPEND | os.O_CREAT, busy) as handle,
@@ -158,9 +158,9 @@ def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
 
 
 def is_held(file: Path, opened: IO[bytes]) -> bool:
-    """Whether what :func:`file_lock` opened is still the file of that name: nobody removed or replaced it.
+    """Whether the file that :func:`file_lock` opened still has that name.
 
-    Without it another process can make a file of that name, and hold that.
+    If it was removed or replaced, another process can lock a new file of that name.
     """
     try:
         return os.path.samestat(os.fstat(opened.fileno()), file.stat())
@@ -170,7 +170,7 @@ def is_held(file: Path, opened: IO[bytes]) -> bool:
 
 @contextmanager
 def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Iterator[int]:
-    """Make the folder, open the path, and hold it; without ``busy``, wait for whoever does."""
+    """Create the folder, then open and lock the path. Without ``busy``, wait for the lock."""
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -183,9 +183,9 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
             except BlockingIOError:
                 if busy is not None:
                     raise busy from None
-                _log.warning("another process is at work in %s; waiting for it", path)
+                _log.warning("another process is working in %s; waiting for it", path)
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            # Whoever held the lock may have renamed or removed what it is on, and the lock went with it.
+            # The previous holder may have renamed or removed the path, and the lock with it.
             if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
                 yield handle
                 return
@@ -194,7 +194,7 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hexadecimal; UserError where it cannot be read."""
+    """SHA-256 of the file's bytes, in hexadecimal. UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()
@@ -202,16 +202,16 @@ def fingerprint(path: Path) -> str:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
 
 
-# Shards: files that take long to make, each with a record of what it was made from. A finished one is not made again.
+# Shards: files that are expensive to make, each with a record of its inputs. A finished shard is reused.
 
 _RECORD = ".made.json"
 
 Inputs = Mapping[str, str | int]
-"""Everything that decides the bytes of a shard."""
+"""Everything that determines the bytes of a shard."""
 
 
 def is_finished(path: Path, inputs: Inputs) -> bool:
-    """Whether the file is there, whole, and made from these inputs. A damaged one is reported, and made again."""
+    """Whether the file exists, is intact, and was made from these inputs. A damaged file is logged."""
     record = _record(path)
     if record.get("inputs") != dict(inputs):
         return False
@@ -220,19 +220,19 @@ def is_finished(path: Path, inputs: Inputs) -> bool:
     except UserError:
         return False
     if record.get("sha256") != sha256:
-        _log.warning("%s: is damaged, and is made again", path)
+        _log.warning("%s: is damaged and will be made again", path)
         return False
     return True
 
 
 def made_from(path: Path) -> dict[str, str | int] | None:
-    """What a finished file was made from; None where nothing says so."""
+    """The inputs of a finished file; None without a record."""
     inputs = _record(path).get("inputs")
     return inputs if isinstance(inputs, dict) else None
 
 
 def any_finished(folder: Path) -> bool:
-    """Whether the folder holds a finished file."""
+    """Whether the folder has a finished file."""
     return any(folder.glob(f"*{_RECORD}"))
 
 

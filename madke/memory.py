@@ -1,4 +1,4 @@
-"""How much memory this machine, or the container that this process is in, has."""
+"""Memory of this machine or container."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def total() -> int:
-    """Bytes of memory that this process may use at most."""
+    """Memory limit of this process, in bytes."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
@@ -16,7 +16,7 @@ def total() -> int:
 
 
 def available() -> int:
-    """Bytes that files may take up without anything being swapped out; half of :func:`total` where nobody says."""
+    """Bytes available without swapping; half of :func:`total` if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))

@@ -1,7 +1,8 @@
-"""The one place that prints. Text of models, the web, datasets and strangers' runs cannot steer the terminal.
+"""All output to the terminal, with control characters removed.
 
-Everything that a command shows goes through :func:`say`, :func:`say_json` or a :func:`console`; log lines go
-through :func:`log_handler`. All of them leave out control and formatting characters. Styling is added after.
+Text of models, web pages, datasets and other people's runs must not control the terminal. Commands print through
+:func:`say`, :func:`say_json` or :func:`console`, and log through :func:`log_handler`. All of them remove control and
+formatting characters before styling.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from madke.core.addresses import SECRET
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_STEERING = ("Cc", "Cf", "Cs", "Co")
+_CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co")
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
@@ -29,7 +30,7 @@ _PIPED_WIDTH = 140
 
 
 class OutputError(Exception):
-    """Standard output cannot be written. It is no OSError, so that nothing takes it for an error of a file."""
+    """Standard output cannot be written. Not an OSError, so that it is not taken for a file error."""
 
     def __init__(self, error: OSError) -> None:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
@@ -39,12 +40,12 @@ class OutputError(Exception):
 
 
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print a text without control and formatting characters; OutputError where standard output cannot be written."""
+    """Print a text without control and formatting characters. OutputError if standard output cannot be written."""
     _write(printable(text) + end, err=err)
 
 
 def say_json(json_text: str, *, end: str = "\n") -> None:
-    """Print JSON of the same value: what cannot be shown, or encoded for standard output, is escaped."""
+    """Print JSON of the same value. Characters that are unprintable or not encodable are escaped."""
     shown = printable_json(json_text)
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -55,7 +56,7 @@ def say_json(json_text: str, *, end: str = "\n") -> None:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a plain table under these heads."""
+    """Print a plain table with these column headings."""
     from rich import box
     from rich.table import Table
 
@@ -66,7 +67,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
-    """A table as lines of plain text."""
+    """A table as plain text."""
     shown = console()
     shown.width = width
     with shown.capture() as captured:
@@ -75,9 +76,9 @@ def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
 
 
 def console(*, err: bool = False) -> Console:
-    """Tables and styled text on standard output; the text of whatever it prints is made printable.
+    """A Rich console on standard output or standard error that prints only printable text.
 
-    In a pipe or a file tables keep a fixed width. Printing raises :class:`OutputError`, as :func:`say` does.
+    In a pipe or a file the width is fixed. Printing raises :class:`OutputError`, as :func:`say` does.
     """
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -109,30 +110,30 @@ def log_handler() -> logging.Handler:
 
 
 class PrintableFormatter(logging.Formatter):
-    """A warning of ours reads like our errors; what others say, and what ``--verbose`` adds, names the module."""
+    """Formats our warnings like our errors. Other lines start with the module's name."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, fit for a terminal."""
+        """The line, printable and without keys."""
         ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
         return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
 
 
 def open_streams() -> None:
-    """Give this process all three standard streams, and let text print that their encoding lacks (``?``).
+    """Open missing standard streams, and print ``?`` for characters that the encoding lacks.
 
-    Without this the first file that is opened takes the number of a stream that the caller closed (``>&-``), and
-    whatever prints would write into it. A closed standard output refuses what is written; the others are empty.
+    If the caller closed a stream (``>&-``), the next opened file would get its number and receive printed text.
+    Writing to a closed standard output fails. The other closed streams are empty.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is this one.
+            # os.open takes the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)
     sys.stdin = sys.stdin or _stream(0, "r")
     sys.stdout = sys.stdout or _stream(1, "w")
     sys.stderr = sys.stderr or _stream(2, "w")
-    with suppress(AttributeError):  # a stream of a test's
+    with suppress(AttributeError):  # a stream of a test
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
 
@@ -141,14 +142,14 @@ def _stream(number: int, mode: str) -> IO[str]:
 
 
 def close_output() -> OutputError | None:
-    """Write what is still buffered; where that fails, drop it, and return the failure."""
+    """Flush standard output. If that fails, discard the buffer and return the error."""
     try:
         sys.stdout.flush()
     except OSError as error:
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, sys.stdout.fileno())
+            os.close(devnull)
         return OutputError(error)
     return None
 
@@ -164,26 +165,26 @@ def _write(text: str, *, err: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without control and formatting characters (escape sequences, bidi overrides); newlines stay."""
-    return "".join(c for c in text if not _steers(c))
+    """The text without control and formatting characters (escape sequences, bidi overrides). Newlines and tabs stay."""
+    return "".join(c for c in text if not _is_control(c))
 
 
 def printable_json(json_text: str) -> str:
     """JSON of the same value, with every control and formatting character escaped."""
-    return "".join(_escaped(c) if _steers(c) else c for c in json_text)
+    return "".join(_escaped(c) if _is_control(c) else c for c in json_text)
 
 
 def without_keys(text: str) -> str:
-    """The text, with ``***`` for each key, token or password of the environment that it repeats."""
+    """The text, with ``***`` for keys, tokens and passwords of the environment."""
     for name, value in os.environ.items():
-        # Keys are sent without the newline that one from a file has at its end.
+        # A key that comes from a file may end with a newline, which is not sent.
         if _SECRET.search(name) and len(value.strip()) >= SECRET:
             text = text.replace(value.strip(), "***")
     return text
 
 
-def _steers(character: str) -> bool:
-    return unicodedata.category(character) in _STEERING and character not in "\n\t"
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in _CONTROL_CATEGORIES and character not in "\n\t"
 
 
 def _escaped(character: str) -> str:

@@ -1,4 +1,4 @@
-"""Which versions made a result: for manifests and run records."""
+"""Package versions for manifests and run records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of madke, Python and the packages that shape prompts, retrieval and replies, where installed."""
+    """Versions of madke, Python and the installed packages that can change prompts, retrieval or replies."""
     found = {"madke": __version__, "python": platform.python_version()}
     for name in _PACKAGES.split():
         with suppress(PackageNotFoundError):

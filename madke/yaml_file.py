@@ -1,4 +1,4 @@
-"""YAML files that fill a pydantic model, with errors for people."""
+"""YAML files as pydantic models, with helpful errors."""
 
 from __future__ import annotations
 
@@ -18,40 +18,39 @@ M = TypeVar("M", bound=BaseModel)
 
 _QUOTED = 200  # Characters that an error quotes of a value.
 
-_FORM = re.compile(r"[-\[]")
-"""In pydantic's names for the forms of a value (``constrained-int``), and in no field's name."""
-
+_UNION_MEMBER = re.compile(r"[-\[]")
+"""Found in pydantic's names of union members (``constrained-int``), never in field names."""
 
 _MAX_VALUES = 50_000
 _MAX_DIGITS = 100
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses a key that stands twice in a mapping, and what :func:`_size` refuses."""
+    """YAML's safe loader, which also refuses duplicate keys and documents that :func:`_size` refuses."""
 
     def get_single_node(self) -> yaml.Node | None:
-        """The document, if it is no larger than it looks."""
+        """The document, after a check of its expanded size."""
         node: yaml.Node | None = super().get_single_node()
         if node is not None:
             _size(node, {})
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping, if its keys differ."""
+        """The mapping, after a check for duplicate keys."""
         seen: dict[str, int] = {}
         for key, _ in node.value:
-            # A merged mapping (<<) may be overridden; that is what it is for.
+            # Keys of a merged mapping (<<) may be overridden.
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise _refused(f"{key.value!r} stands on line {seen[key.value]} already", key)
+                    raise _refused(f"{key.value!r} is already on line {seen[key.value]}", key)
                 seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
 
 def _size(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
-    """How many values a node stands for, aliases expanded; refuses too many, and numbers too long to read."""
+    """Number of values in a node with aliases expanded. Refuses too many values and numbers that are too long."""
     if node not in known:
-        known[node] = inf  # an alias inside what it stands for
+        known[node] = inf  # an alias within its own target
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
         known[node] = 1 + sum(_size(part, known) for part in parts)
@@ -67,12 +66,12 @@ def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 
 
 def read_yaml(path: Path, model: type[M]) -> M:
-    """The model that the file describes; UserError where it is missing or wrong."""
+    """The file as a model. UserError if it is missing or invalid."""
     return validated(read_mapping(path), model, file=path)
 
 
 def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
-    """What a YAML file holds, of whatever type, and its text; see :func:`read_mapping`."""
+    """Content and text of a YAML file. ``text``: the text, if already read. UserError if it is not YAML."""
     try:
         text = path.read_text(encoding="utf-8") if text is None else text
         return yaml.load(text, Loader=_Loader), text
@@ -88,7 +87,7 @@ def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
 
 
 def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
-    """The mapping in a YAML file (``text``, where that has been read); the empty one if the file holds nothing."""
+    """The mapping in a YAML file; empty for an empty file. ``text``: the text, if already read."""
     content, _ = read_content(path, text)
     if content is None:
         return {}
@@ -98,7 +97,7 @@ def read_mapping(path: Path, text: str | None = None) -> dict[str, Any]:
 
 
 def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
-    """Name -> (1-based line, value) of the mapping in a YAML file; see :func:`read_mapping`."""
+    """Name -> (1-based line, value) of the mapping in a YAML file."""
     content, top = read_mapping(path), _composed(path)
     line = {key: _line(top, (key,)) or 1 for key in content}
     if wrong := [key for key in content if not isinstance(key, str)]:
@@ -110,27 +109,27 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
     """The content as a model.
 
     Args:
-        content: What a YAML file holds, or a part of it.
-        model: What it should be.
-        file: Where it stands, for errors: a YAML file, or words that say where.
+        content: The content of a YAML file, or a part of it.
+        model: The expected model.
+        file: The YAML file, or a description of the place, for errors.
         within: The keys that lead to the content in the file.
 
     Raises:
-        UserError: It is none. The message names the first wrong key and, in a file, its line.
+        UserError: The content is invalid. The message names the first wrong key and, in a file, its line.
     """
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        # Where a value may take several forms, the error deepest inside it is about the form that was meant. A key that
-        # nobody knows says more than that the right one is missing.
+        # For a union, the deepest error belongs to the intended member. An unknown key is a better message than a
+        # missing one.
         first = max(
             error.errors(include_url=False), key=lambda found: (len(found["loc"]), found["type"] == "extra_forbidden")
         )
         line = line_of(file, (*within, *first["loc"])) if isinstance(file, Path) else None
         label = "".join(f"{part}: " for part in within)
-        place = _short(".".join(str(part) for part in first["loc"] if not _FORM.search(str(part))), plain=True)
+        place = _short(".".join(str(part) for part in first["loc"] if not _UNION_MEMBER.search(str(part))), plain=True)
         if first["type"] == "extra_forbidden":
-            hint = _instead(str(first["loc"][-1]), model, first["loc"][:-1])
+            hint = _suggestion(str(first["loc"][-1]), model, first["loc"][:-1])
             raise UserError(f"{label}unknown key {place!r}{hint}", file=file, line=line) from None
         message = first["msg"].removeprefix("Value error, ")
         found = "" if first["type"] in ("missing", "value_error") else f", found {_short(first['input'])}"
@@ -138,10 +137,10 @@ def validated(content: Any, model: type[M], *, file: Path | str | None = None, w
 
 
 def line_of(file: Path, keys: Sequence[str | int]) -> int | None:
-    """The 1-based line of a YAML file on which something stands, or what it should stand in; None if nothing is there.
+    """The 1-based line of a value in a YAML file, or of its nearest parent; None if neither exists.
 
-    ``keys`` lead to it, from the top: keys of mappings, places in lists. Those that are not there are passed over, as
-    the names of the forms that a value may have are (pydantic's ``loc``).
+    ``keys`` is the path from the top: keys of mappings and positions in lists. Missing parts are skipped, such as the
+    names of union members in pydantic's ``loc``.
     """
     return _line(_composed(file), keys)
 
@@ -163,7 +162,7 @@ def _line(node: yaml.Node | None, keys: Sequence[str | int]) -> int | None:
 
 
 def _child(node: yaml.Node | None, key: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Where a part of a list or mapping begins (its key), and the part; what a mapping merges (<<) is looked up too."""
+    """Start and node of one part of a list or mapping. Merged mappings (<<) are searched, too."""
     if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
         return node.value[key].start_mark, node.value[key]
     if not isinstance(node, yaml.MappingNode):
@@ -176,8 +175,8 @@ def _child(node: yaml.Node | None, key: str | int) -> tuple[yaml.Mark, yaml.Node
     return next(filter(None, (_child(other, key) for other in others)), None)
 
 
-def _instead(key: str, model: type[BaseModel], place: Sequence[str | int]) -> str:
-    """What may stand in the place of an unknown key: the nearest, or all there are."""
+def _suggestion(key: str, model: type[BaseModel], place: Sequence[str | int]) -> str:
+    """A hint for an unknown key: the nearest known key, or all of them."""
     models = _models(model)
     for part in place:
         inner = [field for each in models if (field := each.model_fields.get(str(part)))]
@@ -189,7 +188,7 @@ def _instead(key: str, model: type[BaseModel], place: Sequence[str | int]) -> st
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models in a type; of one that only stands for a value, those in the value's."""
+    """The models in a type. A root model counts as the models of its root."""
     if isclass(annotation) and issubclass(annotation, RootModel):
         return _models(annotation.model_fields["root"].annotation)
     if isclass(annotation) and issubclass(annotation, BaseModel):

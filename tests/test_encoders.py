@@ -137,7 +137,7 @@ def test_vectors_have_length_one_unless_the_model_declares_the_dot_product(
 def test_a_model_of_distances_is_refused(tmp_path: Path, declared: str) -> None:
     save_sentence_model(tmp_path, declared=declared)
 
-    with pytest.raises(UserError, match=rf"was trained for the {declared} distance; search here is by inner product"):
+    with pytest.raises(UserError, match=rf"uses {declared} distance; search uses the inner product"):
         load_encoder(str(tmp_path))
 
 
@@ -213,10 +213,10 @@ def test_the_revision_of_a_hub_name_is_its_commit(tmp_path: Path, monkeypatch: p
     ("name", "message"),
     [
         ("dpr:one", "expected dpr:QUESTION_MODEL,CTX_MODEL"),
-        ("", "there is no such folder"),
-        ("/nowhere/at/all", "there is no such folder"),
-        ("~nobody-of-that-name/model", "there is no such folder"),
-        ("dpr:./nowhere,/nor/here", "there is no such folder"),
+        ("", "folder not found"),
+        ("/nowhere/at/all", "folder not found"),
+        ("~nobody-of-that-name/model", "folder not found"),
+        ("dpr:./nowhere,/nor/here", "folder not found"),
     ],
 )
 def test_a_name_that_means_nothing_is_refused(name: str, message: str) -> None:

@@ -13,7 +13,7 @@ from madke.yaml_file import line_of, read_mapping, read_yaml
 def test_a_key_that_stands_twice_is_refused_wherever_it_is(tmp_path: Path) -> None:
     file = tmp_path / "recipe.yaml"
     file.write_text("grid:\n  size:\n    one: {a: 1}\n    one: {a: 2}\n")
-    with pytest.raises(UserError, match=r"recipe\.yaml:4: is not YAML: 'one' stands on line 3 already"):
+    with pytest.raises(UserError, match=r"recipe\.yaml:4: is not YAML: 'one' is already on line 3"):
         read_mapping(file)
 
 

@@ -23,54 +23,74 @@ if TYPE_CHECKING:
     from madke.report.tables import Table
 
 
-@flags.taking("task ids limit sample_seed prompts answer_scorer", left_out="engine address retry_failed retry_degraded")
+EPILOG = flags.epilog(
+    "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
+    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
+    "130 interrupted, 143 terminated.",
+    flags.PRICES,
+    flags.LIMITS,
+    "Examples:",
+    "  madke ablate",
+    "  madke ablate RECIPE --data questions.jsonl --plan",
+    "  madke ablate RECIPE --data questions.jsonl --out experiments/first",
+)
+
+
+@flags.shared_options(
+    "task limit ids sample_seed prompts answer_scorer", without="engine address retry_failed retry_degraded"
+)
 def command(
-    asked: dict[str, Any],
+    shared: dict[str, Any],
     options: RunOptions,
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
+        str | None, typer.Argument(metavar="RECIPE", help="YAML file or shipped recipe. Default: list those.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The experiment's folder; the same command again goes on with it.")
+        Path | None, typer.Option(metavar="DIR", help="Experiment folder. The same command resumes it.")
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[DATASET=]PATH",
-            help="Questions: our own JSONL, or NAME=PATH for a published dataset as its owners ship it. Repeatable.",
-        ),
+        typer.Option(metavar="[NAME=]PATH", help="Questions, or NAME=PATH for a published dataset. Repeatable."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Who debates where the recipe says nothing. Default: its own.")
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="Model of arms that name none. Default: the recipe's."),
     ] = None,
     pools: Annotated[
         list[Path] | None,
-        typer.Option(help="A pool file; sources that none holds are asked. Repeatable."),
+        typer.Option(
+            metavar="FILE",
+            help="Pool file. Missing sources are retrieved. Repeatable.",
+            rich_help_panel=flags.KNOWLEDGE,
+        ),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of runs per question, for arms that set none.")] = 1,
-    seed: Annotated[int, typer.Option(help="Sampling seed of the arms.")] = 0,
-    reply_tokens: Annotated[int, typer.Option(min=1, help="--plan: tokens that a reply is taken to have.")] = 150,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Runs per question, for arms that set none.", rich_help_panel=flags.PROTOCOL
+        ),
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Sampling seed of all arms.", rich_help_panel=flags.PROTOCOL)
+    ] = 0,
     plan: flags.Plan = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --plan: print the plan as JSON.")] = False,
+    reply_tokens: flags.ReplyTokens = 150,
+    as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
-    """Run every arm of a recipe over frozen pools and one call store, compare them, and write a report.
-
-    What arms have in common (retrieval, and calls with the same prompt for the same purpose) is asked and paid once.
-    Without RECIPE, list the shipped ones. Exit status as that of `madke run`.
-    """
+    """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
     from madke.experiments.experiment_spec import read_experiment_spec
 
     if recipe is None:
         _list_recipes()
         return
     if as_json and not plan:
-        raise UserError("--json prints a plan; add --plan, or leave it out (`madke score --json` prints scores)")
+        raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
     if plan:
         if options.replay:
-            raise UserError("--replay asks nobody, so there is nothing to plan; leave out --plan")
+            raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
         refuse_limits(options)
     experiment_spec = read_experiment_spec(
-        recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **asked
+        recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **shared
     )
     if out is not None and not plan:
         _refuse_own_files(out, experiment_spec, [Path(text.rpartition("=")[2]) for text in data or ()], options)
@@ -79,7 +99,7 @@ def command(
         _show_plan(experiment_spec, options, reply_tokens, as_json=as_json)
         return
     if out is None:
-        raise UserError("--out is missing: the folder that the experiment is written to; --plan needs none")
+        raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
     _run(experiment_spec, out, options, reply_tokens)
 
 
@@ -87,7 +107,7 @@ def _list_recipes() -> None:
     from madke.experiments.recipe import read_recipe, recipe_files
 
     recipes = {name: read_recipe(name) for name in recipe_files()}
-    say_table(("recipe", "what", "after"), [(name, each.title, each.source) for name, each in recipes.items()])
+    say_table(("recipe", "title", "source"), [(name, each.title, each.source) for name, each in recipes.items()])
 
 
 def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence[Path], options: RunOptions) -> None:
@@ -110,7 +130,7 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, reply_token
     from madke.runs.runner import prices_of
 
     for error in experiment_spec.unknown_sources():
-        say(f"madke: --pools, or a source, is missing: {error}", err=True)
+        say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options)
     plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=reply_tokens))
     if as_json:
@@ -157,9 +177,9 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_
 
 
 def _show_results(done: Ablation) -> None:
-    """Show and write what all arms that have begun came to."""
+    """Show and write the results of all arms that have started."""
     from madke.llm import CallStore
-    from madke.report.comparison import NO_ROOM
+    from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
@@ -173,42 +193,42 @@ def _show_results(done: Ablation) -> None:
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
-    # Of many arms each is tested against the first.
+    # Tests compare each arm with the first one, so the reference comes first.
     arms = open_results(sorted(folders, key=lambda folder: folder.name != recipe.reference))
     page = done.path / "report.html"
     scores = [by_folder[arm.path] for arm in arms]
     own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
-        console().print(rich_table(tests, NO_ROOM))
+        console().print(rich_table(tests, NOT_ON_TERMINALS))
     _show_tables(tables)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 
 def _show_unfinished(done: Ablation, options: RunOptions) -> None:
-    """Say what is not finished and how it goes on; exit status 1 if anything is."""
+    """Say what is unfinished and how to resume. Exit with status 1 if anything is unfinished or failed."""
     from madke.cli.progress import why_stopped
 
     for name, reason in done.unfinished.items():
-        said = why_stopped(done.meters[name]) if name in done.meters else reason
-        say(f"madke: arm {name!r} is not finished: {said}", err=True)
+        why = why_stopped(done.meters[name]) if name in done.meters else reason
+        say(f"madke: arm {name!r} is not finished: {why}", err=True)
     if done.waiting:
-        say(f"madke: {len(done.waiting)} arms after {[*done.meters][-1]!r} have not begun", err=True)
+        say(f"madke: {len(done.waiting)} arms after {[*done.meters][-1]!r} have not started", err=True)
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
-        which = "the command without --replay" if options.replay else "the same command again"
-        again = f"{f'a higher {done.budget.reached}' if done.budget.reached else which} goes on"
-        say(f"madke: {again}{f', {failed} debates failed' if failed else ''}", err=True)
+        how = "the command without --replay" if options.replay else "the same command"
+        how = f"the same command with a higher {done.budget.reached}" if done.budget.reached else how
+        say(f"madke: {f'{failed} debates failed; ' if failed else ''}{how} resumes", err=True)
         raise typer.Exit(1)
 
 
 def refuse_limits(options: RunOptions) -> None:
-    """Refuse limits beside ``--plan``."""
+    """Refuse limits together with ``--plan``."""
     if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
-    """Print what runs take, from the shortest debates to the longest, and how the figures come about."""
+    """Print planned calls, tokens and cost, from the shortest to the longest debates, and their assumptions."""
     from rich.table import Table
 
     from madke.experiments.plan import Load
@@ -223,27 +243,27 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
     if len(plans) > 1:
         least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
         table.add_section()
-        table.add_row("together", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
+        table.add_row("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
     console().print(table)
     notes = [
-        "From debates that end as early as they can to debates that never settle, if no call fails. Tokens are those "
-        f"of the paid calls, estimated: four characters for one in prompts, {reply_tokens} a reply."
+        "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
+        f"Tokens are estimates for paid calls: four characters per prompt token, {reply_tokens} tokens per reply."
     ]
     if len(plans) > 1:
         notes.append(
-            "A call that an earlier run makes too, with the same prompt for the same purpose, is paid once; replies "
-            "that happen to be alike make more of them. What an earlier run does not come to, a later one pays."
+            "A call that several runs make with the same prompt and purpose is paid once, by the first of them. "
+            "Identical replies can make more calls shared."
         )
     if assumed := [plan.name for plan in plans if plan.assumed_passages]:
         which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
-        notes.append(f"Passages{which} are assumed, a hundred words each: no pool file holds them yet.")
+        notes.append(f"Passages{which} are not retrieved yet; assumed: 100 words each.")
     if sized := [f"{p.name} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
-        notes.append(f"Debaters that cost what another run will have cost, as estimated: {', '.join(sized)}.")
+        notes.append(f"Debaters needed to match the estimated cost of another run: {', '.join(sized)}.")
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
     if not prices:
-        notes.append("No prices are given (--prices), so there is no cost.")
+        notes.append("No cost: give prices with --prices.")
     say("\n".join(notes))
 
 

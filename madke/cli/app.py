@@ -21,8 +21,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_READER_LEFT = 141
-"""128 and SIGPIPE, as shells report it."""
+_BROKEN_PIPE_STATUS = 141
+"""128 + SIGPIPE, as shells report it."""
 
 
 def _version(show: bool) -> None:
@@ -36,8 +36,10 @@ def _version(show: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens to stderr."),
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", metavar="", help="Log to stderr."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, metavar="", help="Show the version."
+    ),
 ) -> None:
     if context.invoked_subcommand is None:
         say(context.get_help())
@@ -47,7 +49,7 @@ def _root(
 def main() -> None:
     """Run the command line.
 
-    Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 nobody reads the output.
+    Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 broken pipe.
     """
     open_streams()
     try:
@@ -59,38 +61,39 @@ def main() -> None:
     except OutputError as error:
         close_output()
         if error.reader_left:
-            sys.exit(_READER_LEFT)
-        _complain(str(error))
+            sys.exit(_BROKEN_PIPE_STATUS)
+        _fail(str(error))
     except UserError as error:
-        _complain(str(error))
+        _fail(str(error))
     except typer.exceptions.TyperException as error:
         former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
-        now = RENAMED.get(former, "").replace("_", "-")
-        _complain(error.format_message() + (f"; did you mean --{now}?" if now else ""))
+        present = RENAMED.get(former, "").replace("_", "-")
+        _fail(error.format_message() + (f"; did you mean --{present}?" if present else ""))
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)
     except OSError as error:
-        if unwritten := close_output():  # Typer's own help
-            _complain(str(unwritten))
-        # A full disk, a read-only folder: nothing that a traceback would help with.
+        if unwritten := close_output():  # of Typer's own help
+            _fail(str(unwritten))
+        # A full disk or a read-only folder needs no traceback.
         if error.errno in DISK_FULL:
-            _complain("the disk is full; make room, and the same command goes on from here")
-        _complain(f"{error.filename or 'writing'}: {error.strerror or error}")
+            _fail("the disk is full; free some space, then resume with the same command")
+        _fail(f"{error.filename or 'writing'}: {error.strerror or error}")
     except Exception:
-        # A bug; its message may quote anything.
+        # A bug. The traceback may quote a key.
         say(without_keys(traceback.format_exc()), err=True, end="")
         sys.exit(1)
 
 
-def _complain(message: str) -> NoReturn:
-    """Bad input is one line for people."""
+def _fail(message: str) -> NoReturn:
+    """Print one line on stderr and exit with status 2."""
     say(f"madke: {' '.join(message.split())}", err=True)
     sys.exit(2)
 
 
 def _register() -> None:
     for verb in ("ask", "run", "ablate", "score", "compare", "report", "doctor"):
-        app.command(name=verb)(import_module(f"madke.cli.{verb}").command)
+        module = import_module(f"madke.cli.{verb}")
+        app.command(name=verb, epilog=getattr(module, "EPILOG", None))(module.command)
     for group in ("protocols", "datasets", "pool", "index", "annotate"):
         app.add_typer(import_module(f"madke.cli.{group}").app, name=group)

@@ -15,27 +15,40 @@ if TYPE_CHECKING:
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
 
-_OF_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
-"""Options that a debate of its own has no use for."""
+_ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
+"""Options of runs that a single debate does not have."""
+
+EPILOG = flags.epilog(
+    flags.MODEL_NAMES,
+    flags.SOURCE_NAMES,
+    flags.TASK_NAMES,
+    flags.SCORER,
+    "Examples:",
+    '  madke ask "Which lake is the deepest?"',
+    '  madke ask "Which lake is the deepest?" --model openai/gpt-4o-mini',
+)
 
 
-@flags.taking("task protocol sources model cast answer_scorer settings prompts", left_out=_OF_RUNS)
+@flags.shared_options("protocol model sources task cast answer_scorer settings prompts", without=_ONLY_FOR_RUNS)
 def command(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or the claim to check.")],
-    asked: dict[str, Any],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
+    shared: dict[str, Any],
     options: RunOptions,
-    choice: Annotated[list[str] | None, typer.Option(help="An option of a multiple choice; repeat for each.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Sampling seed; each call derives its own. Default: the server's.")
+    choice: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Option of a multiple choice. Repeatable.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the transcript as one line of JSON.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Sampling seed. Default: set by the server.", rich_help_panel=flags.PROTOCOL),
+    ] = None,
+    as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
-    """Debate one question over freshly retrieved knowledge and print the debate as text."""
+    """Debate one question over retrieved knowledge. Print the debate as text."""
     from madke.core.transcript import to_json
     from madke.report.debate_text import debate_text
     from madke.runs.job import prepared
 
-    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **asked)
+    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
     transcript = asyncio.run(_transcript(job, options))
     for line in job.spent:
         say(line, err=True)

@@ -1,4 +1,4 @@
-"""``madke compare``: runs side by side, question by question, and whether one is better."""
+"""``madke compare``: runs side by side, question by question, with paired tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import flags
-from madke.cli.paths import Data, Paths, open_arms
+from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -22,51 +22,55 @@ if TYPE_CHECKING:
     Tests = Sequence[PairedTest]
 
 
+EPILOG = flags.epilog(
+    PREDICTION_FILES,
+    flags.TASK_NAMES,
+    "Metrics: em, f1, match, correct, cons_judge, co2_matcher, corrected, ..., and names of graders and scorers.",
+    "Tests: every pair of up to three runs; of more, each run against the first. McNemar's exact test for right or "
+    "wrong, a paired permutation test for other metrics, with Holm's correction.",
+    "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
+    "more there is also a test across repeats.",
+    "Example:",
+    "  madke compare runs/first runs/second --only-different",
+)
+
+
 def command(
     paths: Paths,
     question: Annotated[
-        str | None, typer.Option(help="Show the debates of this question id side by side, and nothing else.")
+        str | None, typer.Option(metavar="ID", help="Only show this question's debates, side by side.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Show only the first N questions; all are counted all the same.")
+        int | None, typer.Option(min=1, metavar="N", help="Show N questions. Scores and tests use all.")
     ] = None,
     only_different: Annotated[
-        bool, typer.Option("--only-different", help="Show only questions that the runs answered differently.")
+        bool, flags.switch("--only-different", "Show only questions with different answers.")
     ] = False,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What to test: em, f1, match, correct, cons_judge, co2_matcher, corrected, a scorer's name ... "
-            "Repeatable. Default: every metric of the tasks, and what graders and scorers said.",
+            help="Metric to test, see below. Default: all. Repeatable.",
         ),
     ] = None,
     all_pairs: Annotated[
         bool,
-        typer.Option("--all-pairs", help="Test each two of more than three runs, not only each with the first."),
+        flags.switch("--all-pairs", "Test every pair of runs, also of more than three."),
     ] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Compare runs over the questions that all of them hold: answers, scores, and which of two is better.
-
-    Each two runs (of more than three, each with the first) are tested on each metric, question by question: McNemar's
-    exact test for right or wrong, a paired permutation test for others, corrected for their number (Holm). Of repeats
-    the first is shown and counted by pairs; scores and tests are of the means over all of them, and with three or more
-    there is a test across repeats too.
-    """
+    """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
 
     results = open_arms(paths, data, dataset, task)
     if len(results) < 2:
-        raise UserError(f"compare takes two runs or more, found {len(results)}; `madke report` shows one")
+        raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     if question is not None:
         if limit is not None or only_different or metric or all_pairs:
-            raise UserError(
-                "--question shows one question; leave out --limit, --only-different, --metric and --all-pairs"
-            )
+            raise UserError("--question excludes --limit, --only-different, --metric and --all-pairs")
         _one_question(results, question, as_json)
         return
     comparison = compare_runs(results)
@@ -95,10 +99,10 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
 
 
 def debates_of(arm: Results, question: str) -> list[Transcript]:
-    """The debates of a question, its repeats in the order in which they ended."""
+    """All debates of a question, in the order in which they ended."""
     found = [transcript for transcript in arm.transcripts() if transcript.id == question]
     if not found:
-        raise UserError(f"holds no question {question!r}", file=arm.path)
+        raise UserError(f"has no question {question!r}", file=arm.path)
     return found
 
 
@@ -121,7 +125,7 @@ def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
-    from madke.report.comparison import NO_ROOM, cost_table, paired_table
+    from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -135,8 +139,8 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tes
     screen.print(score_table([*comparison.scores.items()]))
     screen.print(rich_table(cost_table(comparison.scores)))
     screen.print(rich_table(pair_table(comparison.pairs)))
-    screen.print(rich_table(paired_table(tests), NO_ROOM))
+    screen.print(rich_table(paired_table(tests), NOT_ON_TERMINALS))
     if across:
-        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NO_ROOM))
+        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NOT_ON_TERMINALS))
     for note in comparison.notes:
         say(note)

@@ -1,4 +1,4 @@
-"""``madke datasets``: the published datasets there are, the card of one, and its files in our own form."""
+"""``madke datasets``: list published datasets, show a card, convert files to our JSONL."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List the published datasets, show the card of one, or convert its files.")
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Dataset.")]
 
 
 @app.callback(invoke_without_command=True)
 def _list(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print name, title, task and licence as JSON lines.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print JSON lines: name, title, task, licence, splits.")] = False,
 ) -> None:
-    """List the published datasets that --dataset reads; `show NAME` prints a card, `convert` writes our JSONL."""
+    """List the published datasets that --dataset reads. `show NAME` prints a card, `convert` writes JSONL."""
     if context.invoked_subcommand is not None:
         if as_json:
-            raise UserError(f"--json before {context.invoked_subcommand} is for the list; give it after")
+            raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
     import json
 
@@ -51,9 +51,9 @@ def _list(
 @app.command()
 def show(
     name: _Name,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the card as a JSON object.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False,
 ) -> None:
-    """Print the card of one dataset: where it is from, its licence, splits, task and known faults."""
+    """Print the card of a dataset: origin, licence, splits, task and known errors."""
     from madke.data.cards import card
     from madke.data.formats import get_format
     from madke.tasks import get_task
@@ -104,31 +104,30 @@ def _sizes(card: Card) -> str:
 @app.command()
 def convert(
     name: _Name,
-    out: Annotated[Path, typer.Option(help="The question file to write, in our JSONL.")],
-    path: Annotated[
-        Path | None, typer.Argument(metavar="[PATH]", help="The published file (MMLU: or the folder of its files).")
-    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Question file to write (JSONL).")],
+    path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="Published file (MMLU: or folder).")] = None,
     hugging_face: Annotated[
         bool,
-        typer.Option(
-            "--hugging-face",
-            help="Read the repository that the card names, or with PATH a folder that holds a copy of it.",
-        ),
+        flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH."),
     ] = False,
-    split: Annotated[str | None, typer.Option(help="With --hugging-face: the split. Default: the card's.")] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Split for --hugging-face. Default: the card's.")
+    ] = None,
     pools: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write a pool file of the passages that the dataset brings along: source context has all of "
-            "them, source gold those that hold the evidence."
-        ),
+        typer.Option(metavar="FILE", help="Also write the dataset's passages as a pool file."),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", "-t", help="The answer format, not the dataset's own.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format. Default: the dataset's.")
+    ] = None,
     ids: flags.Ids = None,
     limit: flags.Limit = None,
     sample_seed: flags.SampleSeed = None,
 ) -> None:
-    """Write a published dataset, or a sample of it, as our JSONL; what --dataset reads is the same."""
+    """Write a published dataset, or a sample of it, as the JSONL that madke reads without --dataset.
+
+    In the pool file, source context has all passages of a question and source gold those with evidence.
+    """
     from madke.data.dataset import read_published
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
@@ -142,9 +141,9 @@ def convert(
 
         entries = read_hugging_face(name, split=split, copy=path, task=task)
     elif path is None:
-        raise UserError("Missing argument 'PATH': the published file, or --hugging-face")
+        raise UserError("Missing argument 'PATH': expected the published file, or --hugging-face")
     elif split is not None:
-        raise UserError("--split is for --hugging-face; a file is one split")
+        raise UserError("--split needs --hugging-face; a file is one split")
     else:
         entries = read_published(path, name, task=task)
     file = path or Path(name)
@@ -159,12 +158,12 @@ def convert(
 
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
-    """Write what the entries bring along; returns how many passages, each counted once."""
+    """Write the passages of the entries. Return their number, without duplicates."""
     from madke.files import atomic_write
     from madke.knowledge.pool_file import PoolRecord, record_to_json
 
     if not any(entry.passages for entry in entries):
-        raise UserError(f"--pools: these questions of {name} bring no passages along")
+        raise UserError(f"--pools: these questions of {name} have no passages")
     sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
     with atomic_write(out) as file:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""``madke doctor``: what works on this machine, and what to do about what does not."""
+"""``madke doctor``: check what works on this machine, and say what to do about the rest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 
 
 def command(base_url: flags.BaseUrl = None) -> None:
-    """Check Python, Java, the encoder, the endpoint, which keys are set (never their values), and every source.
+    """Check Python, Java, the encoder, the endpoint, the keys (set or not), and all sources.
 
-    The sources are those of sources.yaml, the fetched indexes, wiki and google: each is opened and, unless that would
-    cost money, asked one question. Exit status 1 if a check fails; keys that are not set, and an endpoint that is not
-    named, are no failure.
+    Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is opened and searched once, unless a
+    search costs money. Exit status 1 if a check fails. A missing key or endpoint is not a failure.
     """
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
@@ -41,14 +40,14 @@ def _works(name: str, check: Callable[[], str]) -> bool:
         found, works = check(), True
     except UserError as error:
         found, works = f"FAILED: {error}", False
-    except Exception as error:  # whatever a broken file or package does, the other checks go on
+    except Exception as error:  # a broken file or package must not stop the other checks
         found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
     say(f"{name:<22} {found}")
     return works
 
 
 def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
-    """A check for each source; one that fails for all where a file of sources cannot be read."""
+    """A check for each source, or one failing check if sources.yaml cannot be read."""
     from madke.knowledge.named import known_sources
 
     try:
@@ -69,10 +68,10 @@ def _source(name: str) -> str:
 
     costs = asks_serper(resolve(name))
     if costs and not os.environ.get("SERPER_API_KEY", "").strip():
-        return "not usable here: SERPER_API_KEY is not set"
+        return "not usable: SERPER_API_KEY is not set"
     source = open_source(name)
     if costs:
-        return f"{source.description}; not asked, since that costs money"
+        return f"{source.description}; not searched, because a search costs money"
     (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
     for reason in record.partial.values():
         raise UserError(reason)
@@ -99,15 +98,15 @@ def _encoder() -> str:
 
 
 def _endpoint(base_url: str | None) -> str:
-    """Ask the endpoint for its list of models, which costs nothing. Any HTTP answer shows that it is there."""
+    """Request the list of models, which is free. Any HTTP response shows that the endpoint is there."""
     import requests
 
     from madke.core.addresses import bare_url, public_url
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
-        return "none named; give --base-url or set OPENAI_BASE_URL to check one"
-    # Asked without a user or a query that the URL may hold: an answer that refuses is an answer too.
+        return "not set; give --base-url or set OPENAI_BASE_URL to check one"
+    # Without user and query of the URL, which may hold secrets. A refusal is a response, too.
     shown = public_url(url)
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     try:

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what their texts mean."""
+"""Options that several verbs share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -15,88 +15,119 @@ from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.tasks import TASKS
 
+QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE = "Questions", "Protocol", "Models", "Knowledge"
+COST, RESUME, CLUSTER = "Cost and limits", "Resume and replay", "Cluster"
+GRADING, OUTPUT = "Grading", "Output"
+_PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, COST, RESUME, CLUSTER, GRADING, OUTPUT]
+"""Groups of options in the help, in order. None is the group of the most used options."""
 
-def of_runs(name: str) -> Any:
-    """A field of :class:`madke.RunOptions` as an option: its flag, help text and bound."""
-    said = {each.name: each.metadata for each in fields(RunOptions)}[name]
-    flag = said["flag"] or f"--{name.replace('_', '-')}"
-    return typer.Option(flag, help=said["help"], min=said["ge"], metavar=said["metavar"] or None)
+_RUN_PANELS = {
+    MODELS: "base_url models_file concurrency rpm tpm",
+    KNOWLEDGE: "sources_file",
+    COST: "prices max_cost token_budget deadline",
+    RESUME: "replay retry_failed retry_degraded",
+    CLUSTER: "engine address",
+}
+"""Group -> fields of :class:`madke.RunOptions`."""
+
+MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human,
+a name in models.yaml, or module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
+SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME or NAME=SPEC. NAME is in sources.yaml, a fetched
+index, or built in: wiki, wiki-bm25, wiki-dense, google. SPEC is an index folder, another NAME, A+B (rank fusion),
+0.5*A+B (weighted sum), a .jsonl file of web results, serper, or module:object of your own code."""
+TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
+For your own questions: choice if a question has options, otherwise short_answer."""
+
+LIMITS = """Limits: once --max-cost, --token-budget or --deadline is reached, work in progress finishes and the command
+stops. The same command with a higher limit resumes. TIME is a duration from now (90s, 45m, 1h30m), a time of day
+(06:30), or a date and time (2027-01-31T06:30)."""
+SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, and answers each with a number."""
+PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."""
 
 
-BaseUrl = Annotated[str | None, of_runs("base_url")]
-Prices = Annotated[Path | None, of_runs("prices")]
-Address = Annotated[str | None, of_runs("address")]
-Protocol = Annotated[str, typer.Option("--protocol", "-p", help="The debate variant; see `madke protocols`.")]
-Prompts = Annotated[Path | None, typer.Option("--prompts", help="A folder of your own variants, searched first.")]
+def epilog(*parts: str) -> str:
+    """Text below the options of a verb. An example command is a part that starts with two spaces."""
+    return "\n\n".join(part if part.startswith("  ") else " ".join(part.split()) for part in parts)
+
+
+def switch(flag: str, text: str, panel: str | None = None) -> Any:
+    """An option without a value."""
+    return typer.Option(flag, help=text, metavar="", rich_help_panel=panel)
+
+
+def run_option(name: str) -> Any:
+    """A field of :class:`madke.RunOptions` as an option: its flag, help text, metavar and minimum."""
+    field = {each.name: each for each in fields(RunOptions)}[name]
+    described = field.metadata
+    flag = described["flag"] or f"--{name.replace('_', '-')}"
+    metavar = described["metavar"] or ("" if isinstance(field.default, bool) else None)
+    panel = next((panel for panel, names in _RUN_PANELS.items() if name in names.split()), None)
+    return typer.Option(flag, help=described["help"], min=described["ge"], metavar=metavar, rich_help_panel=panel)
+
+
+BaseUrl = Annotated[str | None, run_option("base_url")]
+Prices = Annotated[Path | None, run_option("prices")]
+Address = Annotated[str | None, run_option("address")]
+Protocol = Annotated[
+    str, typer.Option("--protocol", "-p", metavar="NAME", help="Debate variant; see `madke protocols`.")
+]
+Prompts = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder of your own variants.", rich_help_panel=PROTOCOL)
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a field of the protocol, e.g. knowledge.select=all."),
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Set a field, e.g. knowledge.select=all.", rich_help_panel=PROTOCOL
+    ),
 ]
 Sources = Annotated[
-    str | None,
-    typer.Option(
-        help="Knowledge sources, comma-separated, or none. NAME of sources.yaml, of a fetched index or built in (wiki, "
-        "wiki-bm25, wiki-dense, google), or NAME=SPEC with an index folder or another name, A+B for the rank fusion of "
-        "two of them, 0.5*A+B for their weighted sum, a .jsonl file of web results, serper, or module:object of yours. "
-        "Default: the protocol's."
-    ),
+    str | None, typer.Option(metavar="SOURCES", help="Knowledge sources, see below. Default: the protocol's.")
 ]
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        help="offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human, a name of models.yaml, or "
-        "module:object of yours.",
-    ),
-]
+Model = Annotated[str, typer.Option("--model", "-m", metavar="MODEL", help="Model of all roles, see below.")]
 Cast = Annotated[
     list[str] | None,
-    typer.Option("--cast", metavar="ROLE=MODEL", help="Another model for one role: debater-1, judge, summarizer."),
+    typer.Option(metavar="ROLE=MODEL", help="Model of debater-1, judge, ... Repeatable.", rich_help_panel=MODELS),
 ]
-Task = Annotated[
-    str | None,
-    typer.Option(
-        "--task",
-        "-t",
-        help=f"The answer format: {', '.join(TASKS)}, or module:object of yours. Default: the dataset's; of our own "
-        "JSONL, choice where there are options, else short_answer.",
-    ),
-]
+Task = Annotated[str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format, see below.")]
 Dataset = Annotated[
     str | None,
-    typer.Option(help="Read DATA as this published dataset ships it; see `madke datasets`. Default: our own JSONL."),
+    typer.Option(
+        metavar="NAME", help="Read DATA in this dataset's format; see `madke datasets`.", rich_help_panel=QUESTIONS
+    ),
 ]
 Ids = Annotated[
     str | None,
-    typer.Option("--ids", help="Only the questions of this list: a file of ids, one a line, or a shipped one's name."),
-]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions, or a sample of N.")]
-SampleSeed = Annotated[
-    int | None,
-    typer.Option(help="With --limit: draw the N questions at random, the same ones wherever this seed is used."),
-]
-Plan = Annotated[bool, typer.Option("--plan", help="Say what it takes, calls, tokens and cost, and stop.")]
-AnswerScorer = Annotated[
-    str | None,
     typer.Option(
-        metavar="COMMAND",
-        help="Who scores the candidates of finish = rerank: a command that gets a JSON object a line (source, "
-        "candidate, references) and answers each with a number.",
+        metavar="LIST", help="Use these ids: a file, one id per line, or a shipped list.", rich_help_panel=QUESTIONS
     ),
 ]
-
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use the first N questions.")]
+SampleSeed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEED", help="Draw the --limit questions at random, with this seed.", rich_help_panel=QUESTIONS
+    ),
+]
+Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens and cost, then exit.")]
+ReplyTokens = Annotated[
+    int, typer.Option(min=1, metavar="N", help="With --plan: assumed tokens per reply.", rich_help_panel=COST)
+]
+AnswerScorer = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Program that scores candidates (finish: rerank).", rich_help_panel=PROTOCOL),
+]
 Engine = Annotated[
-    Literal["local", "ray"], typer.Option(help="Who does the work: this machine, or the nodes of a Ray cluster.")
+    Literal["local", "ray"],
+    typer.Option(help="This machine, or the nodes of a Ray cluster.", rich_help_panel=CLUSTER),
 ]
 
 
 _SHARED: Mapping[str, tuple[Any, Any]] = {
-    "task": (Task, None),
     "protocol": (Protocol, "madke"),
     "model": (Model, "offline"),
-    "cast": (Cast, None),
     "sources": (Sources, None),
+    "task": (Task, None),
+    "cast": (Cast, None),
     "answer_scorer": (AnswerScorer, None),
     "dataset": (Dataset, None),
     "ids": (Ids, None),
@@ -105,48 +136,49 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
     "settings": (Settings, None),
     "prompts": (Prompts, None),
 }
-"""Options that several verbs share: name -> (type, default)."""
+"""Shared options: name -> (type, default)."""
 
 
-def taking(shared: str, *, left_out: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command options that others have too, and the arguments ``asked`` and ``options`` that hold them.
+def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add shared options to a command, which receives them as the arguments ``shared`` and ``options``.
 
     Args:
-        shared: Names of shared options; ``asked`` is a mapping of them, as :func:`madke.runs.job.prepared` takes it.
-        left_out: Fields of :class:`madke.RunOptions` that the command does not have.
+        names: Names of shared options; ``shared`` maps them to values, for :func:`madke.runs.job.prepared`.
+        without: Fields of :class:`madke.RunOptions` that are not options of this command.
     """
     types = get_type_hints(RunOptions)
-    kept = {each.name: each for each in fields(RunOptions) if each.name not in left_out.split()}
-    described = {name: _SHARED[name] for name in shared.split()}
-    described |= {name: (Annotated[types[name], of_runs(name)], each.default) for name, each in kept.items()}
+    run_fields = {each.name: each for each in fields(RunOptions) if each.name not in without.split()}
+    added = {name: _SHARED[name] for name in names.split()}
+    added |= {name: (Annotated[types[name], run_option(name)], each.default) for name, each in run_fields.items()}
 
-    def given_to(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        own = signature(command).parameters.values()
-        parameters = [
-            each.replace(annotation=hints[each.name]) for each in own if each.name not in ("asked", "options")
+        own = [each for each in signature(command).parameters.values() if each.name not in ("shared", "options")]
+        parameters = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in own]
+        parameters += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in added.items()
         ]
-        kind = Parameter.POSITIONAL_OR_KEYWORD
-        parameters += [Parameter(name, kind, default=usual, annotation=a) for name, (a, usual) in described.items()]
+        parameters.sort(key=lambda each: _PANELS.index(each.annotation.__metadata__[0].rich_help_panel))
 
         @wraps(command)
-        def wrapper(**given: Any) -> None:
+        def wrapper(**values: Any) -> None:
             from madke.knowledge.named import use_sources_file
 
-            options = RunOptions(**{name: given.pop(name) for name in kept})
+            options = RunOptions(**{name: values.pop(name) for name in run_fields})
             if options.sources_file is not None:
                 use_sources_file(options.sources_file)
-            asked = {name: given.pop(name) for name in shared.split()}
+            shared = {name: values.pop(name) for name in names.split()}
             for name, read in (("settings", settings_of), ("cast", cast_overrides)):
-                if name in asked:
-                    asked[name] = read(asked[name])
-            command(**given, asked=asked, options=options)
+                if name in shared:
+                    shared[name] = read(shared[name])
+            command(**values, shared=shared, options=options)
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return wrapper
 
-    return given_to
+    return decorate
 
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:

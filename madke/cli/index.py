@@ -1,4 +1,4 @@
-"""``madke index``: make passages; fetch, build, search and check indexes."""
+"""``madke index``: make passages, and fetch, build, search and check indexes."""
 
 from __future__ import annotations
 
@@ -18,35 +18,33 @@ from madke.terminal import say, say_json, say_table
 if TYPE_CHECKING:
     from madke.indexing.corpus import Counts
 
-app = typer.Typer(help="Make passages; build, fetch, search and check indexes of them.", no_args_is_help=True)
+app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="An index folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="Index folder.")]
+_BM25, _DENSE = "With --kind bm25", "With --kind dense"
+AsJson = Annotated[bool, flags.switch("--json", "Print JSON.")]
 
 
 @app.command("passages")
 def passages(
     sources: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SOURCE...", help="Wikipedia XML dumps (.bz2, .gz or plain); with --kind text, books or folders."
-        ),
+        typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps, or with --kind text files or folders of text."),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to make. The same command resumes it.")],
     kind: Annotated[
-        Literal["wikipedia", "text"], typer.Option(help="A dump, or books as plain text, Markdown or HTML.")
+        Literal["wikipedia", "text"], typer.Option(help="XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
     ] = "wikipedia",
-    words: Annotated[int, typer.Option(min=1, help="Words a passage; the last of a page may have fewer.")] = 100,
+    words: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Words per passage; the last one of a page may have fewer.")
+    ] = 100,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Processes that clean, beside the one that reads. Default: one a core.")
+        int | None, typer.Option(min=1, metavar="N", help="Worker processes. Default: one per core.")
     ] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
-    """Cut Wikipedia or books into disjoint passages of 100 words, as DPR does, ready for `madke index build`.
-
-    The same command again goes on after the last finished shard, or finds that nothing is left to do.
-    """
+    """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
     import os
 
     from madke.cli.progress import resumable
@@ -55,18 +53,18 @@ def passages(
     from madke.workers import open_workers
 
     if engine == "ray" and processes is not None:
-        raise UserError("--processes belongs to --engine local; a Ray cluster uses all its cores")
+        raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")
     if engine == "local":
         processes = processes or os.cpu_count() or 1
-    before = read_folder(out)
+    earlier = read_folder(out)
     with (
         resumable(),
         open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
         _progress() as progress,
     ):
         manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
-    if before is not None and before.finished and before.manifest == manifest:
-        say(f"{out}: finished before, nothing to do")
+    if earlier is not None and earlier.finished and earlier.manifest == manifest:
+        say(f"{out}: already finished")
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
@@ -75,47 +73,44 @@ def passages(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Counts], None]]:
-    """Shows counts, and how fast pages have gone by since the first of them."""
-    from madke.cli.progress import now_and_then
+    """Show counts and pages per second since the first page."""
+    from madke.cli.progress import status_line
 
     started = time.monotonic()
     first: Counts | None = None
 
-    def told(counts: Counts) -> str:
+    def line(counts: Counts) -> str:
         nonlocal first
         first = first or counts
         speed = (counts.pages - first.pages) / max(time.monotonic() - started, 1e-9)
         return f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
 
-    with now_and_then() as show:
-        yield lambda counts: show(told(counts))
+    with status_line() as show:
+        yield lambda counts: show(line(counts))
 
 
 @app.command("fetch")
 def fetch(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A published index; see --list.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Published index; see --list.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make. Default: one of that name in the cache folder.")
+        Path | None, typer.Option(metavar="DIR", help="Folder to make. Default: NAME in the cache folder.")
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List the published indexes and end.")] = False,
+    show_list: Annotated[bool, flags.switch("--list", "List the published indexes and exit.")] = False,
     recipes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Published indexes of your own, as in indexes/published.yaml.")
+        Path | None, typer.Option(metavar="FILE", help="Your own list, in the form of indexes/published.yaml.")
     ] = None,
 ) -> None:
-    """Download a published index, check it, unpack it, and register it under its name.
-
-    The same command again goes on where it was stopped. Afterwards, --sources NAME uses it.
-    """
+    """Download, check and unpack a published index. The same command resumes. Use it with --sources NAME."""
     if show_list:
         _show_published(recipes)
         return
     if name is None:
-        raise UserError("name a published index; `madke index fetch --list` shows them")
+        raise UserError("NAME is missing; `madke index fetch --list` shows the published indexes")
     from madke.cli.progress import counter, resumable
-    from madke.knowledge.fetch import fetch as brought
+    from madke.knowledge.fetch import fetch as fetch_index
 
     with resumable():
-        fetched = brought(name, into=out, recipes=recipes, counter=counter)
+        fetched = fetch_index(name, into=out, recipes=recipes, counter=counter)
     say(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
 
 
@@ -126,60 +121,70 @@ def _show_published(recipes: Path | None) -> None:
     for name, index in published_indexes(recipes).items():
         sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
         rows.append((name, *sizes, f"{index.documents:,}", index.about))
-    say_table(("name", "download", "on disk", "documents", "what it is"), rows)
+    say_table(("name", "download", "on disk", "documents", "about"), rows)
 
 
-@app.command()
+@app.command(
+    epilog=flags.epilog(
+        "Encoders: minilm, the name or folder of a sentence-transformers model, or dpr:QUESTION,CONTEXT.",
+        "FAISS types: Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32, ... Search parameters: nprobe=64 for IVF, efSearch=128 "
+        "for HNSW. A FAISS file is built in memory. An interrupted build loses at most the shards being encoded.",
+        "Example:",
+        "  madke index build corpus.tsv --kind dense --faiss SQ8 --out my-index",
+    )
+)
 def build(
     corpus: Annotated[
         Path,
         typer.Argument(
             metavar="CORPUS",
-            help="DPR .tsv or .jsonl, possibly .gz; a folder made by `madke index passages`; or an index, to take its "
-            "passages over without a copy.",
+            help="DPR .tsv or .jsonl (or .gz), a folder of `madke index passages`, or an index to share passages with.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The index folder to make.")],
-    kind: Annotated[Literal["bm25", "dense"], typer.Option(help="Lucene's BM25, or FAISS over vectors.")] = "bm25",
-    k1: Annotated[float | None, typer.Option(min=0, help="bm25: term saturation. Default: 0.9.")] = None,
-    b: Annotated[float | None, typer.Option(min=0, max=1, help="bm25: length normalisation. Default: 0.4.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Index folder to make. The same command resumes it.")],
+    kind: Annotated[Literal["bm25", "dense"], typer.Option(help="Lucene BM25, or FAISS over vectors.")] = "bm25",
+    k1: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Term saturation. Default: 0.9.", rich_help_panel=_BM25)
+    ] = None,
+    b: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="X", help="Length normalisation. Default: 0.4.", rich_help_panel=_BM25),
+    ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(
-            help="dense: minilm, a sentence-transformers name or folder, dpr:QUESTION,CONTEXT. Default: minilm."
-        ),
+        typer.Option(metavar="NAME", help="Encoder, see below. Default: minilm.", rich_help_panel=_DENSE),
     ] = None,
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
-        typer.Option(help="dense: arithmetic of the encoder; bfloat16 is faster. Default: float32."),
+        typer.Option(help="Default: float32. bfloat16 is faster.", rich_help_panel=_DENSE),
     ] = None,
     faiss: Annotated[
         str | None,
         typer.Option(
-            help="dense: a FAISS factory string (Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32), or auto: by memory. "
-            "Default: auto."
+            metavar="TYPE", help="FAISS factory string, or auto (by memory). Default: auto.", rich_help_panel=_DENSE
         ),
     ] = None,
     faiss_parameters: Annotated[
         str | None,
-        typer.Option(help="dense: how it is searched, for instance nprobe=64 or efSearch=128. Default: by type."),
+        typer.Option(metavar="NAME=N", help="Search parameters, e.g. nprobe=64.", rich_help_panel=_DENSE),
     ] = None,
     shard_rows: Annotated[
-        int | None, typer.Option(min=1, help="dense: passages encoded, or lost, at a time. Default: 10000.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Passages per encoded shard. Default: 10000.", rich_help_panel=_DENSE),
     ] = None,
     file_mb: Annotated[
         float | None,
         typer.Option(
-            min=0.001, help="dense: megabytes of one FAISS file; built in memory. Default: by the type of the index."
+            min=0.001, metavar="MB", help="Size of each FAISS file. Default: by type.", rich_help_panel=_DENSE
         ),
     ] = None,
     vectors: Annotated[
-        Path | None, typer.Option(help="dense: keep the vectors here, for another index without encoding again.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the vectors here, to reuse them.", rich_help_panel=_DENSE)
     ] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
-    """Index a corpus. The same command again resumes, or finds that nothing is left to do."""
+    """Build an index of a corpus."""
     from madke.cli.progress import counter, resumable
     from madke.indexing.build import build_index
     from madke.indexing.index_folder import DenseSettings
@@ -205,18 +210,18 @@ def build(
         )
     say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
-        chosen_for = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
+        choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         say(
-            f"{manifest.index.factory}{chosen_for}: recall@5 {manifest.index_recall.recall_at_5:.3f} "
+            f"{manifest.index.factory}{choice}: recall@5 {manifest.index_recall.recall_at_5:.3f} "
             f"±{manifest.index_recall.margin:.3f} of an exact search"
         )
 
 
 @app.command()
 def search(
-    index: Annotated[str, typer.Argument(metavar="INDEX", help="An index folder or a source's name, or A+B, 0.5*A+B.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
-    k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="How many passages.")] = 5,
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
+    k: Annotated[int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Number of passages.")] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
@@ -241,7 +246,7 @@ def search(
 
 @app.command()
 def info(index: Folder, as_json: AsJson = False) -> None:
-    """Show an index's manifest: corpus, settings, size, versions; of one in pyserini's format, what it is."""
+    """Show the manifest of an index: corpus, settings, size, versions. Pyserini's indexes have a short one."""
     from madke.indexing.index_folder import read_manifest
     from madke.indexing.pyserini import describe
 
@@ -265,9 +270,9 @@ def info(index: Folder, as_json: AsJson = False) -> None:
 
 @app.command()
 def verify(index: Folder) -> None:
-    """Read every file of an index, and its corpus, and compare them with the manifest. Exit status 2 on a problem."""
+    """Compare all files of an index, and its corpus, with the manifest. Exit status 2 on a difference."""
     from madke.indexing.index_folder import verify as problems_of
 
     if problems := problems_of(index):
         raise UserError("; ".join(problems), file=index)
-    say(f"{index}: all files are as they were built, and the corpus has not changed")
+    say(f"{index}: all files and the corpus match the manifest")

@@ -1,4 +1,4 @@
-"""The files and folders that commands read, and those that they must not write."""
+"""Files and folders that commands read, and checks that outputs do not overwrite them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ Paths = Annotated[
     list[Path],
     typer.Argument(
         metavar="PATH...",
-        help="Run directories, experiments (all of their arms), and files of answers from elsewhere: JSON lines of id "
-        "and answer, or of id and output, raw model text; other keys are ignored. Files need --data.",
+        help="Runs, experiments (all arms), or prediction files.",
     ),
 ]
-Data = Annotated[Path | None, typer.Option(help="The questions that files of answers from elsewhere belong to.")]
+Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Questions of the prediction files.")]
+PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
+model text). Other keys are ignored."""
 
 _RECORDS = ("run.json", "experiment.json")
-"""A folder that holds one of them is a run's, or an experiment's."""
-_BESIDE = ("external.json", "grades.sqlite")
-"""What ``madke score`` keeps beside a file of predictions, under its name."""
+"""The records that make a folder a run or an experiment."""
+_PREDICTION_RECORDS = ("external.json", "grades.sqlite")
+"""Suffixes of the files that ``madke score`` keeps next to a prediction file."""
 _OWN = frozenset(
     "lock metrics.json report.html transcripts.jsonl transcripts.jsonl.replay unfinished.jsonl pools.jsonl asked.jsonl "
     f"external.json {' '.join(_RECORDS)}".split()
 ) | {f"{store}.sqlite{end}" for store in ("calls", "grades") for end in ("", "-wal", "-shm", "-journal")}
-"""What runs and experiments keep in their folders."""
+"""Files that runs and experiments keep in their folders."""
 
 
 def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
@@ -62,47 +63,47 @@ def _arms(paths: Sequence[Path]) -> Iterator[Path]:
             continue
         recipe, folders = read_experiment(path)
         if not folders:
-            raise UserError("is an experiment of which no arm has begun; run `madke ablate` first", file=path)
+            raise UserError("is an experiment without a started arm; run `madke ablate` first", file=path)
         yield from sorted(folders, key=lambda folder: folder.name != recipe.reference)
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
-    """Refuse outputs that are inputs, or each other, or what a run or an experiment keeps in its folder.
+    """Refuse outputs that would overwrite inputs, each other, or files of a run or an experiment.
 
-    Links count as what they lead to.
+    Links are resolved.
 
     Args:
-        outputs: What each is called -> the file.
-        inputs: Files that are read, runs, experiments, and other folders, of which every file counts.
-        own: The name of the one file in a run's folder that the command is there to write.
+        outputs: Name of each output in messages -> its file.
+        inputs: Files, runs, experiments, and other folders with all their files.
+        own: The name of the one file in a run's folder that the command may write.
     """
     held = {_identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
-    before: dict[object, str] = {}
+    checked: dict[object, str] = {}
     for name, path in outputs.items():
         if path is None:
             continue
-        if other := before.get(_identity(path)):
-            raise UserError(f"{other} and {name} are the same file; expected one for each", file=path)
+        if other := checked.get(_identity(path)):
+            raise UserError(f"{other} and {name} are the same file; expected a different file for each", file=path)
         if _identity(path) in held:
-            raise UserError(f"{name} would overwrite what this command reads; choose another file", file=path)
+            raise UserError(f"{name} would overwrite an input of this command; choose another file", file=path)
         real = Path(os.path.realpath(path))
-        if real.name in _OWN and real.name != own and _is_ours(real.parent):
+        if real.name in _OWN and real.name != own and _is_record_folder(real.parent):
             found = f"{name} would overwrite a record of the run in {real.parent}; choose another file"
             raise UserError(found, file=path)
-        before[_identity(path)] = name
+        checked[_identity(path)] = name
 
 
 def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
-    """Refuse inputs of a command that writes into a run's or an experiment's folder, where they are what it writes."""
+    """Refuse inputs that a command would overwrite in the run or experiment folder that it writes."""
     own = {_identity(folder / name) for name in _OWN}
     for path in inputs:
         if path.is_file() and _identity(path) in own:
-            found = f"is read by this command, which writes a file of that name into {folder}; choose another --out"
+            found = f"is an input, and this command would overwrite it in {folder}; choose another --out"
             raise UserError(found, file=path)
 
 
 def question_files(data: Path | None) -> list[Path]:
-    """The files that questions are read from: a folder's CSV files (MMLU), the ``.en`` of a ``.zh`` too (CommonMT)."""
+    """The question files at a path: all CSV files of a folder (MMLU), a ``.zh`` file and its ``.en`` (CommonMT)."""
     if data is None:
         return []
     if data.is_dir():
@@ -112,17 +113,17 @@ def question_files(data: Path | None) -> list[Path]:
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path, *(path.with_name(f"{path.name}.{name}") for name in _BESIDE)]
-    ours = _is_ours(path)
-    return [file for file in path.rglob("*") if file.is_file() and (file.name in _OWN or not ours)]
+        return [path, *(path.with_name(f"{path.name}.{name}") for name in _PREDICTION_RECORDS)]
+    records = _is_record_folder(path)
+    return [file for file in path.rglob("*") if file.is_file() and (file.name in _OWN or not records)]
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_record_folder(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _RECORDS)
 
 
 def _identity(path: Path) -> object:
-    """The same for two paths that are, or would be, one file."""
+    """A value that is equal for two paths of the same file, existing or not."""
     try:
         status = path.stat()
     except OSError:

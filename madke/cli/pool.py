@@ -1,4 +1,4 @@
-"""``madke pool``: retrieve knowledge once, so that every arm debates over the same."""
+"""``madke pool``: retrieve knowledge once, so that all runs debate over the same passages."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
 
-app = typer.Typer(help="Build pool files.", no_args_is_help=True)
+app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
 
 @app.callback()
 def _root() -> None:
-    """A callback keeps ``build`` a word of its own on the command line."""
+    """With a callback, Typer keeps ``build`` as a subcommand."""
 
 
-@app.command()
+@app.command(epilog=flags.epilog(flags.SOURCE_NAMES))
 def build(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
-    out: Annotated[Path, typer.Option(help="The pool file to write.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
     sources: flags.Sources = "wiki,google",
-    k: Annotated[int, typer.Option("--k", min=1, max=10_000, help="Passages asked of each source.")] = 10,
+    k: Annotated[
+        int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
+    ] = 10,
+    limit: flags.Limit = None,
     dataset: flags.Dataset = None,
     ids: flags.Ids = None,
-    limit: flags.Limit = None,
     sample_seed: flags.SampleSeed = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
-    """Ask every source for every question and write everything that came back.
+    """Search all sources for every question and write all results.
 
-    Which sources an arm uses, and how many passages of each, is decided when a run reads the file. With --engine ray
-    the nodes ask indexes and files of results, which each must have at the same path; this machine asks Serper.
-    The same command again goes on where a build was stopped.
+    A run that reads the file chooses its sources and the number of passages of each. With --engine ray the nodes
+    search indexes and result files, which must be at the same path on each. This machine queries Serper.
     """
-    from madke.cli.progress import counter, resumable, show_found, show_source
+    from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
@@ -61,7 +62,7 @@ def build(
         remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
     with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
-    show_found(found)
+    show_counts(found)
     for source in opened:
         if hasattr(source, "spent"):
             say(source.spent.line(), err=True)

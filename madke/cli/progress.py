@@ -1,6 +1,6 @@
-"""What a command tells on stderr while it works, and how it ends when somebody presses Ctrl-C.
+"""Progress lines on stderr, and a clean end on Ctrl-C.
 
-By Rich: one line that is redrawn on a terminal, a plain line every half a minute elsewhere.
+On a terminal Rich redraws one line. Elsewhere a plain line is printed every 30 seconds.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 _TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 30.0
 _PACE_SECONDS = 600.0
-"""The time left is estimated from the pace over so long."""
+"""Window of the pace from which the remaining time is estimated."""
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C ends the command with status 130 (SIGTERM: 143) and says that nothing finished is lost."""
+    """On Ctrl-C, exit with status 130 (SIGTERM: 143) and say how to resume."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        say("madke: interrupted; the same command again goes on from there", err=True)
+        say("madke: interrupted; the same command resumes", err=True)
         raise typer.Exit(exit_status(interrupt)) from None
 
 
 def exit_status(interrupt: KeyboardInterrupt) -> int:
-    """128 and the number of the signal, as shells report it."""
+    """128 + the number of the signal, as shells report it."""
     return int(getattr(interrupt, "exit_status", 130))
 
 
 @contextmanager
 def listening() -> Iterator[Listener]:
-    """A listener that shows what serves each source, how far the pools are, and how far the run is."""
+    """A listener that shows each source and the progress of retrieval and debates."""
     retrieved = counter("retrieved")
     with run_progress() as progress:
 
@@ -57,7 +57,7 @@ def listening() -> Iterator[Listener]:
             elif isinstance(event, PoolProgress):
                 retrieved(event.done, event.total)
             elif isinstance(event, PoolsReady):
-                show_found(event.found)
+                show_counts(event.found)
             else:
                 progress(event)
 
@@ -65,22 +65,22 @@ def listening() -> Iterator[Listener]:
 
 
 def show_source(name: str, spec: str | None, description: str) -> None:
-    """Say what serves a source."""
+    """Show the description of a source."""
     from madke.knowledge.named import is_sample
 
-    sample = "; the shipped sample, --sources names your own" if is_sample(name, spec) else ""
+    sample = "; this is the shipped sample, use --sources for your own" if is_sample(name, spec) else ""
     say(f"source {name}: {description}{sample}", err=True)
 
 
-def show_found(found: Mapping[str, SourceCounts]) -> None:
-    """Say for how many questions each source found something, and for how many it failed."""
+def show_counts(found: Mapping[str, SourceCounts]) -> None:
+    """Show the number of questions with passages, and of failed ones, by source."""
     for name, count in found.items():
         say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
 
 
 @contextmanager
 def run_progress() -> Iterator[Listener]:
-    """A listener that shows :class:`madke.core.events.RunProgress` while the block runs, and once more when it ends."""
+    """A listener that shows :class:`madke.core.events.RunProgress` during the block and once at its end."""
     line = _Line("questions")
     latest: RunProgress | None = None
 
@@ -102,7 +102,7 @@ def run_progress() -> Iterator[Listener]:
 
 
 def counts(progress: RunProgress) -> str:
-    """What stands behind bar and time left."""
+    """The text after the progress bar: rate, calls in flight, cost, failures."""
     parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
     if progress.cost is not None:
         parts.append(f"cost {progress.cost:.4g}")
@@ -115,7 +115,7 @@ def counts(progress: RunProgress) -> str:
 
 @asynccontextmanager
 async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
-    """Show a line of text while the block runs, and once more when it ends."""
+    """Show a line of text during the block and once at its end."""
     shown = _Line("")
 
     async def tick() -> None:
@@ -134,20 +134,20 @@ async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
 
 
 def why_stopped(meter: Meter) -> str:
-    """Why a run has ended early, and how it goes on."""
-    why, again = meter.stopped, "the same command again"
+    """Why a run stopped early, and how to resume it."""
+    why, how = meter.stopped, "the same command"
     if why is None:
-        why, again = "the call store lacks calls", "the command without --replay"
+        why, how = "the call store lacks calls", "the command without --replay"
     elif meter.budget is not None and why == meter.budget.reached:
         used = f"{meter.budget.cost:.4g}" if why == "--max-cost" else f"{meter.budget.tokens:,} tokens"
-        why, again = f"{why} is reached, {used} are used", "a higher one"
+        why, how = f"{why} is reached, {used} used", f"the same command with a higher {why}"
     elif why == "--deadline":
         why = "--deadline is reached"
-    return f"{why}; {meter.left_over} questions have no outcome yet, and {again} goes on from there"
+    return f"{why}; {meter.left_over} questions are unfinished; {how} resumes"
 
 
 def counter(what: str) -> Callable[[int, int | None], None]:
-    """A callback that shows ``done`` of ``total``; None where the total is not known yet."""
+    """A callback that shows ``done`` of ``total``, which is None while unknown."""
     line = _Line(what)
 
     def show(done: int, total: int | None) -> None:
@@ -158,8 +158,8 @@ def counter(what: str) -> Callable[[int, int | None], None]:
 
 
 @contextmanager
-def now_and_then() -> Iterator[Callable[[str], None]]:
-    """Shows the lines that it is given; none stays on a terminal."""
+def status_line() -> Iterator[Callable[[str], None]]:
+    """A function that shows a line as the current status. A terminal is cleared at the end."""
     line = _Line("", stays=False)
     try:
         yield line.show
@@ -168,7 +168,7 @@ def now_and_then() -> Iterator[Callable[[str], None]]:
 
 
 class _Line:
-    """One line of progress; ``stays`` says whether its last state is left on a terminal."""
+    """One line of progress. With ``stays``, its last state remains on a terminal."""
 
     def __init__(self, what: str, *, stays: bool = True) -> None:
         self._what = what
@@ -179,7 +179,7 @@ class _Line:
     def show(
         self, text: str, extra: str = "", *, done: int | None = None, total: int | None = None, last: bool = False
     ) -> None:
-        """Show the present state: all of it in words (``text``), or ``done`` as a bar and what it does not say."""
+        """Show ``text``, or on a terminal with ``done``, a bar and ``extra``."""
         if sys.stderr.isatty():
             self._draw(text if done is None else extra, done, total)
             if last:
@@ -214,7 +214,7 @@ class _Line:
             )
             self._drawn = line, line.add_task(self._what, completed=done or 0, total=total, text=text)
             line.start()
-            line.console.show_cursor(True)  # it would stay hidden where the process is killed
+            line.console.show_cursor(True)  # otherwise a killed process leaves it hidden
             atexit.register(self.stop)
         else:
             line, task = self._drawn

@@ -1,4 +1,4 @@
-"""``madke protocols``: the debate variants there are, and one of them as a diagram."""
+"""``madke protocols``: list the debate variants, or draw one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from madke.cli import flags
 from madke.core.errors import UserError
 from madke.terminal import say, say_json, say_table
 
-app = typer.Typer(help="List the debate variants, or draw one: madke protocols show NAME.")
+app = typer.Typer(help="List the debate variants, or draw one.")
 
 
 @app.callback(invoke_without_command=True)
 def _list(
     context: typer.Context,
     prompts: flags.Prompts = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print name, source and folder as JSON lines.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print JSON lines: name, source, folder.")] = False,
 ) -> None:
-    """List the debate variants with the paper or code that each follows; `show NAME` draws one."""
+    """List the debate variants and the paper or code that each follows. `show NAME` draws one."""
     if (verb := context.invoked_subcommand) is not None:
         if prompts is not None or as_json:
-            raise UserError(f"--prompts and --json before {verb} are for the list; give them after")
+            raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
     import json
 
@@ -45,11 +45,11 @@ def _list(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The variant.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Variant.")],
     prompts: flags.Prompts = None,
     settings: flags.Settings = None,
 ) -> None:
-    """Draw one debate from its protocol: who speaks when, who reads whom, when it ends, what it costs."""
+    """Draw a debate from its protocol: order of turns, who reads whom, when it ends, calls per question."""
     from madke.report.diagram import diagram
     from madke.variants import load_variant
 

@@ -1,4 +1,4 @@
-"""``madke report``: runs as a page, as figures and tables for papers, or one debate as text."""
+"""``madke report``: a page, figures and tables of runs, or one debate as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from madke.cli import flags
 from madke.cli.compare import debates_of
-from madke.cli.paths import Data, Paths, open_arms, question_files, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
 
@@ -22,40 +22,49 @@ if TYPE_CHECKING:
     from madke.scoring.scores import Scores
 
 _TABLES = ("scores", "tests")
-"""The page's own tables: :func:`madke.report.html.write_report`."""
+"""Tables that :func:`madke.report.html.write_report` returns."""
+
+
+EPILOG = flags.epilog(
+    PREDICTION_FILES,
+    flags.TASK_NAMES,
+    "A tex table has the columns that fit a paper.",
+    "Examples:",
+    "  madke report runs/first runs/second --out comparison.html",
+    "  madke report runs/first --question q-7",
+)
 
 
 def command(
     paths: Paths,
     question: Annotated[
-        str | None, typer.Option(help="Print the debates of this question id as text; write nothing.")
+        str | None, typer.Option(metavar="ID", help="Only print this question's debates as text.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The page. Default: report.html in the first directory.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Page. Default: report.html in the first PATH.")
+    ] = None,
     figures: Annotated[
         Literal["pdf", "svg", "png"] | None,
-        typer.Option(help="Write the figures as files too, for papers, into the folder figures beside the page."),
+        typer.Option(help="Also write figures/ next to the page.", rich_help_panel=flags.OUTPUT),
     ] = None,
     tables: Annotated[
         Literal["csv", "parquet", "tex"] | None,
-        typer.Option(
-            help="Write the tables as files too, into the folder tables beside the page; tex has the columns that "
-            "fit a paper."
-        ),
+        typer.Option(help="Also write tables/ next to the page.", rich_help_panel=flags.OUTPUT),
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write every answer too, a line each: .jsonl, .csv or .parquet."),
+        typer.Option(
+            metavar="FILE", help="Also write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT
+        ),
     ] = None,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
 ) -> None:
-    """Write one self-contained HTML page: what was run, scores, tests, figures, and every debate to read."""
+    """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
     if question is not None:
         if out or figures or tables or answers:
-            raise UserError(
-                "--question prints debates and writes nothing; leave out --out, --figures, --tables and --answers"
-            )
+            raise UserError("--question writes no files; leave out --out, --figures, --tables and --answers")
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
     from madke.report.html import write_report
@@ -82,7 +91,7 @@ def command(
 
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
-    """The title, the source and the published figures of an experiment, where there is nothing else on the page."""
+    """Title, source and published figures of the experiment, if it is the only path."""
     from madke.experiments.experiment import is_experiment, read_experiment
     from madke.report.experiment_tables import published_table
 
@@ -102,7 +111,7 @@ def _write_figures(
     for path in written:
         say(f"figure: {path}")
     if not written:
-        say(f"no figure: there is nothing to draw of {'this run' if len(results) == 1 else 'these runs'}")
+        say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:

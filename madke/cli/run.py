@@ -1,4 +1,4 @@
-"""``madke run``: debate a dataset into a run directory; the same command again goes on where it was."""
+"""``madke run``: debate a dataset into a run directory. The same command resumes it."""
 
 from __future__ import annotations
 
@@ -20,45 +20,66 @@ if TYPE_CHECKING:
 
 
 _REASONS = 3
-"""How many reasons of failed questions are shown, the commonest first."""
+"""Failure reasons that are shown, most common first."""
 
 
-@flags.taking("task protocol model cast sources answer_scorer dataset ids limit sample_seed settings prompts")
+EPILOG = flags.epilog(
+    flags.MODEL_NAMES,
+    flags.SOURCE_NAMES,
+    flags.TASK_NAMES,
+    "First-round stances: a run directory, or JSON lines of id and stances (agent, text, answer).",
+    flags.SCORER,
+    flags.PRICES,
+    flags.LIMITS,
+    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
+    "130 interrupted, 143 terminated.",
+    "Examples:",
+    "  madke run questions.jsonl --out runs/first --limit 20",
+    "  madke run questions.jsonl -m openai/gpt-4o-mini --plan --out runs/mini",
+)
+
+
+@flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL (.gz too), or as --dataset says.")],
-    out: Annotated[Path, typer.Option(help="The run directory; the same command again resumes it.")],
-    asked: dict[str, Any],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory. The same command resumes it.")],
+    shared: dict[str, Any],
     options: RunOptions,
-    pools: Annotated[Path | None, typer.Option(help="A pool file; without one, pools are built into OUT.")] = None,
+    pools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pool file. Default: retrieve, and write OUT/pools.jsonl.",
+            rich_help_panel=flags.KNOWLEDGE,
+        ),
+    ] = None,
     first_round: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE|DIR",
-            help="First-round stances from outside: JSON lines of id and stances (agent, text, answer), or a run, "
-            "whose first round is taken over.",
+            metavar="FILE|DIR", help="Take the first round from here, see below.", rich_help_panel=flags.PROTOCOL
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of runs per question.")] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Runs per question.", rich_help_panel=flags.PROTOCOL)
+    ] = 1,
     seed: Annotated[
-        int, typer.Option(help="Sampling seed; each call derives its own. A negative one leaves it to the server.")
+        int,
+        typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL),
     ] = 0,
     plan: flags.Plan = False,
+    reply_tokens: flags.ReplyTokens = 150,
 ) -> None:
-    """Debate every question of a dataset; write transcripts, calls, scores and a report into OUT.
-
-    Exit status: 0 every question has an outcome, 1 some failed or a limit was reached, 2 bad input, 130 interrupted,
-    143 terminated.
-    """
+    """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT."""
     from madke.api.batch import check_pools
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **asked)
+    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)
     if plan:
-        _show_plan(job, pools, out, options)
+        _show_plan(job, pools, out, options, reply_tokens)
     else:
         _run(job, pools, out, options)
 
@@ -74,7 +95,7 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
             meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
             done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
-            say(f"madke: interrupted with {done} done; the same command again goes on from there", err=True)
+            say(f"madke: interrupted after {done}; the same command resumes", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
         finally:
             job.close()
@@ -83,9 +104,9 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     _show_scores(out, meter, own.budget.prices, options)
 
 
-def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
+def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int) -> None:
     from madke.cli.ablate import refuse_limits, show_plans
-    from madke.experiments.plan import REPLY_TOKENS, Planner
+    from madke.experiments.plan import Planner
     from madke.runs.run_pools import RunPools
     from madke.runs.runner import prices_of
 
@@ -95,11 +116,13 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions) -> 
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
-    show_plans([Planner(prices=prices).plan(job.variant.name, job, pool_of)], prices, REPLY_TOKENS)
+    show_plans(
+        [Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)], prices, reply_tokens
+    )
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
-    """Write and show scores and report; exit status 1 where questions failed, which the same command may retry."""
+    """Write and show scores and report. Exit with status 1 if questions failed or are left over."""
     from madke.cli.progress import why_stopped
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
@@ -115,7 +138,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
-        again = "the same command again" if retried else "the command without --keep-failed and --replay"
+        again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
         for reason, count in list(scores.failures.items())[:_REASONS]:
             say(f"  {count} x {reason}", err=True)
@@ -124,6 +147,6 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
-        say(f"not done: {out / 'unfinished.jsonl'}", err=True)
+        say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)
     if scores.failed or meter.left_over:
         raise typer.Exit(1)

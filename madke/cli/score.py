@@ -1,4 +1,4 @@
-"""``madke score``: scores of runs and of predictions from elsewhere, computed anew from the answers."""
+"""``madke score``: compute scores of runs and of prediction files from the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import flags
-from madke.cli.paths import Data, Paths, open_arms, question_files, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
@@ -28,6 +28,20 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
 _TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
 
+EPILOG = flags.epilog(
+    PREDICTION_FILES,
+    flags.TASK_NAMES,
+    "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
+    "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
+    "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated.",
+    "Tables mark differences from the first PATH. A .tex table has the columns that fit a paper.",
+    flags.PRICES,
+    "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
+    "Examples:",
+    "  madke score runs/first runs/second --details",
+    "  madke score predictions.jsonl --data questions.jsonl --out scores.json",
+)
+
 
 def command(
     paths: Paths,
@@ -38,62 +52,59 @@ def command(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Also have a model grade each answer against the references, as `madke run --model` names it. Its "
-            "calls are kept (grades.sqlite) and not made again; its grades stand beside the scores of --scorer.",
+            help="Also let this model grade each answer.",
+            rich_help_panel=flags.GRADING,
         ),
     ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Endpoint of an openai/ or azure/ grader.")] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Endpoint of an openai/ or azure/ grader.", rich_help_panel=flags.GRADING),
+    ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help=f"The grader's calls under way at once. Default: {_CONCURRENCY}.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help=f"Grader's calls at a time. Default: {_CONCURRENCY}.",
+            rich_help_panel=flags.GRADING,
+        ),
     ] = None,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=COMMAND",
-            help="Also score the answers by a command that gets a JSON object a line (source, candidate, references) "
-            "and answers each with a number: COMET, BLEURT. Kept in external.json. Repeatable.",
+            help="Also score the answers with a program. Repeatable.",
+            rich_help_panel=flags.GRADING,
         ),
     ] = None,
     details: Annotated[
-        bool,
-        typer.Option(
-            "--details",
-            help="Also what the table leaves out: calls and tokens by stage (those that the provider had cached, too), "
-            "and cost.",
-        ),
+        bool, flags.switch("--details", "Also print calls, tokens and cost by stage.", flags.OUTPUT)
     ] = False,
     prices: flags.Prices = None,
     by_dataset: Annotated[
-        bool,
-        typer.Option(
-            "--by-dataset",
-            help="A row of the table, and of --tables, for each dataset that the questions come from; with --json each "
-            "PATH's object holds theirs by name.",
-        ),
+        bool, flags.switch("--by-dataset", "Score each dataset of the questions separately.", flags.OUTPUT)
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the scores of one PATH here too, in the form of a run's metrics.json.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the scores of the one PATH, as JSON.", rich_help_panel=flags.OUTPUT
+        ),
     ] = None,
     tables: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Write the score table, with marks against the first PATH, as .csv, .parquet, or .tex, which has the "
-            "columns that fit a paper. Repeatable.",
+            help="Write the score table: .csv, .parquet or .tex. Repeatable.",
+            rich_help_panel=flags.OUTPUT,
         ),
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write every answer with its question, as .jsonl, .csv or .parquet."),
+        typer.Option(metavar="FILE", help="Write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON, one object a PATH.")] = False,
+    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
-    """Compute scores from transcripts or predictions and print them; a run's are written to its metrics.json too.
-
-    What --grader and --scorer say is kept in a run's directory, or beside a file of predictions, under its name.
-
-    Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.
-    """
+    """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
@@ -111,57 +122,57 @@ def command(
     priced = read_prices(prices) if prices else {}
     arms = open_arms(paths, data, dataset, task)
     if out is not None and len(arms) > 1:
-        raise UserError(f"--out is for the scores of one PATH, found {len(arms)}; --json prints them all")
-    failed = _ask_outside(arms, _grader(grader, base_url, concurrency), commands)
+        raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
+    failed = _grade(arms, _grader(grader, base_url, concurrency), commands)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
-    apart = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
+    per_dataset = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
         with atomic_write(out) as file:
             file.write(scores_to_json(scores[arms[0].name]))
     if tables:
-        table = score_table_by_dataset(arms, apart) if apart else score_table_of(arms, scores)
+        table = score_table_by_dataset(arms, per_dataset) if per_dataset else score_table_of(arms, scores)
         for path in tables:
             write_table(table, path)
     if predictions is not None:
         write_answers(arms, predictions)
     if as_json:
-        _show_json(scores, apart)
+        _show_json(scores, per_dataset)
     else:
-        _show(arms, scores, apart, details=details)
+        _show(arms, scores, per_dataset, details=details)
     if failed:
-        say(f"madke: {failed} answers have no grade; the same command again asks for them", err=True)
+        say(f"madke: {failed} answers have no grade; the same command retries them", err=True)
         raise typer.Exit(1)
 
 
 def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
-    """Refuse a file that could not be written before a grader is paid for."""
+    """Refuse unsupported file types before any grading is paid."""
     for path in files:
         if path.suffix not in endings:
-            raise UserError(f"expected a file that ends in {' or '.join(endings)}", file=path)
+            raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
 
 
-def _show_json(scores: ByName, apart: Mapping[str, ByName]) -> None:
+def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
     from madke.scoring.scores import scores_to_json
 
     for name, found in scores.items():
-        if apart:
-            by_name = {dataset: json.loads(scores_to_json(each)) for dataset, each in apart[name].items()}
+        if per_dataset:
+            by_name = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
             say_json(json.dumps(by_name, ensure_ascii=False))
         else:
             say_json(scores_to_json(found, indent=None).decode(), end="")
 
 
-def _show(arms: Sequence[Results], scores: ByName, apart: Mapping[str, ByName], *, details: bool) -> None:
+def _show(arms: Sequence[Results], scores: ByName, per_dataset: Mapping[str, ByName], *, details: bool) -> None:
     from madke.report.score_tables import of_dataset, score_details, score_table
 
-    rows = [(of_dataset(arm, dataset), found) for arm, each in apart.items() for dataset, found in each.items()]
+    rows = [(of_dataset(arm, dataset), found) for arm, each in per_dataset.items() for dataset, found in each.items()]
     console().print(score_table(rows or list(scores.items())))
     for arm in arms if details else ():
         say(f"{arm.path}\n{score_details(scores[arm.name])}\n")
 
 
-def _ask_outside(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
-    """Let scorers and the grader judge; how many answers have no grade because their calls failed."""
+def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
+    """Run the scorers and the grader. Return the number of answers without a grade because of failed calls."""
     from madke.cli.progress import counts, resumable, showing
     from madke.scoring.scored import ask_outside
 
@@ -178,7 +189,7 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
     if model is None:
         if base_url is not None or concurrency is not None:
             option = "--base-url" if base_url is not None else "--concurrency"
-            raise UserError(f"{option} is for a grader; name its model with --grader")
+            raise UserError(f"{option} needs --grader MODEL")
         return None
     return Grader(model=model, base_url=base_url, concurrency=concurrency or _CONCURRENCY)
 
@@ -194,12 +205,12 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
         name, equals, line = text.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise UserError(
-                f"--scorer {text!r}: expected NAME=COMMAND, the name of letters, digits and . _ -, for instance "
+                f"--scorer {text!r}: expected NAME=COMMAND with a NAME of letters, digits, . _ and -, for instance "
                 "--scorer comet='comet-env/bin/python comet_scorer.py'"
             )
         if name.lower() in (*METRICS, GRADER, "correct") or name.lower().startswith(("cons_", "co2_")):
-            raise UserError(f"--scorer {text!r}: {name} is a metric of madke's own; choose another name")
+            raise UserError(f"--scorer {text!r}: {name} is a built-in metric; choose another name")
         if name in scorers:
-            raise UserError(f"--scorer {text!r}: {name} is given twice; expected a name for each scorer")
+            raise UserError(f"--scorer {text!r}: {name} is given twice; expected a different name for each scorer")
         scorers[name] = CommandScorer(line)
     return scorers

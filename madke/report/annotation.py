@@ -1,4 +1,4 @@
-"""Answers for people to grade: a blind sheet, the key to it, and what filled sheets say."""
+"""Human grading: write a blind sheet of answers and its key, and score filled sheets."""
 
 from __future__ import annotations
 
@@ -36,57 +36,57 @@ Scale = Literal["right", "ambiguity_resolved", "quality"]
 _YES_NO = {"yes": 1.0, "no": 0.0}
 _QUALITY = {str(n): float(n) for n in range(1, 6)}
 _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
-"""Column to fill -> what a cell may hold -> its value. Translations have the last two (Liang et al., section 4.1)."""
+"""Column to fill -> allowed cell -> value. Translations use the last two columns (Liang et al., section 4.1)."""
 F1_RIGHT = 0.5
-"""From which F1 on an answer counts as right (EVOUNA; Wang et al., 2023)."""
+"""Lowest F1 of an answer that counts as right (EVOUNA; Wang et al., 2023)."""
 
 Grades = Mapping[str, Mapping[str, float]]
-"""Row code -> scale -> grade; rows and scales that were left empty are not in it."""
+"""Row code -> scale -> grade, without empty rows and cells."""
 
 
 class KeyRow(BaseModel):
-    """What a row of the sheet is."""
+    """One row of the sheet, with what annotators must not see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: str
     shown: str
-    """The question as the sheet shows it."""
+    """The question as shown on the sheet."""
     given: tuple[str, ...] = ()
-    """The arms that gave the answer, an arm once for each repeat."""
+    """The arms that gave the answer, once per repeat."""
     metrics: Mapping[str, FiniteFloat]
-    """What metrics, graders and scorers outside said of the answer when the sheet was made."""
+    """Scores of metrics, graders and scorers for the answer when the sheet was made."""
     cells: tuple[str, ...] = Field((), exclude=True)
     """The sheet's question, references and answer."""
 
 
 class SheetKey(BaseModel):
-    """What annotators must not see."""
+    """The key of a sheet, which annotators must not see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     scales: tuple[Scale, ...]
     arms: tuple[str, ...]
     rows: Mapping[str, KeyRow]
     abstained: tuple[tuple[str, str], ...]
-    """Arm and question id, for each time that the arm gave no answer: wrong without being graded."""
+    """Arm and question id of each abstention, which counts as wrong without grading."""
 
 
 def write_sheet(
     results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0
 ) -> tuple[Path, SheetKey]:
-    """Write the answers of arms as a sheet to grade, ``sheet.csv``, and beside it the key, ``sheet.key.json``.
+    """Write the answers of arms as a sheet, ``sheet.csv``, with its key in ``sheet.key.json``.
 
-    The questions are those to which every arm has an outcome, or a random sample of so many. Equal answers to one
-    question are one row, whoever gave them; rows stand in random order. The byte order mark is for Excel. Returns where
-    the key is, and the key. UserError where a file is there already, or the arms cannot be on one sheet.
+    Uses the questions without a failure in any arm, or a random sample of them. Equal answers to a question share a
+    row. Rows are in random order. The byte order mark is for Excel. Returns the path of the key, and the key. UserError
+    if a file exists, or the arms cannot share a sheet.
     """
     key_file = out.with_suffix(".key.json")
     if out.suffix.lower() != ".csv":
-        raise UserError("expected a file that ends in .csv", file=out)
-    if there := [file for file in (out, key_file) if file.exists()]:
-        raise UserError("is there already, perhaps filled in; choose another --out", file=there[0])
+        raise UserError("expected a file name ending in .csv", file=out)
+    if existing := [file for file in (out, key_file) if file.exists()]:
+        raise UserError("already exists and may be filled in; choose another --out", file=existing[0])
     draw, ids = random.Random(seed), _shared(results)
     if sample is not None and sample > len(ids):
-        raise UserError(f"--sample {sample}: there are {len(ids)} questions to which every arm has an outcome")
+        raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
     found, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
     draw.shuffle(found)
     codes = [f"R{n:0{len(str(len(found)))}}" for n in range(1, len(found) + 1)]
@@ -104,13 +104,13 @@ def write_sheet(
 
 
 def _shared(results: Sequence[Results]) -> list[str]:
-    """The ids of the questions to which every arm has an outcome, sorted."""
+    """Sorted ids of the questions that have a result in every arm."""
     held = [{(t.id, t.question) for t in result.transcripts() if t.status != "failed"} for result in results]
     ids = sorted(id_ for id_, _ in set.intersection(*held))
     if not ids:
-        raise UserError("the arms have no question in common to which each has an outcome")
+        raise UserError("no question has a result in every arm")
     if left_out := len(set.union(*held)) - len(ids):
-        _log.warning("%d questions are left out: not every arm has an outcome for them", left_out)
+        _log.warning("%d questions are left out, because an arm has no result for them", left_out)
     return ids
 
 
@@ -118,7 +118,7 @@ _Abstained = list[tuple[str, str]]
 
 
 def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow], _Abstained, tuple[Scale, ...]]:
-    """Each different answer to a question, abstentions, and what people grade."""
+    """Distinct answers to each question, abstentions, and the scales to grade."""
     answers: dict[tuple[str, str], KeyRow] = {}
     abstained = []
     scales: dict[tuple[Scale, ...], str] = {}
@@ -132,14 +132,14 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow]
                 abstained.append((result.name, t.id))
                 continue
             row = answers.get((t.id, t.answer)) or _row(t, t.answer)
-            said = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
-            update = {"given": (*row.given, result.name), "metrics": {**said, **row.metrics}}
+            scores = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
+            update = {"given": (*row.given, result.name), "metrics": {**scores, **row.metrics}}
             answers[t.id, t.answer] = row.model_copy(update=update)
     if not answers:
-        raise UserError("the arms gave no answer that could be graded")
+        raise UserError("the arms have no answers to grade")
     if len(scales) > 1:
         first, other = scales.values()
-        raise UserError(f"answers of the tasks {first} and {other} are graded differently; make a sheet for each")
+        raise UserError(f"the tasks {first} and {other} have different scales; make a sheet for each")
     return [answers[key] for key in sorted(answers)], abstained, next(iter(scales))
 
 
@@ -153,19 +153,19 @@ def _row(transcript: Transcript, answer: str) -> KeyRow:
 
 
 def read_key(path: Path) -> SheetKey:
-    """The key to a sheet; UserError where the file is not one."""
+    """The key of a sheet. UserError if the file is not a key."""
     try:
         return SheetKey.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except ValidationError:
-        raise UserError("is not the key to a sheet, as `madke annotate sheet` writes it", file=path) from None
+        raise UserError("is not a key that `madke annotate sheet` wrote", file=path) from None
 
 
 def read_sheet(path: Path, key: SheetKey) -> Grades:
-    """The grades of one person; cells may be empty and rows missing, since annotators may share a sheet.
+    """The grades of one person. Cells may be empty and rows missing, since people may share a sheet.
 
-    Columns may stand in any order, separated by commas, semicolons or tabs. UserError names the line that is wrong.
+    Columns are in any order, separated by commas, semicolons or tabs. UserError names the first wrong line.
     """
     grades: dict[str, dict[str, float]] = {}
     seen: dict[str, int] = {}
@@ -175,10 +175,10 @@ def read_sheet(path: Path, key: SheetKey) -> Grades:
         filled = {name: cells[name] for name in key.scales if cells[name]}
         odd = [name for name, cell in filled.items() if cell.casefold() not in _SCALES[name]]
         if code not in key.rows:
-            wrong = f"column 'row': found {code!r}, which the key does not hold"
-        # Spreadsheet programs change line breaks and apostrophes, and leave words.
+            wrong = f"column 'row': found {code!r}, which is not in the key"
+        # Spreadsheet programs change line breaks and apostrophes, but not words.
         elif re.findall(r"\w+", cells["question"]) != re.findall(r"\w+", key.rows[code].shown):
-            wrong = f"row {code}, column 'question': found {cells['question'][:60]!r}, another question than in the key"
+            wrong = f"row {code}, column 'question': found {cells['question'][:60]!r}, which differs from the key"
         elif odd:
             expected = "1 to 5" if odd[0] == "quality" else "yes or no"
             wrong = f"row {code}, column {odd[0]!r}: found {filled[odd[0]][:60]!r}; expected {expected}"
@@ -186,12 +186,12 @@ def read_sheet(path: Path, key: SheetKey) -> Grades:
             raise UserError(wrong, file=path, line=line)
         grades[code] = {name: _SCALES[name][cell.casefold()] for name, cell in filled.items()}
     if not any(grades.values()):
-        raise UserError(f"nothing is filled in; expected grades in {', '.join(key.scales)}", file=path)
+        raise UserError(f"has no grades; expected grades in {', '.join(key.scales)}", file=path)
     return grades
 
 
 def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, column -> cell without white space around it) of every row that is not empty."""
+    """(line, column -> stripped cell) of every row that is not empty."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -200,7 +200,7 @@ def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, s
         raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     if missing := [name for name in needed if name not in (table.fieldnames or ())]:
-        raise UserError(f"there is no column {missing[0]!r}", file=path, line=1)
+        raise UserError(f"column {missing[0]!r} is missing", file=path, line=1)
     for row in table:
         cells = {name: (row[name] or "").strip() for name in needed}
         if any(cells.values()):
@@ -209,7 +209,7 @@ def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TwoJudges:
-    """Two people, or a person and a metric of right and wrong, on the rows that both graded."""
+    """Agreement of two people, or of a person and a binary metric, on the rows that both graded."""
 
     person: str
     other: str
@@ -217,16 +217,16 @@ class TwoJudges:
     scale: str
     n: int
     same: Estimate
-    """The share of rows with the same grade, averaged by question; its interval is over questions."""
+    """Share of rows with the same grade, averaged by question, with an interval over questions."""
     kappa: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HumanScores:
-    """What people found."""
+    """Results of human grading."""
 
     scores: Mapping[str, Mapping[str, Estimate]]
-    """Arm -> scale -> the mean over questions. An abstention is a ``no``, and has no quality."""
+    """Arm -> scale -> mean over questions. An abstention counts as ``no`` and has no quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
     """Rows that nobody graded on every scale. They are excluded from means."""
@@ -234,7 +234,7 @@ class HumanScores:
 
 
 def human_scores(key: SheetKey, sheets: Mapping[str, Grades]) -> HumanScores:
-    """Scores by arm; agreement of each two people, and of each with every metric. ``sheets``: person -> grades."""
+    """Scores by arm, and agreement of people with each other and with metrics. ``sheets``: person -> grades."""
     given = {
         name: {code: [each[code][name] for each in sheets.values() if name in each.get(code, {})] for code in key.rows}
         for name in key.scales
@@ -266,8 +266,8 @@ def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges
             metrics.setdefault(name, {})[code] = value
     if "f1" in metrics:
         metrics[f"f1 >= {F1_RIGHT}"] = {code: float(value >= F1_RIGHT) for code, value in metrics.pop("f1").items()}
-    # Of a scorer outside nothing is known but what it said.
-    binary = [(name, said) for name, said in metrics.items() if is_binary(name) or {*said.values()} <= {0, 1}]
+    # The values of an external scorer are the only sign that it is binary.
+    binary = [(name, by) for name, by in metrics.items() if is_binary(name) or {*by.values()} <= {0, 1}]
     for scale in key.scales:
         ordinal = scale == "quality"
         people = [
@@ -287,9 +287,9 @@ def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges
 
 
 def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = False) -> float | None:
-    """Cohen's kappa (1960) of two judges of the same answers, of steps of a scale with quadratic weights (1968).
+    """Cohen's kappa (1960) of two judges, with quadratic weights (1968) on an ordinal scale.
 
-    None where both always gave the same grade, or there is none. UserError where scikit-learn is not installed.
+    None if all grades are the same or there are none. UserError if scikit-learn is missing.
     """
     try:
         from sklearn.metrics import cohen_kappa_score
@@ -302,7 +302,7 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
 
 
 def human_tables(found: HumanScores) -> tuple[Table, Table]:
-    """People's grades by arm, and how far judges agree."""
+    """Tables of grades by arm, and of agreement."""
     scales = dict.fromkeys(name for scores in found.scores.values() for name in scores)
     rows = []
     for arm, scores in found.scores.items():
@@ -317,8 +317,8 @@ def human_tables(found: HumanScores) -> tuple[Table, Table]:
         words = (Cell(text=text) for text in (each.person, each.other, each.scale))
         judges.append((*words, count_cell(each.n), percent_cell(each.same), score_cell(each.kappa, digits=".2f")))
     note = (
-        "Of the n answers that both graded: the share with the same grade, averaged by question, with a 95 % interval "
-        "over questions; Cohen's kappa, of qualities weighted by squares."
+        "same: share of equal grades for the n answers that both graded, averaged by question, with a 95 % interval "
+        "over questions. kappa: Cohen's, with quadratic weights for quality."
     )
     columns = ("person", "and", "scale", "n", "same %", "kappa")
     return people, Table(title="Agreement", columns=columns, rows=tuple(judges), notes=(note,))

@@ -1,4 +1,4 @@
-"""Runs side by side on the questions that all hold, and the tables of what tells them apart: tests and costs."""
+"""Comparison of runs on their shared questions, with tables of tests and costs."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
 
 _PAPERS = 500
-"""Questions a set in the papers' tables."""
+"""Questions per dataset in the papers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What one run made of one question, in its first repeat."""
+    """Result of one run on one question, in its first repeat."""
 
     run: str
     answer: str | None
     status: ParseStatus
     correct: float | None
-    """The task's first metric, in 0 .. 1; None without a gold answer, or where the question failed."""
+    """The task's first metric, in 0 .. 1; None for a failed question or one without gold answers."""
     rounds: int | None
-    """None, as calls and tokens, for answers from elsewhere."""
+    """None for predictions from files, as calls and tokens."""
     stop_reason: str
     calls: int | None
     tokens: int | None
     oracle: bool
-    """Whether the order of the debate read the gold answers: an analysis, no prediction."""
+    """Whether the order of the debate used the gold answers, which makes it an analysis, not a prediction."""
     repeat: int
     repeats: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedQuestion:
-    """One question, and what each run made of it."""
+    """One question and the result of each run."""
 
     id: str
     question: str
@@ -58,13 +58,13 @@ class ComparedQuestion:
 
     @property
     def differs(self) -> bool:
-        """Whether the runs' answers differ under the task's matcher, or are not equally right."""
+        """Whether answers differ under the task's matcher, or scores or statuses differ."""
         first, *others = self.runs
-        alike = {(each.correct, each.status) for each in self.runs}
-        return len(alike) > 1 or any(self.other_answer(first, other) for other in others)
+        outcomes = {(each.correct, each.status) for each in self.runs}
+        return len(outcomes) > 1 or any(self.other_answer(first, other) for other in others)
 
     def other_answer(self, left: Outcome, right: Outcome) -> bool:
-        """Whether two runs' final answers differ under the task's matcher; none and none are the same."""
+        """Whether two final answers differ under the task's matcher. Two missing answers are equal."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
         return not get_task(self.task).same(left.answer, right.answer, self.asked)
@@ -72,50 +72,49 @@ class ComparedQuestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """What some runs made of the questions that all of them hold."""
+    """Results of runs on their shared questions."""
 
     questions: tuple[ComparedQuestion, ...]
     unshared: Mapping[str, int]
-    """Run -> how many of its questions are left out, because another run does not hold them."""
+    """Run -> number of its questions that another run lacks."""
     arms: tuple[ArmValues, ...]
     scores: Mapping[str, Scores] = field(default_factory=dict)
-    """Run -> its scores on these questions."""
+    """Run -> scores on the shared questions."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Paired tests over questions, of these values (by default the runs' own), Holm-corrected together.
+        """Paired tests over questions of these metrics (default: all), with Holm's correction.
 
-        Each two of up to three runs are tested, of more each with the first, unless ``all_pairs``.
+        Tests every pair of up to three runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
         return family(self.arms, self._known(metrics), all_pairs=all_pairs)
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """The same across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
+        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
         return repeat_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     @property
     def notes(self) -> list[str]:
-        """How little n says, and unequal cost."""
+        """Notes on the precision of n questions, and on unequal cost."""
         n = len(self.questions)
         found = [
-            f"n = {n}: a rate near 50 % is known to \u00b1{100 * half_width(n):.1f} points ({_PAPERS} questions, as "
-            f"the papers have: \u00b1{100 * half_width(_PAPERS):.1f}); below that only a paired test can tell two runs "
-            "apart."
+            f"n = {n}: the 95 % interval of a rate near 50 % is \u00b1{100 * half_width(n):.1f} points (papers with "
+            f"{_PAPERS} questions: \u00b1{100 * half_width(_PAPERS):.1f}). For smaller differences see the tests."
         ]
         calls = {name: each.total.calls / each.transcripts for name, each in self.scores.items() if each.usage}
         if calls and max(calls.values()) - min(calls.values()) > 0.1 * max(calls.values()):
             each = ", ".join(f"{name} {count:.1f}" for name, count in calls.items())
-            found.append(f"not at equal cost: calls a question: {each}.")
+            found.append(f"Unequal cost, in calls per question: {each}.")
         return found
 
     def _known(self, metrics: Sequence[str]) -> Sequence[str]:
         held = dict.fromkeys(name for arm in self.arms for name in arm.values)
         if unknown := [name for name in metrics if name not in held]:
-            raise UserError(f"no run has the value {unknown[0]!r}; there are {', '.join(held) or 'none'}")
+            raise UserError(f"no run has the metric {unknown[0]!r}; available: {', '.join(held) or 'none'}")
         return metrics
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Each two of the runs, in the order in which they were given."""
+        """All pairs of runs, in the given order."""
         return tuple(self._pair(*two) for two in combinations(range(len(self.unshared)), 2))
 
     def _pair(self, left: int, right: int) -> Pair:
@@ -139,7 +138,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """On how many questions two runs were right, in their first repeats."""
+    """Numbers of questions that two runs answered correctly, in their first repeats."""
 
     first: str
     second: str
@@ -148,35 +147,38 @@ class Pair:
     only_second: int
     neither: int
     left_out: int
-    """Questions that failed in one of the two, have no gold answer, or whose metric is more than right or wrong."""
+    """Questions that failed in one run, have no gold answer, or have a metric that is not right or wrong."""
     other_answer: Estimate | None
-    """Flip rate: the share of questions whose final answers differ, of those that failed in neither."""
+    """Flip rate: share of questions with different final answers, among those that failed in neither run."""
 
 
 def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-    """The paired tests of each two of up to three arms, of more each with the first; on the questions that all hold."""
+    """Paired tests on shared questions: every pair of up to three arms, or each arm against the first."""
     shared = shared_questions(arms)
     return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-    if all_pairs or len(arms) <= 3:  # of more, correction would take all power away
+    if all_pairs or len(arms) <= 3:  # with more pairs, the correction would remove all power
         return list(combinations(arms, 2))
     return [(arms[0], other) for other in arms[1:]]
 
 
-def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, ExternalScores] | None = None) -> Comparison:
-    """Set the runs side by side, over the questions that all of them hold: the same id and the same text.
+def compare(
+    runs: Mapping[str, Iterable[Transcript]], external: Mapping[str, ExternalScores] | None = None
+) -> Comparison:
+    """Compare runs on their shared questions, which have the same id and text.
 
-    ``runs`` are name -> transcripts, at least two; ``said`` is run -> what graders and scorers outside said of its
-    answers. UserError where there is no such question.
+    ``runs`` maps at least two names to transcripts, ``external`` maps runs to the scores of graders and scorers.
+    UserError if no question is shared.
     """
     asked: dict[QuestionKey, Question] = {}
     columns: list[dict[QuestionKey, Outcome]] = []
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
         column: dict[QuestionKey, Outcome] = {}
-        arm = read_arm(name, _noted(transcripts, name, column, asked), (said or {}).get(name, NO_EXTERNAL_SCORES))
+        outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
+        arm = read_arm(name, _recording(transcripts, name, column, asked), outside)
         correct = arm.values.get("correct", {})
         judged = ((key, kept, correct.get(key, {}).get(kept.repeat)) for key, kept in column.items())
         columns.append({key: replace(kept, correct=right) for key, kept, right in judged})
@@ -201,25 +203,25 @@ def compare(runs: Mapping[str, Iterable[Transcript]], said: Mapping[str, Externa
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
-    """Set runs side by side as :func:`compare` does, with their scores on the questions that all of them hold.
+    """Compare runs like :func:`compare`, with their scores on the shared questions.
 
-    UserError where a path is no run, or the runs share no question.
+    UserError if a path is not a run, or the runs share no question.
     """
     results = opened(runs)
-    said = {arm.name: external_values(arm) for arm in results}
-    found = compare({arm.name: arm.transcripts() for arm in results}, said)
+    external = {arm.name: external_values(arm) for arm in results}
+    found = compare({arm.name: arm.transcripts() for arm in results}, external)
     shared = {(row.id, row.question) for row in found.questions}
     scores = {
-        arm.name: score((t for t in arm.transcripts() if (t.id, t.question) in shared), said[arm.name])
+        arm.name: score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
         for arm in results
     }
     return replace(found, scores=scores)
 
 
-def _noted(
+def _recording(
     transcripts: Iterable[Transcript], run: str, column: dict[QuestionKey, Outcome], asked: dict[QuestionKey, Question]
 ) -> Iterator[Transcript]:
-    """The transcripts, with a note of the first repeat of each question taken on the way."""
+    """Yield the transcripts, and record the first repeat of each question in ``column``."""
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         asked.setdefault(key, question_of(transcript))
@@ -230,7 +232,7 @@ def _noted(
 
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
-    # Whether it is correct is filled in from the arm's values, once they are there.
+    # ``correct`` is set later, from the arm's values.
     used = total_usage(transcript.usage.values()) if transcript.usage else None
     return Outcome(
         run=run,
@@ -249,12 +251,12 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
 
 # Tables
 
-NO_ROOM = ("p", "effect")
-"""What a terminal's table of tests leaves to ``--json`` and pages: uncorrected p values, and effects without a unit."""
+NOT_ON_TERMINALS = ("p", "effect")
+"""Columns of the test table that terminals leave out: uncorrected p values and effect sizes."""
 
 
 def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Table:
-    """Paired tests, a row each. Differences are second minus first."""
+    """Paired tests, one row each. Differences are second minus first."""
     if not tests:
         return Table(title=title, columns=("first", "second", "value"), rows=())
     rows = [_test_cells(test) for test in tests]
@@ -266,15 +268,14 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     notes = [
         "difference: second minus first, with its 95 % interval.",
         f"{MARK}: p < 0.05 after Holm's correction over the {len(tests)} tests of this table.",
-        "could show: the smallest difference that n could show, given how much the two differ, with 80 % power at "
-        "alpha 0.05.",
-        "effect: g, the share of discordant pairs in favour of the second less a half, or d (both Cohen's).",
+        "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
+        "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
     ]
-    reasons = {"questions": "they have the value in one arm only", "repeats": "an arm lacks one of the repeats"}
+    reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            notes.append(f"Up to {left_out} questions are in no test, because {why}.")
+            notes.append(f"Up to {left_out} questions are excluded from a test, because {why}.")
     notes += if_failed_notes(tests)
     return Table(title=title, columns=columns, rows=filled, notes=tuple(notes))
 
@@ -285,12 +286,12 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     for test in tests:
         if test.if_failed is not None:
             low, high = (_unit(test)[1](value, "+") for value in test.if_failed)
-            withheld = ", so it has no mark" if test.p_holm < 0.05 and not test.significant else ""
+            withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = HEADINGS.get(test.metric, test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
         yield (
-            f"{left} and {right}: with what failed in one of the two counted against {right} and in its favour: "
+            f"{left} and {right}: difference if questions that failed in one count against {right} and in its favour: "
             f"{'; '.join(found)}."
         )
 
@@ -321,17 +322,17 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
         "effect": NOTHING
         if effect is None
         else Cell(text=f"{effect.name[-1]} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high),
-        "could show": NOTHING if detectable is None else Cell(text=scaled(detectable), value=times * detectable),
+        "detectable": NOTHING if detectable is None else Cell(text=scaled(detectable), value=times * detectable),
     }
     return cells
 
 
 def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
-    """What a value's figures are in; and how one of them is written, with a sign if asked."""
+    """The unit of a value, and a function that formats its figures, with a sign on request."""
     unit = " %" if in_percent(test.metric) else ""
 
     def scaled(value: float, signed: str = "") -> str:
-        # "z": what rounds to nothing has no minus.
+        # "z": no minus sign for what rounds to zero.
         return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
     return unit, scaled
@@ -343,8 +344,8 @@ def p_value(p: float) -> str:
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:
-    """What arms got right beside what a question took: by name, in order."""
-    columns = ("arm", "correct %", "rounds", "calls a question", "paid a question", "tokens a question")
+    """Correctness and cost per question of each arm."""
+    columns = ("arm", "correct %", "rounds", "calls/question", "paid/question", "tokens/question")
     rows = []
     for name, found in scores.items():
         total, n = found.total, max(found.transcripts, 1)

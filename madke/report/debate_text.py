@@ -1,4 +1,4 @@
-"""Debates as text, from top to bottom or in columns; model and web text without control characters, never as markup."""
+"""Debates as text, one below the other or in columns. Untrusted text has no control characters and no markup."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
 
 def debate_text(transcript: Transcript) -> str:
-    """One debate, to be read from top to bottom: question, pool, each round, the final answer."""
+    """One debate as text: question, pool, rounds, final answer."""
     return "\n".join(_debate_lines(transcript))
 
 
@@ -49,7 +49,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     for entry in transcript.rounds:
         yield ""
         given = transcript.first_round_given and entry is transcript.rounds[0]
-        yield f"--- round {entry.n}{', given from outside' if given else ''} ---"
+        yield f"--- round {entry.n}{', from a file' if given else ''} ---"
         yield from _round_lines(entry)
     yield ""
     yield from _final_lines(transcript)
@@ -78,15 +78,15 @@ def _round_lines(entry: Round) -> Iterator[str]:
         yield from _wrapped(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         answer = _answer(extracted.answer, extracted.status)
-        yield f"Extracted from the debate so far: {answer}{_cut(extracted.truncated)}"
+        yield f"Answer extracted so far: {answer}{_cut(extracted.truncated)}"
         yield from _wrapped(extracted.error or extracted.text)
     if entry.digest is not None:
-        yield f"Summed up for the next round{_cut(entry.digest.truncated)}:"
+        yield f"Summary for the next round{_cut(entry.digest.truncated)}:"
         yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
 def _tie_word(final: Final) -> str:
-    """What ``Final.tie`` means: a vote was tied, or a summarized debate ended split."""
+    """Meaning of ``Final.tie``: a tied vote, or a summarized debate that ended split."""
     return "split" if final.by == "summarizer" else "tie"
 
 
@@ -97,11 +97,15 @@ def _final_lines(transcript: Transcript) -> Iterator[str]:
     tie = f"  ({_tie_word(final)})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.truncated)}"
     if final.scores:
-        yield f"    weighed: {_figures(final.scores)}"
+        yield f"    weights: {_figures(final.scores)}"
     yield from _wrapped(final.error or final.text)
 
 
-_SATISFIED = {True: "satisfied with it", False: "not satisfied with it", None: "asked whether it is satisfied"}
+_SATISFIED = {
+    True: "satisfied with its answer",
+    False: "not satisfied with its answer",
+    None: "asked whether it is satisfied",
+}
 
 
 def _answer(answer: str | None, status: str) -> str:
@@ -121,14 +125,14 @@ def _asked(entry: PoolEntry) -> str:
 
 
 def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
-    """What a debater did besides speaking."""
+    """What a debater did in addition to speaking."""
     if turn.selection is not None:
         yield f"{_chosen(turn.selection)}{_cut(turn.selection.truncated)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
     read = list(dict.fromkeys(turn.reads))
-    # Where it read everybody in the round's order, that order says it.
+    # The usual case, everyone else in the order of the round, is not printed.
     if read and read != [name for name in order if name != turn.agent]:
         yield f"reads {_names(read)}"
     if turn.stance.confidence is not None:
@@ -138,12 +142,12 @@ def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
 def _chosen(selection: Selection) -> str:
     if selection.ids:
         return f"selects {_numbers(selection.ids)}"
-    why = {"no_found": "finds nothing helpful in the pool", "none": "names no knowledge that could be read"}
-    return why.get(selection.rule, "could not select")
+    why = {"no_found": "finds nothing helpful in the pool", "none": "selects nothing: no number could be parsed"}
+    return why.get(selection.rule, "selection failed")
 
 
 def _held(verdict: Verdict) -> str:
-    """What else the judge decided."""
+    """The side and answer in a verdict."""
     decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
     return "".join(one_line(part) for part in decided if part)
 
@@ -173,9 +177,9 @@ _GAP = 3
 
 
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
-    """One row a question: its gold answer, and what each run answered, with a mark and the number of rounds."""
-    of_runs = zip(*(row.runs for row in compared), strict=True)
-    titles = (_title(max(of_run, key=lambda outcome: outcome.repeats)) for of_run in of_runs)
+    """One row per question: gold answers, and each run's answer with a mark and its number of rounds."""
+    runs = zip(*(row.runs for row in compared), strict=True)
+    titles = (_title(max(outcomes, key=lambda outcome: outcome.repeats)) for outcomes in runs)
     rows = (
         (row.id, row.question, " | ".join(row.answers), *(_cell(outcome) for outcome in row.runs)) for row in compared
     )
@@ -183,12 +187,12 @@ def question_table(compared: Sequence[ComparedQuestion]) -> Table:
         title="",
         columns=("id", "question", "gold", *titles),
         rows=tuple(tuple(Cell(text=_short(text)) for text in row) for row in rows),
-        notes=("+ right, - wrong (by the task's first metric; a figure: in percent); in brackets the rounds.",),
+        notes=("+ right, - wrong, or a score in percent (task's first metric); rounds in brackets.",),
     )
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    """One row a pair of runs: on how many questions both were right, one of them, or neither, and the flip rate."""
+    """One row per pair of runs: questions that both, one or neither answered correctly, and the flip rate."""
     rows = []
     for pair in pairs:
         counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
@@ -196,16 +200,23 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
     return Table(
         title="",
-        columns=("first", "second", "both right", "only first", "only second", "neither", "left out", "other answer %"),
-        rows=tuple(rows),
-        notes=(
-            "of the first repeats; other answer: share of questions whose final answers differ, with its 95 % interval",
+        columns=(
+            "first",
+            "second",
+            "both right",
+            "only first",
+            "only second",
+            "neither",
+            "left out",
+            "answer differs %",
         ),
+        rows=tuple(rows),
+        notes=("First repeats only. answer differs: share of questions with different answers (95 % interval).",),
     )
 
 
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
-    """The debates of one question in columns whose rounds stand side by side, as many in a row as there is room for."""
+    """The debates of one question in columns with aligned rounds, as many per row as fit."""
     head = [f"Question ({compared.id}): {compared.question}"]
     head += [f"({letter}) {choice}" for letter, choice in lettered(transcripts[0].choices)]
     head += [f"Gold: {' | '.join(compared.answers)}"] if compared.answers else []
@@ -234,23 +245,23 @@ def _title(outcome: Outcome) -> str:
 
 
 def _round(entry: Round, *, given: bool) -> str:
-    lines = [f"--- round {entry.n}{', given' if given else ''} ---"]
-    lines += [f"{one_line(turn.agent)}: {_said(turn)}{_numbers_of(turn)}" for turn in entry.turns]
+    lines = [f"--- round {entry.n}{', from a file' if given else ''} ---"]
+    lines += [f"{one_line(turn.agent)}: {_stance(turn)}{_numbers_of(turn)}" for turn in entry.turns]
     if entry.verdict is not None:
-        lines.append(f"Judge: {_found(entry.verdict)}")
+        lines.append(f"Judge: {_verdict(entry.verdict)}")
     if entry.extracted is not None:
-        lines.append(f"Judge, of all so far: {one_line(entry.extracted.answer or 'no answer')}")
+        lines.append(f"Judge, answer extracted so far: {one_line(entry.extracted.answer or 'no answer')}")
     return "\n".join(lines) + "\n"
 
 
-def _found(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict) -> str:
     words = [_CONSENSUS[verdict.consensus]]
     words += [f"sides with {one_line(verdict.side)}"] if verdict.side is not None else []
     words += [f"says {one_line(verdict.answer)}"] if verdict.answer is not None else []
     return "; ".join(words)
 
 
-def _said(turn: Turn) -> str:
+def _stance(turn: Turn) -> str:
     stance = turn.stance
     if stance.status == "failed":
         return f"failed: {_short(stance.error or 'unknown')}"

@@ -17,7 +17,7 @@ from madke.engine.view import view
 from madke.terminal import printable
 
 WIDTH = 100
-"""Columns that a diagram takes at most."""
+"""Maximum width of a diagram, in columns."""
 
 _FRAME = "│  "
 _LABEL = 12
@@ -26,15 +26,15 @@ _LARGEST_MATRIX = 20
 
 FINISHES: Mapping[str, str] = {
     "summarizer": "the summarizer reads the stances of the last round and states the answer",
-    "majority": "the answer that most debaters hold under the task's matcher; a tie goes to the earliest",
+    "majority": "the most common answer under the task's matcher; a tie goes to the earliest",
     "judge_extract": "the judge reads all stances and states the answer",
-    "judge_pick": "the judge reads the stances of the last round and picks a debater, whose answer is taken",
+    "judge_pick": "the judge reads the stances of the last round and picks the answer of one debater",
     "convergence": "the answer of the debater whose words overlap most with the others'; a tie goes to the earliest",
-    "rerank": "an answer scorer scores the candidates; the answer of the highest",
-    "weighted": "the answer with the most confidence behind it, recalibrated; a tie goes to the earliest",
+    "rerank": "the candidate with the highest score of the answer scorer",
+    "weighted": "the answer with the highest recalibrated confidence; a tie goes to the earliest",
     "only": "the debater's own last answer",
-    "agreed_or_summarizer": "the answer on which all agree under the task's matcher; if they do not, the summarizer "
-    "reads the stances of the last round and states one",
+    "agreed_or_summarizer": "the answer on which all agree under the task's matcher; otherwise the summarizer reads "
+    "the stances of the last round and states the answer",
 }
 """What each value of ``Protocol.finish`` does."""
 
@@ -43,21 +43,21 @@ STOPS: Mapping[str, tuple[str, str]] = {
     "judge": ("judge", "reads {read}: settled -> finish"),
     "agreement": ("matcher", "all answers agree -> finish"),
     "agreement_then_judge": ("matcher", "all answers agree -> finish; else the judge reads {read}: settled -> finish"),
-    "satisfied": ("", "scrutinises its own stance: all are satisfied -> finish (not asked in the last round)"),
-    "stability": ("matcher", "nobody's answer has changed since the round before -> finish"),
-    "budget": ("tokens", "{budget:,} are used up -> finish"),
+    "satisfied": ("", "reviews its own stance: all are satisfied -> finish (skipped in the last round)"),
+    "stability": ("matcher", "no answer has changed since the previous round -> finish"),
+    "budget": ("tokens", "{budget:,} are used -> finish"),
 }
-"""What ends a debate early under each value of ``Protocol.stop`` (empty: each debater), and when."""
+"""``Protocol.stop`` -> who ends a debate early (empty: each debater), and when."""
 
 _ORDERS = {
-    "random": "shuffled anew in every round",
-    "truth_first": "who is right stands first (reads the gold answers: for analysis only)",
-    "truth_last": "who is right stands last (reads the gold answers: for analysis only)",
-    "madc": "ascending path consistency: whom the most others agree with stands last",
+    "random": "shuffled in every round",
+    "truth_first": "correct debaters first (reads the gold answers: for analysis only)",
+    "truth_last": "correct debaters last (reads the gold answers: for analysis only)",
+    "madc": "ascending path consistency: the debater that most others agree with is last",
 }
 
 _SIGNS = {
-    "<": "its stance of the round before",
+    "<": "its stance of the previous round",
     "=": "its stance of this round",
     "*": "all of its stances so far",
     ".": "nothing",
@@ -70,12 +70,12 @@ def changed_settings(protocol: Protocol) -> str:
 
 
 def diagram(name: str, protocol: Protocol) -> str:
-    """The debate of a variant: who speaks when, reads whom, when it ends, how the answer is taken, what it costs."""
+    """A diagram of a debate: order of turns, who reads whom, when it ends, how the answer is chosen, calls."""
     return printable("\n".join(_lines(name, protocol)))
 
 
 def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Reader -> speaker, itself too -> the rounds of that speaker's stances that it is shown in round ``round_n``."""
+    """Reader -> speaker (or itself) -> rounds of the speaker's stances that the reader sees in round ``round_n``."""
     sees = protocol.sees.model_copy(update={"anonymous": False, "grouped": False})
     named = protocol.model_copy(update={"sees": sees})
     names = [debater.name for debater in protocol.cast]
@@ -97,7 +97,7 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("settings", changed_settings(protocol))
     yield from _wrapped("cast", _cast(protocol))
     for debater in protocol.cast:
-        yield from _wrapped("", _particulars(debater))
+        yield from _wrapped("", _details(debater))
     yield from _wrapped("pool", _pool(protocol))
     yield ""
     timing = {"sequential": "in turn"}
@@ -114,13 +114,13 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str) -> Iterator[str]:
-    """A labelled text, folded so that a frame fits before it; nothing for no text."""
+    """A labelled text, wrapped to fit inside the frame; no lines for an empty text."""
     first, line = f"{label:<{_LABEL - 1}} ", " ".join(text.split())
     yield from textwrap.wrap(line, WIDTH - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
 
 
 def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
-    """Every field that has another value than usual, as ``--set`` takes it."""
+    """Fields that differ from the default, in the form of ``--set``."""
     for name in type(model).model_fields:
         value, default = getattr(model, name), getattr(usual, name)
         if isinstance(value, BaseModel) and isinstance(default, BaseModel):
@@ -141,15 +141,15 @@ def _cast(protocol: Protocol) -> str:
     return "; ".join((f"{names[0]} to {names[-1]}" if count else ", ".join(names), *protocol.roles[len(names) :]))
 
 
-def _particulars(debater: Debater) -> str:
-    told = [
+def _details(debater: Debater) -> str:
+    parts = [
         debater.prepare and f"prepares {', then '.join(debater.prepare)} before round 1",
-        debater.prompt and f"has templates of its own ({debater.prompt})",
-        debater.model and f"is played by {debater.model}",
+        debater.prompt and f"uses its own templates ({debater.prompt})",
+        debater.model and f"uses the model {debater.model}",
         debater.temperature is not None and f"has temperature {debater.temperature:g}",
         debater.persona and f"has a persona: {textwrap.shorten(debater.persona, 50, placeholder=' ...')}",
     ]
-    return f"{debater.name} {'; '.join(part for part in told if part)}" if any(told) else ""
+    return f"{debater.name} {'; '.join(part for part in parts if part)}" if any(parts) else ""
 
 
 def _pool(protocol: Protocol) -> str:
@@ -163,7 +163,7 @@ def _pool(protocol: Protocol) -> str:
 
 def _round(protocol: Protocol, n: int) -> Iterator[str]:
     if protocol.first_round_given and n == 1:
-        outside = "the stances come from outside; those of agents who are no debaters are read by all"
+        outside = "stances come from a file; everyone reads those of agents that are not debaters"
         yield from _wrapped("given", outside)
     else:
         yield from _wrapped(_each(protocol), _acts(protocol, n))
@@ -176,7 +176,7 @@ def _round(protocol: Protocol, n: int) -> Iterator[str]:
     if protocol.extract == "each_round":
         yield from _wrapped("judge", "reads all stances so far and states an answer, which is recorded")
     if protocol.talk.later == "simultaneous_with_summary":
-        yield from _wrapped("summarizer", "sums up what was said, if another round follows")
+        yield from _wrapped("summarizer", "summarizes the round, if another round follows")
 
 
 def _each(protocol: Protocol) -> str:
@@ -190,24 +190,24 @@ def _acts(protocol: Protocol, n: int) -> str:
     if knowledge is None or knowledge.select == "none":
         return says
     if knowledge.select != "adaptive":
-        return f"has {'the whole pool' if knowledge.select == 'all' else 'a passage of its own'} and {says}"
-    minding = ", with its own last stance in view" if n > 1 and sees.own != "none" else ""
-    search = "; may ask for a search, whose passages join the pool" if knowledge.allow_search else ""
+        return f"has {'the whole pool' if knowledge.select == 'all' else 'its own passage'} and {says}"
+    minding = ", seeing its own last stance" if n > 1 and sees.own != "none" else ""
+    search = "; may request a search, which adds passages to the pool" if knowledge.allow_search else ""
     return f"selects up to {knowledge.max_selected} passages of the pool{minding}{search}; then {says}"
 
 
 def _reading(protocol: Protocol, n: int) -> Iterator[str]:
-    """Who reads whom: a matrix, or a sentence where it would be empty or too large."""
+    """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
         for reader, shown in readings(protocol, n).items()
     }
     own = {row[place] for place, row in enumerate(signs.values())}
     others = {sign for here, row in enumerate(signs.values()) for there, sign in enumerate(row) if here != there}
-    critique = ["what it found when it scrutinised that"] if protocol.stop == "satisfied" and n > 1 else []
+    critique = ["its own review of that stance"] if protocol.stop == "satisfied" and n > 1 else []
     if others <= {"."}:
         digested = n > 1 and protocol.talk.later == "simultaneous_with_summary"
-        whom = ["the summarizer's account of what was said"] if digested else ["nobody else"] if len(signs) > 1 else []
+        whom = ["the summary of the previous round"] if digested else ["nobody else"] if len(signs) > 1 else []
         mine = [_SIGNS[sign].replace("its", "its own", 1) for sign in own - {"."}]
         yield from _wrapped("reads", "; ".join([*whom, *mine, *critique]))
         return
@@ -223,7 +223,7 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
 
 
 def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """One row a reader, one column a speaker, both in the order of the cast."""
+    """One row per reader and one column per speaker, in the order of the cast."""
     widest = min(_LONGEST_NAME, max(map(len, signs)))
     yield f"{'reads':<{_LABEL + widest + 3}}" + "".join(f"{number:>3}" for number in range(1, len(signs) + 1))
     for number, (name, row) in enumerate(signs.items(), start=1):
@@ -232,7 +232,7 @@ def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _manner(protocol: Protocol) -> str:
-    """How the others' stances are shown."""
+    """How the other stances are shown."""
     sees = protocol.sees
     told = [
         sees.peers == "answers" and "answers without the reasoning",
@@ -245,23 +245,23 @@ def _manner(protocol: Protocol) -> str:
 
 def _order(protocol: Protocol, n: int) -> str:
     order = protocol.order
-    # Before the first round only a shuffle does something, and it shows only where debaters speak in turn.
+    # In round 1 only a shuffle has an effect, and only if debaters speak in turn.
     if n == 1 and (order.by != "random" or protocol.talk.first != "sequential"):
         return ""
     told = [
         _ORDERS.get(order.by),
-        order.score == "per_reader" and "for each reader without its own answer",
-        order.decay < 1 and f"times {order.decay:g} for each time that a debater stood last before",
-        order.rotate_personas and "personas move on to the next debater",
+        order.score == "per_reader" and "for each reader, ignoring its own answer",
+        order.decay < 1 and f"times {order.decay:g} for each earlier round in which the debater was last",
+        order.rotate_personas and "personas rotate to the next debater",
     ]
     return "; ".join(part for part in told if part)
 
 
 def _finish(protocol: Protocol) -> str:
     if protocol.extract == "each_round":
-        return "the one that the judge stated after the last round"
+        return "the judge's answer after the last round"
     if protocol.finish == "judge_extract" and protocol.extract == "unsettled" and "judge" in protocol.stages:
-        return f"the judge's, where it settled the debate and stated one; else {FINISHES['judge_extract']}"
+        return f"the judge's answer if it settled the debate; otherwise {FINISHES['judge_extract']}"
     return FINISHES[protocol.finish]
 
 
@@ -278,4 +278,4 @@ def _cost(protocol: Protocol) -> Iterator[str]:
     if knowledge is not None and knowledge.select == "adaptive":
         yield from _wrapped("", "searches not counted" if knowledge.allow_search else "no selection from an empty pool")
     if knowledge is not None and knowledge.select == "one_each":
-        yield from _wrapped("", "fewer passages, fewer debaters")
+        yield from _wrapped("", "with fewer passages there are fewer debaters")

@@ -1,4 +1,4 @@
-"""Tables of an experiment: the figures of the paper it follows, and what its arms were planned to take and took."""
+"""Tables of an experiment: published figures, and planned and real usage of its arms."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
 OURS = "ours"
-"""What our rows say before our models."""
+"""Prefix of our models in the table of published figures."""
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """Every figure that a recipe quotes, each below ours of the arm of its name; None where it quotes none.
+    """The published figures of a recipe, each below ours of the same arm; None if the recipe quotes none.
 
     Args:
-        recipe: The experiment's.
-        folders: Its arms that have run.
+        recipe: The recipe of the experiment.
+        folders: Folders of the arms that have run.
     """
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():
@@ -38,9 +38,9 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
     rows = []
     for (arm, dataset), by_model in quoted.items():
         if arm in arms:
-            there = set().union(*by_model.values())
+            quotes = set().union(*by_model.values())
             ours = [
-                percent_cell(_mean(arms[arm], metric, dataset)) if metric in there else NOTHING for metric in metrics
+                percent_cell(_mean(arms[arm], metric, dataset)) if metric in quotes else NOTHING for metric in metrics
             ]
             rows.append(_row(arm, dataset, models[arm], ours))
         for model, figures in by_model.items():
@@ -48,8 +48,8 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
             rows.append(_row(arm, dataset, model, theirs))
     notes = [f"Published: {recipe.source}. Shares are in percent."]
     if folders:
-        notes.append(f'Rows that say "{OURS}" are of this experiment, with its intervals; the others are published.')
-    notes.append("Other models, samples and prompts: nobody expects the figures to be equal.")
+        notes.append(f'Rows with "{OURS}" are from this experiment, with intervals. The others are published.')
+    notes.append("Models, samples and prompts differ, so the figures need not be equal.")
     headings = [HEADINGS.get(metric, metric) for metric in metrics]
     columns = ("arm", "dataset", "model", *headings)
     return Table(title="Published figures", columns=columns, rows=tuple(rows), notes=tuple(notes))
@@ -60,7 +60,7 @@ def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[C
 
 
 def _models(arm: Results) -> str:
-    """Who played in a run, in the order of roles."""
+    """Models of a run, in the order of roles."""
     return f"{OURS}: {', '.join(dict.fromkeys(arm.config.models.values() if arm.config else ()))}"
 
 
@@ -69,7 +69,7 @@ def _figure(value: float) -> Cell:
 
 
 def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
-    """Of one dataset, or of ``all``."""
+    """Mean over one dataset, or over ``all``."""
     keys = [key for key, name in arm.questions.items() if dataset in ("all", name or "")]
     return only(arm, keys).mean(metric)
 
@@ -77,17 +77,17 @@ def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
 def spending_table(
     plans: Sequence[Planned], scores: Mapping[Path, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
 ) -> Table:
-    """A row for each arm: calls, paid calls and tokens, planned and real; and cost, where there are prices.
+    """Planned and real calls, paid calls and tokens of each arm, and cost if there are prices.
 
-    ``scores`` are of the arms that have begun, by folder; ``paid`` is what the call store says, without services.
+    ``scores``: folder -> scores of the arms that have started. ``paid``: usage in the call store, without services.
     """
     made = {folder.name: found.total.calls for folder, found in scores.items()}
-    columns = ("arm", "calls planned", "made", "paid calls planned", "paid", "tokens planned", "paid for", "cost")
-    said_paid = {folder.name for folder, found in scores.items() if found.total.paid}
+    columns = ("arm", "calls planned", "calls", "paid calls planned", "paid calls", "tokens planned", "tokens", "cost")
+    with_paid_calls = {folder.name for folder, found in scores.items() if found.total.paid}
     rows = []
     for plan in plans:
         bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
-        unknown = not bills and plan.name in said_paid  # the store that its transcripts tell of is not there any more
+        unknown = not bills and plan.name in with_paid_calls  # the call store of its transcripts is gone
         tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
         costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
         ends = (plan.least, plan.most)
@@ -108,16 +108,15 @@ def spending_table(
         columns=columns[:kept],
         rows=tuple(row[:kept] for row in rows),
         notes=(
-            "Planned: from debates that end as early as they can to debates that never settle, if no call fails; "
-            "tokens, of paid calls, are estimates. A call that an earlier arm makes too is paid once, by that arm; "
-            "replies that happen to be alike make more of them. Searches and quality estimates are no calls of a "
-            "model, and not counted.",
+            "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
+            "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
+            "Identical replies can make more calls shared. Searches and quality estimates are not counted.",
         ),
     )
 
 
 def planned_range(least: float, most: float, *, digits: int = 0) -> str:
-    """A range of figures, or one figure where its ends read the same."""
+    """A range of figures, or one figure if both ends are printed the same."""
     low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
     return low if low == high else f"{low} to {high}"
 

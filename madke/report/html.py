@@ -1,4 +1,4 @@
-"""Arms as one self-contained page: what was run, scores, tests, figures, and every debate to read."""
+"""A self-contained report page of runs: settings, scores, tests, figures and all debates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from madke.scoring.scores import Scores
 from madke.terminal import printable
 
 _SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
-"""In the order in which they are one script; a later one uses what earlier ones name."""
+"""Joined to one script in this order."""
 
 
 def write_report(
@@ -40,22 +40,21 @@ def write_report(
     source: str | None = None,
     tables: Sequence[Table] = (),
 ) -> dict[str, Table]:
-    """Write one page about some arms, whole or not at all.
+    """Write the report page of runs, atomically.
 
-    It loads nothing: debates and passages are compressed inside it, and its policy lets no script but its own run and
-    nothing be fetched. They are written piece by piece; what stays in memory is a small row for each of them.
+    The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
+    script and no requests. Data is written in pieces; memory holds a small row per debate and passage.
 
     Args:
-        runs: Run directories, or results from anywhere, in the order of the tables.
+        runs: Run directories or results, in the order of the tables.
         out: The page.
-        scores: Of each of them, where they are at hand.
-        title: What the arms are together; by default the name of the one, or how many they are.
-        source: What they follow, a line below the title.
-        tables: Further ones, after those of the page's own, each under its title.
+        scores: Scores of the runs, if already computed.
+        title: Title of the page. Default: the run's name, or the number of runs.
+        source: A line below the title.
+        tables: More tables, after the page's own.
 
     Returns:
-        The page's own tables by name: ``scores``, a row an arm, and ``tests``, what ``madke compare`` tests, if there
-        is anything to compare.
+        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
 
     Raises:
         UserError: A run cannot be read, or the page cannot be written.
@@ -72,14 +71,14 @@ def write_report(
     arms = [arm_of(arm) for arm in results]
     tests = family(arms)
     own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
-    scored, replies = own["scores"].in_two()
+    scored, replies = own["scores"].split()
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
         lead=_lead(results, named),
         warnings=_warnings(results, named),
         scores=scored,
-        replies=replies and replace(replies, title="Questions, paid calls, and replies that could not be read"),
+        replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         tests=own.get("tests"),
         tables=tables,
         figures=figures.draw(results, named) if figures.available() else None,
@@ -102,18 +101,18 @@ def _asset(*names: str) -> str:
 
 
 def _words(table: Table) -> list[bool]:
-    """Which columns hold words alone."""
+    """For each column, whether it has words only."""
     return [not table.has_figures(n) for n in range(len(table.columns))]
 
 
 def _drawn(table: Table) -> int | None:
-    """The column whose intervals are drawn as well: the first percentage that has any."""
+    """Index of the column whose intervals are drawn: the first percentage with intervals."""
     with_intervals = (n for n in range(len(table.columns)) if any(row[n].low is not None for row in table.rows))
     return next((n for n in with_intervals if "%" in table.columns[n]), None)
 
 
 def _share(value: float) -> str:
-    """A percentage as a place on a line from 0 to 100."""
+    """A percentage as a CSS position from 0 to 100."""
     return f"{min(max(value, 0.0), 100.0):.2f}"
 
 
@@ -137,41 +136,41 @@ def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
         if found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (
-                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are in no score; with them, "
-                f"correct lies between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are in no score. With them, "
+                f"correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:
-    """What was run: what all arms share, and a table of the rest."""
-    each = [_of(arm) for arm in results]
+    """Settings that all runs share, and a table of the others."""
+    each = [_settings_of(arm) for arm in results]
     names = list(dict.fromkeys(name for settings in each for name in settings))
     values = {name: [settings.get(name, "") for settings in each] for name in names}
     shared = {name: found[0] for name, found in values.items() if len(set(found)) == 1}
-    apart = [name for name in names if name not in shared]
-    if not apart:
+    different = [name for name in names if name not in shared]
+    if not different:
         return shared, None
-    words = ((arm.name, *(values[name][n] for name in apart)) for n, arm in enumerate(results))
+    words = ((arm.name, *(values[name][n] for name in different)) for n, arm in enumerate(results))
     rows = tuple(tuple(Cell(text=text) for text in row) for row in words)
-    return shared, Table(title="Where the runs differ", columns=("run", *apart), rows=rows)
+    return shared, Table(title="Settings that differ", columns=("run", *different), rows=rows)
 
 
-def _of(arm: Results) -> dict[str, str]:
+def _settings_of(arm: Results) -> dict[str, str]:
     if arm.config is None:
-        return {"data": f"answers from elsewhere: {arm.path.name}"}
+        return {"data": f"prediction file {arm.path.name}"}
     config, sessions = arm.config, sessions_of(arm.path)
     versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
         "data": f"{config.data}, {len(config.questions):,} questions",
-        "published set": config.dataset or "",
-        "drawn with seed": "" if config.sample_seed is None else str(config.sample_seed),
+        "dataset": config.dataset or "",
+        "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {without_folders(model)}" for role, model in config.models.items()),
         "knowledge": _knowledge(config.protocol.knowledge),
         "settings": changed_settings(config.protocol),
-        "served by": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
-        "answer_scorer": without_folders(config.answer_scorer or ""),
-        "first round": f"given from outside ({config.first_round_sha256[:12]})" if config.first_round_sha256 else "",
+        "sources": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
+        "answer scorer": without_folders(config.answer_scorer or ""),
+        "first round": f"from a file ({config.first_round_sha256[:12]})" if config.first_round_sha256 else "",
         "seed, repeats": f"{config.seed}, {config.repeats}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
@@ -180,13 +179,13 @@ def _of(arm: Results) -> dict[str, str]:
 
 _FOLDERS = re.compile(
     r"(?<=\()[^(),:]*/(?=[^/(),]+, \w+\))"  # (FOLDER/NAME, FINGERPRINT), as sources describe an index
-    r"|(?<![\w:/.~])(?:~|\.\.?)?/(?:[^\s/(),;]+/)*"  # an absolute path, or one from here; no address of the web
-    r"|(?<=\w/)/(?:[^\s/(),;]+/)*"  # that of hf//PATH and scripted//PATH
+    r"|(?<![\w:/.~])(?:~|\.\.?)?/(?:[^\s/(),;]+/)*"  # an absolute or relative path, but not a URL
+    r"|(?<=\w/)/(?:[^\s/(),;]+/)*"  # the path in hf//PATH and scripted//PATH
 )
 
 
 def without_folders(text: str) -> str:
-    """The text with nothing but the last part of each path of a machine that it names."""
+    """The text with each local path reduced to its last part."""
     return _FOLDERS.sub("", text)
 
 

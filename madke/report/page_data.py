@@ -1,4 +1,4 @@
-"""The data of a page, piece by piece: passages and debates in compressed blocks, then the index of all debates."""
+"""Data of the report page, in pieces: compressed blocks of passages and debates, then the index of debates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from madke.tasks import get_task
 
 
 class Blocks:
-    """Numbered items: item ``n`` is item ``n % size`` of block ``n // size``, an element that browsers do not show."""
+    """Numbered items in invisible elements: item ``n`` is item ``n % size`` of block ``n // size``."""
 
     def __init__(self, name: str, size: int) -> None:
         self.size = size
@@ -35,7 +35,7 @@ class Blocks:
         self._full: list[str] = []
 
     def add(self, item: Any) -> int:
-        """Put in a JSON value; returns its number."""
+        """Add a JSON value. Return its number."""
         self._open.append(item)
         self._count += 1
         if len(self._open) == self.size:
@@ -43,7 +43,7 @@ class Blocks:
         return self._count - 1
 
     def full(self, *, rest: bool = False) -> str:
-        """The elements of the blocks that were filled since the last call; with ``rest``, also what is left."""
+        """Elements of the blocks that were filled since the last call; with ``rest``, also of the last block."""
         if rest and self._open:
             self._close()
         elements, self._full = self._full, []
@@ -61,11 +61,11 @@ def element(name: str, value: Any) -> str:
 
 
 Held = Literal["none", "held", "missing", "changed"]
-"""Whether a run's passages can be shown: it had none, they are here, their file is gone, or it is another one now."""
+"""State of a run's passages: it has none, they are available, or their file is missing or changed."""
 
 
 class PassageTexts:
-    """Numbers for the texts of passages, one for equal texts of all runs; one pool file is in memory at a time."""
+    """Numbers of passage texts. Equal texts share a number. One pool file is in memory at a time."""
 
     def __init__(self) -> None:
         self.blocks = Blocks("texts", 200)
@@ -74,7 +74,7 @@ class PassageTexts:
         self._records: Mapping[str, PoolRecord] = {}
 
     def open(self, results: Results) -> Held:
-        """Take the passages of this run from now on."""
+        """Switch to the passages of this run."""
         frozen = results.config.pools if results.config else {}
         if frozen and frozen == self._frozen:
             return "held"
@@ -94,7 +94,7 @@ class PassageTexts:
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:
-        """The number of ``[text, url, date]`` of each passage of a pool; None for one that the pool file lacks."""
+        """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
         record = self._records.get(transcript.id)
         if record is None:
             return []
@@ -115,22 +115,22 @@ OUTCOMES: Mapping[str, str] = {
     "partly": "partly right",
     "abstained": "abstained",
     "failed": "failed",
-    "corrected": "corrected: wrong after round 1, right in the end",
-    "collapsed": "collapsed: right after round 1, wrong in the end",
+    "corrected": "corrected: wrong after round 1, right at the end",
+    "collapsed": "collapsed: right after round 1, wrong at the end",
     "divided": "no consensus",
     "trapped": "trapped: gave an answer listed as wrong",
-    "degraded": "degraded: a call failed on the way",
+    "degraded": "degraded: a call failed",
     "shortened": "shortened: a prompt was too long",
     "oracle": ORACLE,
 }
-"""What a debate can be -> in words. The first five exclude each other."""
+"""Outcome -> label. The first five exclude each other."""
 
 _VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
-"""What of a debate's values says its outcome."""
+"""Values of a debate that determine its outcomes."""
 
 
 class Index:
-    """The small values of all debates, in the order in which their bodies are written."""
+    """Small values of all debates, in the order of their bodies."""
 
     def __init__(self) -> None:
         self._arm: ArmValues
@@ -141,7 +141,7 @@ class Index:
         self._columns: dict[str, list[Any]] = {name: [] for name in names}
 
     def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
-        """Take the debates of this run, whose values are the arm's, from now on."""
+        """Switch to the debates of this run, with the values of ``arm``."""
         self._arm = arm
         first = len(self._columns["question"])
         self._runs.append({"name": results.name, "first": first, "count": 0, "texts": held})
@@ -149,7 +149,7 @@ class Index:
             self._place.setdefault(id_, place)
 
     def add(self, transcript: Transcript) -> None:
-        """Take the next debate."""
+        """Add the next debate."""
         key, repeat, held = (transcript.id, transcript.question), transcript.repeat, self._arm.values
         values = {name: held[name][key][repeat] for name in _VALUES if repeat in held.get(name, {}).get(key, {})}
         gold = " | ".join(transcript.answers)
@@ -162,7 +162,7 @@ class Index:
             "answer": transcript.answer,
             "outcomes": sum(1 << names.index(name) for name in _outcomes(transcript, values)),
             "score": values.get("correct"),
-            # Nobody counted what answers from elsewhere took.
+            # Predictions from files have no usage.
             "rounds": len(transcript.rounds) if used else None,
             "calls": used.calls if used else None,
             "tokens": used.tokens if used else None,
@@ -172,7 +172,7 @@ class Index:
         self._runs[-1]["count"] += 1
 
     def json(self) -> dict[str, Any]:
-        """The index as the page's script reads it; questions in the order of the data, where a run says it."""
+        """The index for the page's script, with questions in the order of the data if known."""
         last = len(self._place)
         order = sorted(self._questions, key=lambda key: self._place.get(key[0], last))
         place = {key: n for n, key in enumerate(order)}
@@ -204,10 +204,7 @@ def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[s
 
 
 def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
-    """Elements to be written into the page one after the other, the index last.
-
-    What stays in memory is a block, one pool file and a small row for each debate and passage.
-    """
+    """Elements for the page, the index last. Memory holds a block, one pool file and a small row per item."""
     index, texts = Index(), PassageTexts()
     bodies = Blocks("debates", 100)
     for one, arm in zip(results, arms, strict=True):
@@ -223,13 +220,13 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
-    """One debate: its transcript without what is as usual, where its passages are, how right each answer in it is."""
+    """One debate: its transcript without default values, numbers of its passages, scores of its answers."""
     body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
     return body | {"texts": list(texts), "scores": _scores(transcript)}
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:
-    """Answer -> the task's first metric, for each answer that a debater or the debate gave."""
+    """Answer -> the task's first metric, for the final answer and the debaters' answers."""
     if not transcript.answers:
         return {}
     question = question_of(transcript)

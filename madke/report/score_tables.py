@@ -1,4 +1,4 @@
-"""The scores of arms: one list of columns (:func:`_score_columns`) for terminals, pages and files; details as lines."""
+"""Score tables of arms for terminals, pages and files (:func:`_score_columns`), and score details as text."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from madke.terminal import printable
 
 
 def of_dataset(arm: str, dataset: str) -> str:
-    """What an arm's row is called where each dataset has its own."""
+    """The row name of one dataset of an arm."""
     return f"{arm}: {dataset or 'no dataset named'}"
 
 
 def grades_missing(scores: Scores) -> str:
-    """How many answers have no grade, and where that leaves the grader's mean; empty where all have one."""
+    """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
     if not scores.ungraded or scores.grader_if_ungraded is None:
         return ""
     low, high = scores.grader_if_ungraded
     return (
-        f"{scores.ungraded} answers have no grade and are not in the grader's mean; with them it lies between "
+        f"{scores.ungraded} answers have no grade and are excluded from the grader's mean; with them it is between "
         f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
     )
 
@@ -57,36 +57,36 @@ class _Arm:
     scores: Scores
     first_metric: str = "correct"
     marks: Mapping[str, str]
-    """Value -> the mark of its test against the first arm."""
+    """Value -> mark of its test against the first arm."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     heading: str
-    """On pages and in files; all different."""
+    """Distinct heading on pages and in files."""
     cell: Callable[[_Arm], Cell]
     _: KW_ONLY
     screen: str = ""
-    """The heading on a terminal; empty if it is not shown there."""
+    """Heading on terminals; empty if not shown there."""
     place: Literal["main", "aside", "screen"] = "main"
-    """``aside``: a page shows it apart, a paper not at all. ``screen``: on terminals alone."""
+    """``aside``: in a separate table on pages, left out of papers. ``screen``: only on terminals."""
     screen_text: Callable[[_Arm], str] | None = None
-    """What a terminal shows instead of the figure without its interval."""
+    """Text on terminals, instead of the figure without its interval."""
     note: str = ""
-    """What it says, where the table has it."""
+    """Note of tables that have this column."""
 
 
 _OVER_REPEATS = "over repeats %"
 _REPEATS = "sd over repeats"
 _SPREAD = (
-    f"{_OVER_REPEATS}: correct, with the t interval over repeats of these questions; {_REPEATS}: standard deviation of "
-    "the means of single repeats."
+    f"{_OVER_REPEATS}: correct, with a t interval over repeats of these questions; {_REPEATS}: standard deviation of "
+    "the repeats' means."
 )
-_CONSISTENCY = "Cons and Co2 by the judge's last verdict; m: no judge was asked about all, by the task's matcher."
+_CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
 
 
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
-    """Every column, in order; those that hold nothing for any of the arms are left out later."""
+    """All columns, in order. Empty ones are removed later."""
     first = _first_metric(arms)
     measured = dict.fromkeys(name for arm in arms for name in arm.scores.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
@@ -103,7 +103,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
         ),
         _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f"), screen="rounds"),
-        # Nobody counted what answers from elsewhere took.
+        # Predictions from files have no usage.
         _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None), screen="calls"),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None), screen="tokens"),
@@ -120,7 +120,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
 
 
 def _first_metric(arms: Sequence[_Arm]) -> str:
-    """The metric that ``correct`` is for all arms, or ``correct`` itself; then it has no column of its own in files."""
+    """The metric behind ``correct`` if it is the same for all arms, otherwise ``correct``."""
     firsts = {arm.first_metric for arm in arms}
     return firsts.pop() if len(firsts) == 1 else "correct"
 
@@ -161,8 +161,8 @@ def _metric(name: str, first: str) -> _Column:
 
     if in_percent(name):
         return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
-    said = f"{name}: a scale of its own, not percent; over the n questions with an answer."
-    return _Column(name, cell, screen=name, screen_text=own_scale, note=said)
+    note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
+    return _Column(name, cell, screen=name, screen_text=own_scale, note=note)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
@@ -180,7 +180,7 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 
 def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
-    """For a terminal: one row a run; what came out right, how consistent the debaters were, and what it took."""
+    """Scores for a terminal: one row per run with correctness, consistency and usage."""
     arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in runs]
     columns = _filled([column for column in _score_columns(arms) if column.screen], arms)
     rows = []
@@ -190,25 +190,25 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
         texts = (text(arm) if text else f"{cell.figure_and_interval[0]}{cell.mark}" for cell, text in cells)
         rows.append((Cell(text=name), *(Cell(text=text, value=0) for text in texts)))
     notes = [*dict.fromkeys(column.note for column in columns if column.note)]
-    notes += [f"{arm.name}: {said}." for arm in arms if (said := grades_missing(arm.scores))]
+    notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):
-        notes.append("Several datasets are pooled; `madke score --by-dataset` gives each its own row.")
+        notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *(column.screen for column in columns))
     return rich_table(Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes)))
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
-    """The scores of arms as :func:`table_of_arms` shows them; transcripts are read once.
+    """The scores of arms, as in :func:`table_of_arms`. Transcripts are read once.
 
-    Every value that stands in a column and can be compared is tested against the first arm's on the questions that both
-    hold, and corrected for all of these tests together (Holm): a family of its own, not that of ``madke compare``.
+    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over all tests
+    of this table; ``madke compare`` has its own family of tests.
     """
     arms = [arm_of(arm) for arm in results]
     return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
-    """The same with a row for each dataset of each arm, tested against the first arm on the same dataset."""
+    """Like :func:`score_table_of`, with one row per arm and dataset, tested against the first arm on that dataset."""
     rows: list[ArmValues] = []
     first: dict[str, ArmValues] = {}
     pairs = []
@@ -226,10 +226,10 @@ def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapp
 def table_of_arms(
     arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
 ) -> Table:
-    """The scores of arms, a row each, with a mark where a test says that one differs from the first arm.
+    """The scores of arms, one row each, with marks for significant differences from the first arm.
 
-    ``tests`` are those of arms against the first, or those named by ``against``; others are left aside. Where all tasks
-    have the same first metric, it has no column of its own: it is what ``correct`` says.
+    Uses the ``tests`` against the first arm, or against the arms named by ``against``. If all tasks have the same first
+    metric, it has no separate column, because ``correct`` shows it.
     """
     against = against or [arms[0].name]
     held = [test for test in tests if test.left in against]
@@ -244,14 +244,14 @@ def table_of_arms(
     ]
     columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
     notes = [
-        "Intervals are of 95 %, over questions; repeats of a question are averaged first. "
+        "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
         "Failed debates are left out of all means. Abstained ones count as wrong.",
         *dict.fromkeys(column.note for column in columns if column.note),
-        *(f"{arm.name}: {said}." for arm in rows if (said := grades_missing(arm.scores))),
+        *(f"{arm.name}: {missing}." for arm in rows if (missing := grades_missing(arm.scores))),
     ]
     if any(len(set(arm.questions.values())) > 1 for arm in arms):
-        notes.insert(1, "Several datasets are pooled as one sample: intervals say nothing about other datasets.")
+        notes.insert(1, "Several datasets are pooled as one sample; intervals do not generalise to other datasets.")
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
@@ -268,15 +268,15 @@ def table_of_arms(
 
 
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
-    """The columns in which something stands, and that of what is correct."""
+    """The columns that are not empty, and ``correct``."""
     return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
 
 
-# What no table has room for
+# Details as text
 
 
 def _repeated(scores: Scores) -> str:
-    """The means over repeats, the questions fixed."""
+    """Means over repeats, for fixed questions."""
     found = []
     for name, spread in scores.repeats.items():
         times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
@@ -291,8 +291,8 @@ def _amount(name: str, found: Estimate | None) -> str:
     return f"{found.value:.2f}" if found and name in NO_SHARES else percent(found)
 
 
-def _beside_metrics(scores: Scores) -> Iterator[str]:
-    """What was measured of debates, rounds and the whole run, without intervals; each debater's changes left out."""
+def _other_measures(scores: Scores) -> Iterator[str]:
+    """Measures of debates, rounds and the whole run, without intervals and without changes by debater."""
 
     def joined(values: Mapping[str, str]) -> str:
         return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
@@ -311,7 +311,7 @@ def _beside_metrics(scores: Scores) -> Iterator[str]:
 
 
 def score_details(scores: Scores) -> str:
-    """Everything that one run's scores hold and the table leaves out, a line each."""
+    """The scores of a run that tables leave out, one line each."""
     lines = [
         *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
         f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
@@ -327,14 +327,14 @@ def score_details(scores: Scores) -> str:
         *([_repeated(scores)] if scores.repeats else []),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
         f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
-        f"with a prompt that had to be shortened {scores.shortened}",
-        *_beside_metrics(scores),
+        f"with a shortened prompt {scores.shortened}",
+        *_other_measures(scores),
     ]
     if scores.read_golds:
         lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:
         low, high = scores.correct_if_failed
-        lines.append(f"correct if all failed were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
+        lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
     if scores.mean_rounds is not None:
         found = scores.mean_rounds
         lines.append(f"rounds {found.value:.2f} ({found.low:.2f} to {found.high:.2f})")
@@ -355,5 +355,5 @@ def score_details(scores: Scores) -> str:
         stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
         lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
     if scores.spending is not None and scores.spending.unpriced:
-        lines.append(f"without a price, and in no cost: {printable(', '.join(scores.spending.unpriced))}")
+        lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Tables for a terminal, a page, and as files (CSV, Parquet, LaTeX); every answer as a file."""
+"""Tables for terminals, pages and files (CSV, Parquet, LaTeX), and files of all answers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
 ORACLE = "analysis: reads the gold answers"
-"""Said wherever a debate whose order read the gold answers is reported."""
+"""Label of debates whose order used the gold answers."""
 
 MARK = "*"
-"""Follows a figure that differs significantly from the first arm's."""
+"""Marks a figure that differs significantly from the first arm's."""
 
 HEADINGS = {
     "em": "EM",
@@ -41,31 +41,31 @@ HEADINGS = {
     "bleu": "BLEU",
     "grader": "grader",
 }
-"""Metrics with a short name, in the order of their columns; others stand behind them, under their own names."""
+"""Short headings of metrics, in column order. Other metrics follow under their own names."""
 
 
 def in_percent(name: str) -> bool:
-    """Whether a value is a share, shown in percent; what scorers outside say is on scales of their own."""
+    """Whether a value is a share, shown in percent. External scorers have their own scales."""
     return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
-    """What stands in one place of a table."""
+    """One cell of a table."""
 
     text: str
-    """As people read it, without the mark. It may be text of others: whoever renders it escapes it."""
+    """Text without the mark. It may be untrusted, so renderers must escape it."""
     value: float | None = None
-    """The figure, in the unit of the column's heading; None for words and where there is none."""
+    """The figure, in the unit of the column heading. None for words and missing figures."""
     low: float | None = None
-    """Its 95 % interval, in the same unit; of a range without a value, its ends."""
+    """Lower end of the 95 % interval, or of a range without a value, in the same unit."""
     high: float | None = None
     mark: str = ""
-    """Follows the text; a note of the table says what it means."""
+    """Printed after the text and explained in a note of the table."""
 
     @property
     def figure_and_interval(self) -> tuple[str, str]:
-        """The text in two lines: a figure, and its interval, empty if it has none."""
+        """The figure and its interval as separate texts. The interval may be empty."""
         if self.value is None or self.low is None:
             return self.text, ""
         figure, bracket, interval = self.text.partition(" (")
@@ -74,51 +74,51 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """A table; all rows have as many cells as there are columns."""
+    """A table. Each row has one cell per column."""
 
     title: str
     columns: tuple[str, ...]
-    """Headings, each with its unit where it has one; all different."""
+    """Distinct headings, with units."""
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
-    """What a reader has to know to read it, a sentence each."""
+    """Explanations for readers, one sentence each."""
     aside: tuple[str, ...] = ()
-    """Headings of columns that a page or a paper shows apart, for want of room."""
+    """Headings of secondary columns: a separate table on pages, left out of papers."""
 
-    def in_two(self) -> tuple[Table, Table | None]:
-        """The table without the columns that stand aside, and those behind the first column; None if there are none."""
-        apart = [heading in self.aside for heading in self.columns]
+    def split(self) -> tuple[Table, Table | None]:
+        """The table without secondary columns, and a table of the first and the secondary columns, if any."""
+        secondary = [heading in self.aside for heading in self.columns]
 
-        def kept(which: Sequence[bool], notes: tuple[str, ...]) -> Table:
+        def selected(which: Sequence[bool], notes: tuple[str, ...]) -> Table:
             rows = tuple(tuple(compress(row, which)) for row in self.rows)
             return Table(title=self.title, columns=tuple(compress(self.columns, which)), rows=rows, notes=notes)
 
-        rest = kept([True, *apart[1:]], ()) if any(apart) else None
-        return kept([not one for one in apart], self.notes), rest
+        rest = selected([True, *secondary[1:]], ()) if any(secondary) else None
+        return selected([not one for one in secondary], self.notes), rest
 
     def has_figures(self, column: int) -> bool:
-        """Whether the column, by its place, holds figures or ranges of them, which stand to the right."""
+        """Whether the column with this index has figures or ranges, which are right-aligned."""
         return any(row[column].value is not None or row[column].low is not None for row in self.rows)
 
 
 NOTHING = Cell(text="-")
-"""Where a figure does not apply, or nobody knows it; in files the cell is empty."""
+"""A figure that is unknown or does not apply. Files have an empty cell."""
 
 
 def count_cell(n: int) -> Cell:
-    """A number of things."""
+    """A count."""
     return Cell(text=f"{n:,}", value=n)
 
 
 def percent_cell(found: Estimate | None, mark: str = "") -> Cell:
-    """A share in percent, with its interval; :data:`NOTHING` where there is none."""
+    """A share in percent, with its interval; :data:`NOTHING` for None."""
     if found is None:
         return NOTHING
     return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
 
 
 def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4g") -> Cell:
-    """A figure in its own unit, with its interval where it has one; :data:`NOTHING` where there is none."""
+    """A figure in its own unit, with its interval if known; :data:`NOTHING` for None."""
     if found is None:
         return NOTHING
     if not isinstance(found, Estimate):
@@ -128,29 +128,29 @@ def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4
 
 
 def value_cell(name: str, found: Estimate | None, mark: str = "") -> Cell:
-    """A value's mean: in percent where its name is that of a share, else in its own unit."""
+    """The mean of a value: in percent if it is a share, otherwise in its own unit."""
     return (percent_cell if in_percent(name) else score_cell)(found, mark)
 
 
 def percent(found: Estimate | None) -> str:
-    """The mean in percent, one decimal; a dash where there is none."""
+    """The mean in percent with one decimal; a dash for None."""
     return "-" if found is None else f"{100 * found.value:.1f}"
 
 
 def interval(found: Estimate | None) -> str:
-    """The mean in percent with its 95 % interval."""
+    """The mean in percent with its 95 % interval; a dash for None."""
     if found is None:
         return "-"
     return f"{100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def one_line(text: str) -> str:
-    """Text of others on one line, so that it cannot pass for a line of ours."""
+    """Untrusted text on one line, so that it cannot imitate other lines."""
     return " ".join(printable(text).split())
 
 
 def rich_table(table: Table, without: Container[str] = ()) -> RichTable:
-    """A table for a terminal, ``without`` columns of these headings and notes that begin with them."""
+    """A table for a terminal. ``without``: headings to leave out, with the notes that start with them."""
     shown = RichTable(
         title=one_line(table.title) or None,
         title_justify="left",
@@ -170,15 +170,15 @@ def rich_table(table: Table, without: Container[str] = ()) -> RichTable:
     return shown
 
 
-# The last four are the full-width forms, which spreadsheets of some locales take for the others.
+# The last four are full-width forms, which spreadsheets of some locales treat the same.
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def csv_cell(text: str) -> str:
-    """Text of others as a spreadsheet may hold it: printable, with an apostrophe before what it takes for a formula.
+    """Untrusted text for a spreadsheet: printable, with an apostrophe before anything that looks like a formula.
 
-    A formula starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is no number (OWASP, "CSV Injection").
+    A formula starts with ``=``, ``+``, ``-``, ``@``, a tab or a newline and is not a number (OWASP, "CSV Injection").
     """
     clean = printable(text)
     return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
@@ -190,9 +190,9 @@ _Column = tuple[str, Sequence[str | float | None]]
 
 
 def write_table(table: Table, path: Path) -> None:
-    """Write a table as ``.csv`` (UTF-8), ``.parquet`` or ``.tex``, whole or not at all.
+    """Write a table as ``.csv`` (UTF-8), ``.parquet`` or ``.tex``, atomically.
 
-    UserError: another ending, the file cannot be written, or pyarrow is missing for Parquet.
+    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
     forms: dict[str, Callable[[Table], bytes]] = {
         ".csv": lambda table: table_csv(table).encode(),
@@ -200,17 +200,17 @@ def write_table(table: Table, path: Path) -> None:
         ".tex": lambda table: table_latex(table).encode(),
     }
     if path.suffix not in forms:
-        raise UserError("is no kind of table that can be written; expected .csv, .parquet or .tex", file=path)
+        raise UserError("is not a supported table file; expected .csv, .parquet or .tex", file=path)
     content = forms[path.suffix](table)
     with atomic_write(path) as file:
         file.write(content)
 
 
 def table_csv(table: Table) -> str:
-    """The table as CSV, with a heading and CRLF at the ends of lines (RFC 4180).
+    """The table as CSV with headings and CRLF line ends (RFC 4180), without notes.
 
-    A column of figures holds plain numbers, without rounding, and is followed by ``low``, ``high`` and ``mark`` of its
-    heading where it has intervals and marks. What is missing is an empty cell. Notes are not in it.
+    Columns of figures have unrounded numbers. Columns ``HEADING low``, ``HEADING high`` and ``HEADING mark`` follow if
+    there are intervals and marks. A missing figure is an empty cell.
     """
     columns = _columns(table)
     file = io.StringIO()
@@ -222,11 +222,11 @@ def table_csv(table: Table) -> str:
 
 
 def table_latex(table: Table) -> str:
-    """The table for a paper that loads booktabs: figures to the right, the title as caption, notes below.
+    """The table as LaTeX for a paper that loads booktabs, with the title as caption and notes below.
 
-    Columns that stand aside are left out, and intervals stand small below their figures. Everything is escaped.
+    Secondary columns are left out. Intervals are in small type below their figures. All text is escaped.
     """
-    table, _ = table.in_two()
+    table, _ = table.split()
     figures = [table.has_figures(n) for n in range(len(table.columns))]
     lines = [
         r"\begin{table}",
@@ -246,11 +246,11 @@ def table_latex(table: Table) -> str:
 
 
 def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    """A line of the figures, and one of their intervals, where there are any, with a little space below."""
+    """A line of figures, and a line of their intervals if there are any."""
     parts = [cell.figure_and_interval for cell in row]
     yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
     if any(interval for _, interval in parts):
-        # With a dash, unless signs would be taken for another.
+        # With a dash, unless a sign could be mistaken for one.
         ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for _, each in parts)
         small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
         yield " & ".join(small) + r" \\"
@@ -272,10 +272,10 @@ _SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
 
 
 def latex(text: str) -> str:
-    """The text for LaTeX, on one line."""
+    """The text escaped for LaTeX, on one line."""
     line = " ".join(printable(text).split())
     escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
-    # A row that begins so would be taken for an argument, or the star, of the \\ before it.
+    # LaTeX would read a row that starts so as an argument of the \\ before it.
     return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
 
 
@@ -298,7 +298,7 @@ def _parquet(table: Table) -> bytes:
 
 
 def _columns(table: Table) -> list[_Column]:
-    """Every column by its heading: words, or plain figures followed by their intervals and marks; None is missing."""
+    """All columns with headings: words, or figures followed by intervals and marks. A missing value is None."""
     found: list[_Column] = []
     for n, heading in enumerate(table.columns):
         cells: list[Cell] = [row[n] for row in table.rows]
@@ -323,41 +323,41 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-# Every answer
+# Answers
 
-_Answered = dict[str, Any]
+_AnswerRow = dict[str, Any]
 
 
 def write_answers(results: Sequence[Results], path: Path) -> None:
-    """Write what arms answered, one after the other and a row each question and repeat; whole or not at all.
+    """Write the answers of arms, one row per question and repeat, atomically.
 
-    A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none where it abstained or failed),
-    ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). ``.jsonl``,
-    ``.csv`` (golds joined by `` | ``, safe for spreadsheets) or ``.parquet``.
+    A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none for abstained and failed questions),
+    ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). Formats are
+    ``.jsonl``, ``.csv`` (golds joined by `` | ``, safe for spreadsheets) and ``.parquet``.
 
     Raises:
-        UserError: Another ending, the file cannot be written, or pyarrow is missing for Parquet.
+        UserError: Another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
     write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
     if write is None:
-        raise UserError("is no kind of file for answers; expected .jsonl, .csv or .parquet", file=path)
+        raise UserError("is not a supported answer file; expected .jsonl, .csv or .parquet", file=path)
     with atomic_write(path) as file:
-        write(_answered(results), file)
+        write(_answer_rows(results), file)
 
 
-def _answered(results: Iterable[Results]) -> Iterator[_Answered]:
+def _answer_rows(results: Iterable[Results]) -> Iterator[_AnswerRow]:
     for arm in results:
         for t in arm.transcripts():
             row = {"arm": arm.name, "id": t.id, "repeat": t.repeat, "question": t.question, "gold": t.answers}
             yield row | {"answer": t.answer, "status": t.status, "correct": correct(t)}
 
 
-def _answers_jsonl(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+def _answers_jsonl(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
     for row in rows:
         file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
-def _answers_csv(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
     writer.writerow(["arm", "id", "repeat", "question", "gold", "answer", "status", "correct"])
@@ -368,7 +368,7 @@ def _answers_csv(rows: Iterator[_Answered], file: IO[bytes]) -> None:
     text.detach()
 
 
-def _answers_parquet(rows: Iterator[_Answered], file: IO[bytes]) -> None:
+def _answers_parquet(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
     pyarrow, parquet = _pyarrow()
     text = pyarrow.string()
     types = dict.fromkeys(("arm", "id", "repeat", "question", "gold", "answer", "status", "correct"), text)

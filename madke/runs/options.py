@@ -18,51 +18,27 @@ def _option(default: Any, description: str, *, ge: int | None = None, flag: str 
 class RunOptions:
     """How a run executes; no option changes a result. Each field is a command line option of the same name."""
 
-    concurrency: int = _option(16, "Maximum number of concurrent questions, and of concurrent model calls.", ge=1)
-    base_url: str | None = _option(None, "Endpoint of openai/ and azure/ models, e.g. http://localhost:8000/v1.")
+    concurrency: int = _option(16, "Questions and model calls at a time.", ge=1, metavar="N")
+    base_url: str | None = _option(None, "Endpoint of openai/ and azure/ models.", metavar="URL")
     models_file: Path | None = _option(
-        None, "A models.yaml: names for endpoints. Default: MADKE_MODELS, else ./models.yaml."
+        None, "Names of endpoints. Default: MADKE_MODELS, or ./models.yaml.", metavar="FILE"
     )
     sources_file: Path | None = _option(
-        None, "A sources.yaml: names for sources; it may name code. Default: MADKE_SOURCES, else ./sources.yaml."
+        None, "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.", metavar="FILE"
     )
-    rpm: int | None = _option(None, "Maximum number of calls per minute to each endpoint.", ge=1)
-    tpm: int | None = _option(None, "Maximum number of tokens per minute to each endpoint.", ge=1)
-    prices: Path | None = _option(
-        None,
-        "A YAML file of prices per million tokens: openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}.",
-    )
-    max_cost: float | None = _option(
-        None,
-        "Start no further question once this cost is reached, at the prices of --prices. Running debates (up to "
-        "--concurrency) finish.",
-        ge=0,
-    )
-    token_budget: int | None = _option(
-        None,
-        "Start no further question once this number of prompt and completion tokens is reached, including those of "
-        "earlier commands for OUT.",
-        ge=1,
-    )
-    deadline: str | None = _option(
-        None,
-        "Start no further call at this time: 90s, 45m or 1h30m from now, 06:30, or 2027-01-31T06:30. Calls in flight "
-        "may finish; run the same command again to continue.",
-        metavar="TIME",
-    )
-    engine: Literal["local", "ray"] = _option(
-        "local", "Where model calls run: on this machine, or on the nodes of a Ray cluster."
-    )
+    rpm: int | None = _option(None, "Calls per minute to each endpoint, at most.", ge=1, metavar="N")
+    tpm: int | None = _option(None, "Tokens per minute to each endpoint, at most.", ge=1, metavar="N")
+    prices: Path | None = _option(None, "Prices per million tokens, as YAML.", metavar="FILE")
+    max_cost: float | None = _option(None, "Start no question at or above this cost.", ge=0, metavar="X")
+    token_budget: int | None = _option(None, "Start no question at or above this many tokens.", ge=1, metavar="N")
+    deadline: str | None = _option(None, "Start no call after this time: 45m, 06:30, ...", metavar="TIME")
+    engine: Literal["local", "ray"] = _option("local", "Call models from this machine or from a Ray cluster.")
     address: str | None = _option(
-        None, "ray: the cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or a cluster on this machine."
+        None, "Cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or start one.", metavar="ADDRESS"
     )
-    replay: bool = _option(False, "Recompute the transcripts from OUT's call store, without network.", flag="--replay")
-    retry_failed: bool = _option(True, "Run failed questions again.", flag="--retry-failed/--keep-failed")
-    retry_degraded: bool = _option(
-        False,
-        "Also run questions again that lost a debater or a verdict to a failed call. Only failed calls are repeated.",
-        flag="--retry-degraded",
-    )
+    replay: bool = _option(False, "Rebuild transcripts from stored calls, offline.", flag="--replay")
+    retry_failed: bool = _option(True, "Whether to run failed questions again.", flag="--retry-failed/--keep-failed")
+    retry_degraded: bool = _option(False, "Also repeat failed calls of finished questions.", flag="--retry-degraded")
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -74,4 +50,4 @@ class RunOptions:
 
 
 USUAL = RunOptions()
-"""The default options."""
+"""All defaults."""

@@ -225,7 +225,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         ignored |= dict.fromkeys(key for key in item if key not in _Line.model_fields)
         line = validated(item, _Line, file=f"{path}:{number}")
         if line.id not in asked:
-            found = f"found question id {line.id!r}, which is none of the {len(asked)} questions of the data"
+            found = f"found question id {line.id!r}, which is not among the {len(asked)} questions of the data"
             raise UserError(found, file=path, line=number)
         what = f"question {line.id!r}, repeat {line.repeat},"
         refuse_repeated(seen, (line.id, line.repeat), number, file=path, what=what)

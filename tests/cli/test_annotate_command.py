@@ -43,7 +43,7 @@ def predictions(tmp_path: Path) -> Any:
 def test_a_sheet_goes_out_and_comes_back(tmp_path: Path, data: Any, predictions: Any) -> None:
     done = invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
     assert "sheet.csv: 6 answers; to fill: right" in done.stdout
-    assert "sheet.key.json: keep it away" in done.stdout
+    assert "sheet.key.json: do not give it" in done.stdout
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("anna.csv", "bert.csv"):
@@ -71,7 +71,7 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
     first, *rest = sheet.read_text(encoding="utf-8-sig").splitlines()
     sheet.write_text("\n".join([first, rest[0] + "yes", *rest[1:]]), encoding="utf-8")
     done = invoke("read", sheet, "--key", tmp_path / "sheet.key.json")
-    assert "5 of 6 rows are not graded in full" in done.stdout
+    assert "5 of 6 rows are not fully graded" in done.stdout
     with pytest.raises(UserError, match="a sheet is given twice"):
         invoke("read", sheet, sheet, "--key", tmp_path / "sheet.key.json")
 

@@ -23,7 +23,7 @@ def lines(*items: Any) -> Any:
     [
         (lines(*[{**GOOD, "id": f"q{n}"} for n in range(6)], '{"id": "q6", "question": '), "data.jsonl:7: is not JSON"),
         (lines(GOOD, {"question": "Who?"}), "data.jsonl:2: id: Field required"),
-        (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' stands on line 1 already"),
+        (lines(GOOD, GOOD), "data.jsonl:2: id 'q0' is already on line 1"),
         (lines({**GOOD, "task": "clam"}), "data.jsonl:1: unknown task 'clam'; did you mean 'claim'?"),
         (lines({**GOOD, "golden_answer": []}), "unknown key 'golden_answer'; did you mean 'golden_answers'?"),
         (lines({**GOOD, "question": ["x"]}), "question: Input should be a valid string, found ['x']"),
@@ -35,7 +35,7 @@ def lines(*items: Any) -> Any:
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices from 0 to 1"),
         (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),
         (lines([1]), "data.jsonl:1: expected a JSON object, found a list"),
-        (lines({**GOOD, "question": "\ud83d"}), "half of a surrogate pair"),
+        (lines({**GOOD, "question": "\ud83d"}), "contains a lone surrogate"),
         ("", "the file contains no question"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_broken_option(tmp_path: Path, options: list[str], said: str) -> None:
     [
         (lambda records: records[:1], [], "has no pool for question 'q1'"),
         (lambda records: [records[0], {**records[1], "question": "Who?"}], [], "was built for 'Who?'"),
-        (lambda records: [records[0], records[0]], [], "pools.jsonl:2: id 'q0' stands on line 1 already"),
+        (lambda records: [records[0], records[0]], [], "pools.jsonl:2: id 'q0' is already on line 1"),
         (lambda records: [records[0], {"id": "q1"}], [], "pools.jsonl:2: question: Field required"),
         (
             lambda records: records,

@@ -51,17 +51,17 @@ def test_two_runs_as_tables(runs: Any) -> None:
     assert "one two EM % 3 66.7 33.3 -33.3 (-85.6 to +45.6) 1 0 1.000 -" in lines
     assert "one 66.7 (20.8 to 93.9) 1.0 2.0 1.0 110.0" in lines
     assert (
-        "n = 3: a rate near 50 % is known to \u00b136.5 points (500 questions, as the papers have: \u00b14.4)"
+        "n = 3: the 95 % interval of a rate near 50 % is \u00b136.5 points (papers with 500 questions: \u00b14.4)"
         in rows["n"]
     )
-    assert "not at equal cost" not in done.stdout
+    assert "Unequal cost" not in done.stdout
 
 
 def test_unequal_cost_is_said(runs: Any, tmp_path: Path) -> None:
     (one,) = runs(one=[BAIKAL, BAIKAL])
     dear = debates([BAIKAL, BAIKAL], usage={"speak": StageUsage(calls=20, paid=20, prompt_tokens=900)})
     two = write_run(tmp_path / "two", *dear)
-    assert "not at equal cost: calls a question: one 2.0, two 20.0." in madke("compare", one, two).stdout
+    assert "Unequal cost, in calls per question: one 2.0, two 20.0." in madke("compare", one, two).stdout
     assert compared(one, two)["scores"]["two"]["usage"]["speak"]["calls"] == 40
 
 
@@ -174,10 +174,10 @@ def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
     assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
     assert f"{tmp_path}: is not a run directory" in refused("compare", one, tmp_path)
-    assert f"{one}: holds no question 'q9'" in refused("compare", one, two, "--question", "q9")
-    assert "takes two runs or more, found 1" in refused("compare", one)
-    assert "takes two runs or more, found 1" in refused("compare", one, one.parent / "." / one.name)
+    assert f"{one}: has no question 'q9'" in refused("compare", one, two, "--question", "q9")
+    assert "expected two or more runs, found 1" in refused("compare", one)
+    assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)
     for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"]):
-        assert "leave out --limit, --only-different, --metric and --all-pairs" in refused(
+        assert "--question excludes --limit, --only-different, --metric and --all-pairs" in refused(
             "compare", one, two, "--question", "q0", *narrowing
         )

@@ -1,4 +1,4 @@
-"""``madke datasets``: the list, a card, and published files in our own form."""
+"""``madke datasets``: the list, a card, and conversion of published files."""
 
 import json
 from pathlib import Path
@@ -95,10 +95,10 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     assert "unknown dataset 'nq'; " in refused("datasets", "show", "nq")
     assert "unknown dataset 'nq-open'; did you mean 'nq_open'?" in refused("datasets", "convert", "nq-open", path, *out)
     assert "Missing argument 'PATH'" in refused("datasets", "convert", "nq_open", *out)
-    assert "--split is for --hugging-face" in refused("datasets", "convert", "nq_open", path, *out, "--split", "dev")
+    assert "--split needs --hugging-face" in refused("datasets", "convert", "nq_open", path, *out, "--split", "dev")
     assert "a sample seed requires a limit" in refused("datasets", "convert", "nq_open", path, *out, "--sample-seed", 1)
-    assert "bring no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
-    assert "for the list" in refused("datasets", "--json", "show", "nq_open")
+    assert "have no passages" in refused("datasets", "convert", "nq_open", path, *out, "--pools", tmp_path / "p.jsonl")
+    assert "to the list" in refused("datasets", "--json", "show", "nq_open")
     offline = refused("datasets", "convert", "nq_open", "--hugging-face", *out, HF_HUB_OFFLINE="1")
     assert "google-research-datasets/nq_open nq_open validation: cannot be loaded" in offline
     assert {file.name for file in tmp_path.iterdir()} == {"d.jsonl"}

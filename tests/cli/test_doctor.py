@@ -71,11 +71,11 @@ def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
     without = doctor(**nowhere)
 
     assert done.exit_code == 0
-    assert lines(done)["source web"].endswith("not asked, since that costs money")
-    assert lines(done)["source wiki"].endswith("not asked, since that costs money")
+    assert lines(done)["source web"].endswith("not searched, because a search costs money")
+    assert lines(done)["source wiki"].endswith("not searched, because a search costs money")
     assert "canary" not in done.stdout + done.stderr
     assert without.exit_code == 0
-    assert lines(without)["source web"] == "not usable here: SERPER_API_KEY is not set"
+    assert lines(without)["source web"] == "not usable: SERPER_API_KEY is not set"
 
 
 def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None:

@@ -162,6 +162,6 @@ def test_a_conversion_does_not_replace_the_published_file(tmp_path: Path) -> Non
 
 def test_a_file_in_a_folder_that_is_read_is_no_output(tmp_path: Path) -> None:
     manifest = write(tmp_path / "index" / "manifest.json", json.dumps({}))
-    with pytest.raises(UserError, match="would overwrite what this command reads"):
+    with pytest.raises(UserError, match="would overwrite an input of this command"):
         refuse_overwriting({"--out": manifest}, [tmp_path / "index"])
     refuse_overwriting({"--out": tmp_path / "pools.jsonl", "--vectors": None}, [tmp_path / "index"])

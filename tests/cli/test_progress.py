@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.cli.progress import counter, now_and_then, run_progress, showing
+from madke.cli.progress import counter, run_progress, showing, status_line
 from madke.core.events import RoundStarted, RunProgress
 
 
@@ -95,9 +95,9 @@ def test_a_count_that_begins_again_is_drawn_again(monkeypatch: pytest.MonkeyPatc
     assert terminal.getvalue().count("passages") >= 2
 
 
-def test_lines_now_and_then_leave_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_lines_leave_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
-    with now_and_then() as show:
+    with status_line() as show:
         show("12 pages")
     assert "12 pages" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is erased

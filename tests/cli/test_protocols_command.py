@@ -46,6 +46,6 @@ def test_what_cannot_be_drawn(mine: Any) -> None:
     assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
     assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
     assert "Missing argument 'NAME'" in refused("protocols", "show")
-    assert "for the list" in refused("protocols", "--prompts", mine, "show", "pair")
+    assert "to the list" in refused("protocols", "--prompts", mine, "show", "pair")
     (mine / "pair" / "reply.j2").unlink()
     assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)

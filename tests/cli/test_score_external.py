@@ -60,7 +60,7 @@ def test_the_mean_stands_in_table_details_json_and_file(run: Any, scorer: Any) -
     shown = done("score", run, "--details", *scorer("len", LENGTHS))
     assert shown.stderr == ""
     table, details = shown.stdout.split(f"{run}\n")
-    assert "len: a scale of its own, not percent" in table
+    assert "len: on the scorer's scale, not in percent" in table
     assert all(cell in table for cell in (" 13 ", " 11 to 15 ", " n = 2 "))
     assert "\nlen 13 (11 to 15), n = 2\n" in details
     (line,) = done("score", run, "--json").stdout.splitlines()
@@ -142,11 +142,11 @@ def test_keys_in_a_command_are_not_kept(run: Any, scorer: Any) -> None:
     [
         ("comet", "--scorer 'comet': expected NAME=COMMAND"),
         ("=cat", "--scorer '=cat': expected NAME=COMMAND"),
-        ("a b=cat", "expected NAME=COMMAND, the name of letters, digits"),
-        ("f1=cat", "f1 is a metric of madke's own; choose another name"),
-        ("BLEU=cat", "BLEU is a metric of madke's own"),
-        ("grader=cat", "grader is a metric of madke's own"),
-        ("comet=", "expected a command line, found nothing"),
+        ("a b=cat", "expected NAME=COMMAND with a NAME of letters, digits"),
+        ("f1=cat", "f1 is a built-in metric; choose another name"),
+        ("BLEU=cat", "BLEU is a built-in metric"),
+        ("grader=cat", "grader is a built-in metric"),
+        ("comet=", "expected a command line, found an empty string"),
         ("comet='", "No closing quotation"),
         ("comet=no-such-program", "scorer 'no-such-program': cannot be started"),
     ],
@@ -164,8 +164,8 @@ def test_a_name_that_is_given_twice(run: Any, scorer: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("sys.exit('no checkpoint')", "ended with status 1; it said: 'no checkpoint'"),
-        ("print(1)", "answered 2 items with 1 lines"),
+        ("sys.exit('no checkpoint')", "ended with status 1; its last line on stderr: 'no checkpoint'"),
+        ("print(1)", "printed 1 lines for 2 items"),
         ("print(1); print('nan')", "line 2 of its output is 'nan'"),
     ],
 )

@@ -99,7 +99,7 @@ def test_calls_that_fail_end_with_status_1_and_are_named(run: Any) -> None:
         finished = madke("score", run, "--grader", "openai/m", "--base-url", server.url, OPENAI_API_KEY="sk-test")
     assert finished.returncode == 1
     assert "grader has no score for 1 answers, which are excluded from its mean: 1 x " in finished.stderr
-    assert "1 answers have no grade; the same command again asks for them" in finished.stderr
+    assert "1 answers have no grade; the same command retries them" in finished.stderr
     assert "grader" in finished.stdout
 
 
@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
             freed.set()
             _, said = process.communicate(timeout=60)
         assert process.returncode == 130
-        assert "the same command again goes on from there" in said
+        assert "the same command resumes" in said
         assert not (run / "external.json").exists()
         done(*options)
         assert len(server.requests) == 2, "the grade that was under way came home"
@@ -131,12 +131,12 @@ def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--base-url", "http://localhost:1/v1"], "--base-url is for a grader"),
-        (["--concurrency", "2"], "--concurrency is for a grader"),
+        (["--base-url", "http://localhost:1/v1"], "--base-url needs --grader MODEL"),
+        (["--concurrency", "2"], "--concurrency needs --grader MODEL"),
         (["--task", "claim"], "--task says how --data is read"),
         (["--grader", "gpt-4"], "unknown model 'gpt-4'"),
-        (["--tables", "x.xlsx"], "x.xlsx: expected a file that ends in .csv or .parquet or .tex"),
-        (["--predictions", "x.tex"], "x.tex: expected a file that ends in .jsonl or .csv or .parquet"),
+        (["--tables", "x.xlsx"], "x.xlsx: expected a file name ending in .csv or .parquet or .tex"),
+        (["--predictions", "x.tex"], "x.tex: expected a file name ending in .jsonl or .csv or .parquet"),
     ],
 )
 def test_options_that_say_nothing(run: Any, options: list[str], said: str) -> None:
@@ -207,4 +207,4 @@ def test_scores_by_dataset_as_a_table(of_two_datasets: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_x", "grader"])
 def test_a_scorer_cannot_take_the_name_of_a_score(run: Any, name: str) -> None:
-    assert f"{name} is a metric of madke's own" in refused("score", run, "--scorer", f"{name}=cat")
+    assert f"{name} is a built-in metric" in refused("score", run, "--scorer", f"{name}=cat")

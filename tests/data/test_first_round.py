@@ -69,7 +69,7 @@ def test_the_fingerprint_is_of_what_is_given_to_these_questions(tmp_path: Path) 
     ("lines", "said"),
     [
         ([line({"text": "x"}, id_="other")], "given.jsonl: no first-round stance for question '1'"),
-        ([line({"text": "x"}), line({"text": "x"})], "given.jsonl:2: id '1' stands on line 1 already"),
+        ([line({"text": "x"}), line({"text": "x"})], "given.jsonl:2: id '1' is already on line 1"),
         ([line()], "given.jsonl:1: stances: "),
         ([line({"answer": "x"})], "given.jsonl:1: stances.0.text: Field required"),
         ([line({"text": "x", "awnser": "y"})], "unknown key 'stances.0.awnser'; did you mean 'answer'?"),

@@ -160,9 +160,9 @@ arms:
     found = arms(tmp_path)
     assert logical(found["one"]) == 3
     assert logical(found["calls"]) / 3 == round(logical(found["madke"]) / 3)
-    assert "Debaters that cost what another run will have cost, as estimated: calls 6 to 16." in done.stdout
+    assert "Debaters needed to match the estimated cost of another run: calls 6 to 16." in done.stdout
     # What the arms have cost is known now.
-    assert "Debaters that cost" not in again.stdout
+    assert "Debaters needed" not in again.stdout
     assert planned_and_paid(again.stdout)["calls"][0] == str(logical(found["calls"]))
 
 

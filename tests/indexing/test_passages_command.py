@@ -34,8 +34,8 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     for words in (["pages", "14"], ["articles", "12"], ["redirects", "2"], ["passages", str(passages)]):
         assert words in [line.split() for line in first.stdout.splitlines()]
     assert f"{passages} passages in 1 files" in first.stdout
-    assert "nothing to do" not in first.stdout
-    assert again.stdout.startswith(f"{tmp_path / 'out'}: finished before, nothing to do\n")
+    assert "already finished" not in first.stdout
+    assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
 
 
 def test_books_go_the_same_way(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_books_go_the_same_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "ray", "--processes", "2"], "--processes belongs to --engine local"),
+        (["--engine", "ray", "--processes", "2"], "--processes needs --engine local"),
         (["--address", "auto"], "it needs --engine ray"),
         ([], r"none\.xml: no such dump file"),
         (["--kind", "text"], r"none\.xml: no such file or folder"),
@@ -72,7 +72,7 @@ def test_a_second_process_says_that_it_waits_and_goes_on_when_the_first_is_done(
         with started("index", "passages", dump, "--out", out, "--processes", 1) as second:
             assert second.stderr is not None
             waiting = second.stderr.readline()
-            assert waiting == f"madke: another process is at work in {out}; waiting for it\n"
+            assert waiting == f"madke: another process is working in {out}; waiting for it\n"
             assert list(out.iterdir()) == []
             first.close()
             assert second.wait(60) == 0

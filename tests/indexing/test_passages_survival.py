@@ -102,7 +102,7 @@ def test_a_full_disk_is_one_line_and_loses_no_finished_shard(
 ) -> None:
     filler = fill_up(small_disk, room_for)
 
-    with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on from here") as error:
+    with pytest.raises(UserError, match="the disk is full; free some space") as error:
         build_passages([dump], small_disk / "out", workers=InProcess())
     assert "\n" not in str(error.value)
     left = read_folder(small_disk / "out")

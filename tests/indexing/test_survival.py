@@ -117,7 +117,7 @@ def test_a_full_disk_while_encoding_is_one_line_and_loses_no_finished_shard(leav
     encoder = WordEncoder()
     filler = fill_up(small_disk, leave)
 
-    with pytest.raises(UserError, match="the disk is full; make room, and the same command goes on from here"):
+    with pytest.raises(UserError, match="the disk is full; free some space, then resume with the same command"):
         dense(corpus, small_disk / "index", encoder)
     filler.unlink()
     finished = len(list(small_disk.glob(".index.building/vectors/*.npy.made.json")))

@@ -263,7 +263,7 @@ def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCapture
 
     build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
-    assert (sizes(wiki), sizes(google)) == ([500], [500, 100]) and "is damaged, and is made again" in caplog.text
+    assert (sizes(wiki), sizes(google)) == ([500], [500, 100]) and "is damaged and will be made again" in caplog.text
     assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
 
 
@@ -298,12 +298,12 @@ def test_a_line_that_only_the_slower_parser_takes_is_no_error(odd: str, tmp_path
     ("line", "message"),
     [
         ('{"id": "a"', ":2: is not JSON"),
-        ('{"id": "b", "question": "\\ud800", "passages": []}', ":2: holds half of a surrogate pair"),
+        ('{"id": "b", "question": "\\ud800", "passages": []}', ":2: contains a lone surrogate"),
         ("[]", ":2: expected a JSON object"),
         ('{"id": "b", "question": "?"}', ":2: passages: Field required"),
         ('{"id": "", "question": "?", "passages": []}', ":2: id: String should have at least 1"),
         ('{"id": "b", "question": "?", "passages": [{"text": "x"}]}', r":2: passages\.0\.source: Field required"),
-        ('{"id": "a", "question": "?", "passages": []}', ":2: id 'a' stands on line 1 already"),
+        ('{"id": "a", "question": "?", "passages": []}', ":2: id 'a' is already on line 1"),
     ],
 )
 def test_a_broken_line_is_named(line: str, message: str, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("wiki: {index: a}\nwiki: {index: b}\n", ":2: is not YAML: 'wiki' stands on line 1 already"),
+        ("wiki: {index: a}\nwiki: {index: b}\n", ":2: is not YAML: 'wiki' is already on line 1"),
         ("a: {index: a}\n\nb: {indx: b}\n", ":3: source 'b': expected one of"),
         ("a,b: {index: a}\n", ":1: 'a,b' is not a valid source name"),
         ("a: {index: a}\nnone: {index: a}\n", ":2: 'none' is not a valid source name"),

@@ -101,7 +101,7 @@ def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path: Path, caplog:
     results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
     _, key = write_sheet(results, tmp_path / "sheet.csv")
     assert {row.id for row in key.rows.values()} == {"2"}
-    assert "2 questions are left out: not every arm has an outcome" in caplog.text
+    assert "2 questions are left out, because an arm has no result" in caplog.text
 
 
 HOSTILE = [
@@ -236,11 +236,11 @@ def test_judges_who_always_say_the_same_have_no_kappa() -> None:
     ("change", "said"),
     [
         (lambda rows: [{**rows[0], "right": "maybe"}], "row R1, column 'right': found 'maybe'; expected yes or no"),
-        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which the key does not hold"),
-        (lambda rows: [rows[0], rows[0]], "row R1 stands on line 2 already; expected each once"),
-        (lambda rows: [{**rows[0], "question": "Why?"}], "row R1, column 'question': found 'Why?', another question"),
-        (lambda rows: rows, "nothing is filled in; expected grades in right"),
-        (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "there is no column 'right'"),
+        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which is not in the key"),
+        (lambda rows: [rows[0], rows[0]], "row R1 is already on line 2; expected each once"),
+        (lambda rows: [{**rows[0], "question": "Why?"}], "row R1, column 'question': found 'Why?', which differs"),
+        (lambda rows: rows, "has no grades; expected grades in right"),
+        (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "column 'right' is missing"),
     ],
 )
 def test_a_sheet_that_is_filled_wrongly_is_named(
@@ -264,7 +264,7 @@ def test_files_that_are_no_sheet_or_key_are_refused(tmp_path: Path, written: Any
     (tmp_path / "latin.csv").write_bytes("row,question,right\r\nR1,Wo liegt K\u00f6ln?,yes\r\n".encode("latin-1"))
     with pytest.raises(UserError, match="is not UTF-8; save it as 'CSV UTF-8'"):
         read_sheet(tmp_path / "latin.csv", key)
-    with pytest.raises(UserError, match="is not the key to a sheet"):
+    with pytest.raises(UserError, match="is not a key"):
         read_key(tmp_path / "latin.csv")
     with pytest.raises(UserError, match="cannot be read"):
         read_key(tmp_path / "missing.json")
@@ -272,24 +272,24 @@ def test_files_that_are_no_sheet_or_key_are_refused(tmp_path: Path, written: Any
 
 def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path) -> None:
     results = arms(tmp_path, ours=OURS)
-    with pytest.raises(UserError, match=r"sheet.txt: expected a file that ends in .csv"):
+    with pytest.raises(UserError, match=r"sheet.txt: expected a file name ending in .csv"):
         write_sheet(results, tmp_path / "sheet.txt")
     write_sheet(results, tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match=r"sheet.csv: is there already"):
+    with pytest.raises(UserError, match=r"sheet.csv: already exists"):
         write_sheet(results, tmp_path / "sheet.csv")
     (tmp_path / "sheet.csv").unlink()
-    with pytest.raises(UserError, match=r"sheet.key.json: is there already"):
+    with pytest.raises(UserError, match=r"sheet.key.json: already exists"):
         write_sheet(results, tmp_path / "sheet.csv")
 
 
 def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
     mixed = [LAKES[0], Question(id="2", question="吃", answers=("Eat.",), task="translation")]
-    with pytest.raises(UserError, match="short_answer and translation are graded differently"):
+    with pytest.raises(UserError, match="short_answer and translation have different scales"):
         write_sheet(arms(tmp_path, mixed, ours={"1": "x", "2": "Eat."}), tmp_path / "sheet.csv")
     apart = [*arms(tmp_path, LAKES[:1], ours={"1": "x"}), *arms(tmp_path, LAKES[1:2], theirs={"2": "x"})]
-    with pytest.raises(UserError, match="no question in common"):
+    with pytest.raises(UserError, match="no question has a result in every arm"):
         write_sheet(apart, tmp_path / "sheet.csv")
-    with pytest.raises(UserError, match="--sample 4: there are 3 questions"):
+    with pytest.raises(UserError, match="--sample 4: only 3 questions"):
         write_sheet(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv", sample=4)
-    with pytest.raises(UserError, match="no answer that could be graded"):
+    with pytest.raises(UserError, match="no answers to grade"):
         write_sheet(arms(tmp_path, ours={"1": None}), tmp_path / "sheet.csv")

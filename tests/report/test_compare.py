@@ -74,7 +74,7 @@ def test_two_runs_are_tested_on_shared_questions_only() -> None:
     assert list(tests) == ["em", "f1", "match"]
     assert (tests["em"].n, tests["em"].left_value) == (3, pytest.approx(2 / 3))
     assert [test.metric for test in comparison.tests(["cons_judge"])] == ["cons_judge"]
-    with pytest.raises(UserError, match="no run has the value 'emm'; there are"):
+    with pytest.raises(UserError, match="no run has the metric 'emm'; available:"):
         comparison.tests(["emm"])
 
 
@@ -123,13 +123,13 @@ def test_notes_say_what_n_means_and_that_calls_differ() -> None:
     every = replace(compare(runs), scores=scores).notes
     del runs["c"], scores["c"]
     two = replace(compare(runs), scores=scores).notes
-    assert every[1:] == ["not at equal cost: calls a question: a 10.0, b 11.0, c 12.0."]
-    # 1 of 11 is less than a tenth. Nobody knows what answers from elsewhere took.
+    assert every[1:] == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
+    # 1 of 11 is less than a tenth. Predictions from files have no cost.
     runs["d"] = run(BAIKAL, usage={})
     scores["d"] = score(runs["d"])
     assert replace(compare(runs), scores=scores).notes == two
     assert len(two) == 1
-    assert "500 questions, as the papers have: \u00b14.4" in two[0]
+    assert "papers with 500 questions: \u00b14.4" in two[0]
 
 
 def test_failed_questions_and_those_without_gold_are_nobodys_mistake() -> None:
@@ -260,10 +260,10 @@ def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
     text = columns({"a": entry, "b": answered("q0", BAIKAL)})
     for part in (
         "a (analysis: reads the gold answers)",
-        "--- round 1, given ---",
+        "--- round 1, from a file ---",
         "Debater 1: failed: gone; chose [0]",
         "Judge: consensus; sides with Debater 2; says Lake Baikal",
-        "Judge, of all so far: x",
+        "Judge, answer extracted so far: x",
         "Final answer, by judge (of Debater 2): Lake Baikal, right, a tie",
         "Rounds: 1, calls: 2, tokens: 110.",
     ):

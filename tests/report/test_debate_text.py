@@ -101,13 +101,13 @@ def test_reflections_digest_extraction_and_confidence() -> None:
             "extracted": Final(by="judge", answer="Como", text="It is [Como]."),
         },
     )
-    at = [lines(shown).index(text) for text in ("A confidence 0.85", "A is satisfied with it", "Well argued.")]
+    at = [lines(shown).index(text) for text in ("A confidence 0.85", "A is satisfied with its answer", "Well argued.")]
     assert at == sorted(at)
-    assert "B is not satisfied with it" in lines(shown)
+    assert "B is not satisfied with its answer" in lines(shown)
     assert "C is asked whether it is satisfied" in lines(shown)
     assert "HTTP 500" in lines(shown)
-    assert "Extracted from the debate so far: [Como]" in lines(shown)
-    assert lines(shown)[lines(shown).index("Summed up for the next round:") + 1] == "All agree."
+    assert "Answer extracted so far: [Como]" in lines(shown)
+    assert lines(shown)[lines(shown).index("Summary for the next round:") + 1] == "All agree."
 
 
 def test_all_that_the_judge_decided() -> None:
@@ -121,7 +121,7 @@ def test_how_the_final_answer_was_weighed() -> None:
     final = Final(by="rerank", answer="Baikal", agent="B", scores={"A": 0.25, "B": 0.5}, tie=True)
     shown = debate(turn("A"), turn("B"), final=final)
     assert "Final answer, by rerank, B's: [Baikal]  (tie)" in lines(shown)
-    assert "weighed: A 0.25, B 0.5" in lines(shown)
+    assert "weights: A 0.25, B 0.5" in lines(shown)
 
 
 def test_what_was_left_out_of_prompts() -> None:
@@ -141,7 +141,7 @@ def test_what_came_from_outside_or_was_prepared_is_named() -> None:
     shown = debate(
         rounds=(first, second), first_round_given=True, prepared={"A": {"keywords": "lake, depth"}}, oracle=True
     )
-    assert "--- round 1, given from outside ---" in lines(shown)
+    assert "--- round 1, from a file ---" in lines(shown)
     assert "--- round 2 ---" in lines(shown)
     assert lines(shown)[lines(shown).index("A prepares keywords:") + 1] == "lake, depth"
     assert "(analysis: reads the gold answers)" in lines(shown)

@@ -23,11 +23,11 @@ pool        passages of wiki 5, google 5
 │  reads       nobody else
 │  judge       reads the stances of the round: settled -> finish
 ├─ rounds 2 to 3, all at once
-│  each        selects up to 3 passages of the pool, with its own last stance in view; then replies
+│  each        selects up to 3 passages of the pool, seeing its own last stance; then replies
 │  reads                     1  2
 │               1 Debater 1  <  <
 │               2 Debater 2  <  <
-│              < its stance of the round before
+│              < its stance of the previous round
 │  judge       reads the stances of the round: settled -> finish
 └─ finish
    answer      the summarizer reads the stances of the last round and states the answer
@@ -57,7 +57,7 @@ def test_liang_speaks_in_turn_over_the_whole_history() -> None:
     for name in ("1 Affirmative", "2 Negative   "):
         assert f"{name}  *  *\n" in later
     assert text.count("judge       reads all stances so far: settled -> finish") == 2
-    assert "the judge's, where it settled the debate and stated one; else the judge reads all" in later
+    assert "the judge's answer if it settled the debate; otherwise the judge reads all" in later
     assert "n = 2; r = 1: 3 to 4; r = 3: 9 to 10\n" in later
 
 
@@ -75,7 +75,7 @@ def test_madc_reads_in_the_order_of_path_consistency() -> None:
     assert "reads       nobody else" in first
     assert "order" not in first.partition("┌")[2]
     assert f" 10 Debater 10{'  <' * 10}\n" in later
-    assert "order       ascending path consistency: whom the most others agree with stands last" in later
+    assert "order       ascending path consistency: the debater that most others agree with is last" in later
     assert "n = 10; r = 2: 20\n" in later
 
 
@@ -94,7 +94,7 @@ def test_many_debaters_are_counted_instead_of_drawn() -> None:
 def test_a_summary_is_read_in_place_of_the_others() -> None:
     protocol = Protocol(source="", talk={"later": "simultaneous_with_summary"})
     text = diagram("x", protocol)
-    assert "reads       the summarizer's account of what was said; its own stance of the round before" in text
+    assert "reads       the summary of the previous round; its own stance of the previous round" in text
 
 
 @pytest.mark.parametrize("name", variant_folders())

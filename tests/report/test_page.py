@@ -156,7 +156,7 @@ def test_answers_from_elsewhere_stand_beside_a_run(tmp_path: Path) -> None:
     data = data_of(page)
     assert [body["answer"] for body in data["debates-0"]] == [RIGHT, "Lake Superior"]
     assert len(data["index"]["questions"]["id"]) == 1
-    assert "answers from elsewhere: other.jsonl" in page
+    assert "prediction file other.jsonl" in page
     assert data["index"]["debates"]["tokens"] == [1100, None]
 
 
@@ -189,7 +189,7 @@ def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
         played[0], status="failed", answer=None, final=Final(by="summarizer", status="failed", error="gone")
     )
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [failed, *played[1:]]))
-    assert "run: 1 of 6 debates failed and are in no score; with them, correct lies between 83.3 % (all wrong)" in page
+    assert "run: 1 of 6 debates failed and are in no score. With them, correct is between 83.3 % (all wrong)" in page
 
 
 def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None:

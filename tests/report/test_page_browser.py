@@ -171,7 +171,7 @@ def test_search_finds_all_words_in_question_and_answers(opened: Any) -> None:
     search.fill("tanganyika is or")
     expect(rows(page)).to_have_count(1)
     search.fill("no such lake")
-    expect(page.get_by_text("No debate is like that")).to_be_visible()
+    expect(page.get_by_text("No debate matches")).to_be_visible()
 
 
 def test_more_rows_come_when_the_end_comes_near(opened: Any) -> None:
@@ -231,7 +231,7 @@ def test_what_an_answer_from_elsewhere_took_is_not_told(opened: Any) -> None:
     page = opened("#debates?q=elsewhere")
     expect(rows(page).first.locator(".facts")).to_be_empty()
     rows(page).first.click()
-    expect(page.locator(".result .facts")).to_have_text("answer from elsewhere")
+    expect(page.locator(".result .facts")).to_have_text("from a prediction file")
 
 
 def test_on_a_phone_words_stack_and_figures_keep_their_size(opened: Any) -> None:
@@ -311,7 +311,7 @@ def test_two_runs_are_read_side_by_side(opened: Any) -> None:
     expect(columns).to_have_count(2)
     expect(columns.nth(0).locator(".answered .answer")).to_have_text(RIGHT)
     expect(columns.nth(1).locator(".answered .answer")).to_have_text(WRONG)
-    expect(columns.nth(1)).to_contain_text("not where the run says it is, so only titles are shown")
+    expect(columns.nth(1)).to_contain_text("is missing, so only titles are shown")
     left, right = columns.nth(0).bounding_box(), columns.nth(1).bounding_box()
     assert left["x"] + left["width"] <= right["x"]
     page.get_by_role("link", name="Next").click()

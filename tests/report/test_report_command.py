@@ -55,7 +55,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     published = {"gpt-9": {"two": {"all": {"em": 0.5}}}}
     recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two", "published": published}
     (tmp_path / "experiment.json").write_text(json.dumps({"format": 2, "recipe": recipe}))
-    assert "no arm has begun" in refused("report", tmp_path)
+    assert "without a started arm" in refused("report", tmp_path)
     for name in ("one", "two"):
         write_run(tmp_path / "arms" / name, [debate("q0", [RIGHT, RIGHT])])
     done = madke("report", tmp_path)
@@ -79,9 +79,9 @@ def test_the_debates_of_one_question_are_printed(run: Any) -> None:
     done = madke("report", run, "--question", "q1")
     assert "Final answer, by summarizer: [Lake Tanganyika]" in done.stdout
     assert not (run / "report.html").exists()
-    assert "holds no question 'q9'" in refused("report", run, "--question", "q9")
+    assert "has no question 'q9'" in refused("report", run, "--question", "q9")
     for option in (("--out", run / "x.html"), ("--figures", "pdf"), ("--tables", "csv"), ("--answers", run / "a.csv")):
-        assert "--question prints debates and writes nothing" in refused("report", run, "--question", "q1", *option)
+        assert "--question writes no files" in refused("report", run, "--question", "q1", *option)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

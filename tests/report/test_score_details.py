@@ -50,7 +50,7 @@ def test_cost_is_a_line() -> None:
     spending = Spending(cost={"speak": 1.5, "judge": 0.25}, unpriced=("hf/\x1b[2J",))
     details = score_details(replace(score([debate([RIGHT])]), spending=spending))
     assert line(details, "cost ") == "cost 1.7500: speak 1.5000, judge 0.2500"
-    assert line(details, "without a price").startswith("without a price, and in no cost: hf/")
+    assert line(details, "without a price").startswith("without a price, excluded from the cost: hf/")
     assert "\x1b" not in details
     assert "cost" not in score_details(replace(score([debate([RIGHT])]), spending=Spending()))
 
@@ -82,6 +82,6 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
         "Co2 by the grader, consistent by the judge -, by the matcher 50.0"
     )
     assert line(details, "grade: ").endswith(
-        "1 answers have no grade and are not in the grader's mean; with them it lies between 50.0 % (all wrong) "
+        "1 answers have no grade and are excluded from the grader's mean; with them it is between 50.0 % (all wrong) "
         "and 75.0 % (all right)"
     )

@@ -182,7 +182,8 @@ def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
     scores = {"one": score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}
     said = (
-        "one: 1 answers have no grade and are not in the grader's mean; with them it lies between 33.3 % (all wrong) "
+        "one: 1 answers have no grade and are excluded from the grader's mean; "
+        "with them it is between 33.3 % (all wrong) "
         "and 66.7 % (all right)."
     )
     table = score_table_of([each], scores)
@@ -198,13 +199,13 @@ def test_missing_grades_are_said_beside_the_scores() -> None:
 
 def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path: Path) -> None:
     table = scored(arm("one", debates(BAIKAL, "x")), arm("two", debates("x", "x")))
-    main, rest = table.in_two()
+    main, rest = table.split()
     assert rest.columns[:4] == ("arm", "paid", "questions", "answered")
     assert all(column.startswith("unparsed: ") for column in rest.columns[4:])
     assert not {"paid", "questions", "answered"} & set(main.columns)
     assert {"rounds", "calls", "tokens", "failed"} < set(main.columns)
     assert [row[0].text for row in rest.rows] == [row[0].text for row in main.rows] == ["one", "two"]
-    assert main.in_two() == (main, None)
+    assert main.split() == (main, None)
     assert all(heading not in table_latex(table) for heading in ("unparsed", "answered", "paid"))
     assert all(heading in table_csv(table) for heading in ("unparsed", "answered", "paid"))
 
@@ -221,9 +222,9 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     left, fallible = arm("left", debates(*["x"] * 8, *[BAIKAL] * 16)), arm("right", [*right[:9], *lost])
     table = scored(left, fallible)
     assert cell(table, 1, "correct (EM) %").mark == ""
-    (note,) = [note for note in table.notes if "failed in one of the two" in note]
-    assert note.startswith("left and right: with what failed in one of the two counted against right and in its")
-    assert "EM -29.2 and +33.3, so it has no mark" in note
+    (note,) = [note for note in table.notes if "failed in one count" in note]
+    assert note.startswith("left and right: difference if questions that failed in one count against right and in its")
+    assert "EM -29.2 and +33.3, so no mark" in note
     comparison = compare({each.name: each.transcripts() for each in (left, fallible)})
     assert note in paired_table(comparison.tests()).notes
 
@@ -237,8 +238,8 @@ def test_a_table_over_repeats_says_why_questions_are_left_out() -> None:
         "right": repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"]),
     }
     notes = paired_table(compare(runs).repeat_tests(["em"])).notes
-    assert "Up to 1 questions are in no test, because an arm lacks one of the repeats." in notes
-    assert not any("in one arm only" in note for note in notes)
+    assert "Up to 1 questions are excluded from a test, because an arm lacks a repeat of them." in notes
+    assert not any("one arm has no value" in note for note in notes)
 
 
 def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:

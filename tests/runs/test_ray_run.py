@@ -125,7 +125,7 @@ def test_a_stopped_run_waits_for_its_calls_and_leaves_no_process(
             gate.release()
             _, stderr = run.communicate()
         assert run.returncode == 128 + number, stderr
-        assert "the same command again goes on from there" in stderr
+        assert "the same command resumes" in stderr
         assert psutil.wait_procs(processes, timeout=60)[1] == []
 
         done = madke(*command(tmp_path, server))

@@ -66,7 +66,10 @@ def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path: Path)
         args = arguments(tmp_path, server, "--concurrency", "1")
         done = madke(*args, "--token-budget", 10 * TOKENS_EACH)
         assert done.returncode == 1, done.stderr
-        assert "tokens are used; 4 questions have no outcome yet, and a higher one goes on" in done.stderr
+        assert (
+            "tokens used; 4 questions are unfinished; the same command with a higher --token-budget resumes"
+            in done.stderr
+        )
         # A question takes 6 or 11 calls: the second one begins with some of ten left, and is finished.
         assert len(finished(tmp_path)) == 2
         assert set(unfinished(tmp_path)) == {f"q{n}" for n in range(6)} - finished(tmp_path)
@@ -100,7 +103,7 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> N
             stopping.set()
             _, complaint = process.communicate(timeout=30)
         assert process.returncode == 1
-        assert "--deadline is reached; 6 questions have no outcome yet, and the same command again" in complaint
+        assert "--deadline is reached; 6 questions are unfinished; the same command resumes" in complaint
         assert len(server.requests) == under_way, "no call began after the deadline"
         assert len(unfinished(tmp_path)) == 6
         assert madke(*args).returncode == 0
@@ -131,7 +134,7 @@ def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, numbe
             held.set()
             _, complaint = process.communicate(timeout=30)
         assert process.returncode == status
-        assert "the same command again goes on from there" in complaint
+        assert "the same command resumes" in complaint
         assert "Traceback" not in complaint
         assert madke(*args).returncode == 0
         assert not repeated(server)
@@ -338,7 +341,7 @@ def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: 
     left = unfinished(tmp_path)
     replayed = madke(*args, "--replay")
     assert replayed.returncode == 1
-    assert "4 questions have no outcome yet, and the command without --replay goes on" in replayed.stderr
+    assert "4 questions are unfinished; the command without --replay resumes" in replayed.stderr
     assert {t.status for t in read_transcripts(tmp_path / "out")} == {"ok"}
     assert (len(finished(tmp_path)), unfinished(tmp_path)) == (2, left)
 

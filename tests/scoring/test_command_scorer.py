@@ -82,9 +82,9 @@ def test_batches_can_be_scored_side_by_side_in_a_loop(scorer: Callable[..., Any]
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("print(1)", "answered 2 items with 1 lines; expected one number a line"),
-        (LENGTHS + "print(1)", "answered 2 items with 3 lines"),
-        ("sys.stdin.read()", "answered 2 items with 0 lines"),
+        ("print(1)", "printed 1 lines for 2 items; expected one number per item"),
+        (LENGTHS + "print(1)", "printed 3 lines for 2 items"),
+        ("sys.stdin.read()", "printed 0 lines for 2 items"),
         ("print('0.5\\nnan')", "line 2 of its output is 'nan'; expected a finite number"),
         ("print('0.5\\nNaN')", "line 2 of its output is 'NaN'"),
         ("print('1e999\\n1')", "line 1 of its output is '1e999'"),
@@ -94,7 +94,10 @@ def test_batches_can_be_scored_side_by_side_in_a_loop(scorer: Callable[..., Any]
         ("print('{\"scores\": 1}\\n1')", "line 1 of its output is"),
         ("print('__import__(\"os\")\\n1')", "line 1 of its output is"),
         ("sys.exit(3)", "ended with status 3"),
-        ("raise SystemError('no checkpoint\\n')", "ended with status 1; it said: 'SystemError: no checkpoint'"),
+        (
+            "raise SystemError('no checkpoint\\n')",
+            "ended with status 1; its last line on stderr: 'SystemError",
+        ),
         ("os.abort()", "ended with status -6"),
         ("sys.stdout.buffer.write(b'\\xff\\n1')", "line 1 of its output is"),
     ],
@@ -112,7 +115,7 @@ def test_what_is_no_number_for_each_item_is_one_line(scorer: Callable[..., Any],
     [
         ("no-such-program --gpus 0", "scorer 'no-such-program --gpus 0': cannot be started: No such file"),
         ("'unclosed", "No closing quotation; expected a command line"),
-        ("  ", "expected a command line, found nothing"),
+        ("  ", "expected a command line, found an empty string"),
     ],
 )
 def test_a_command_that_cannot_be_run(command: str, said: str) -> None:
@@ -122,7 +125,7 @@ def test_a_command_that_cannot_be_run(command: str, said: str) -> None:
 
 def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    with pytest.raises(UserError, match="answered 1 items with 0 lines"):
+    with pytest.raises(UserError, match="printed 0 lines for 1 items"):
         CommandScorer(f"{shlex.quote(sys.executable)} -c pass ; touch {made} $(touch {made})").scores(items("a"))
     assert not made.exists()
 

@@ -144,8 +144,8 @@ def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
         ({"id": "1", "answer": ["x"]}, "answer: "),
         ({"id": "1", "answer": "x", "repeat": -1}, "repeat: "),
         ({"id": "1", "answer": "x", "repeat": True}, "repeat: "),
-        ({"id": "9", "answer": "x"}, "found question id '9', which is none of the 3 questions of the data"),
-        ({"id": 2, "answer": "x"}, "question '2', repeat 0, stands on line 1 already"),
+        ({"id": "9", "answer": "x"}, "found question id '9', which is not among the 3 questions of the data"),
+        ({"id": 2, "answer": "x"}, "question '2', repeat 0, is already on line 1"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: dict[str, Any] | str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Figures of a report, for its page and for papers. matplotlib draws them, imported only then."""
+"""Figures for report pages and papers, drawn by matplotlib, which is imported on demand."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A figure for a page, with its caption as plain text, to be escaped."""
+    """A figure for a page. The caption is plain text that must be escaped."""
 
     name: str
-    """Lower-case letters and hyphens; no other figure of the page has it."""
+    """Unique on the page, of lower-case letters and hyphens."""
     title: str
     caption: str
     svg: str
-    """An ``<svg>`` element: as wide as what it is put into, in the text colour and font of that, its ids its own."""
+    """An ``<svg>`` element with unique ids that takes width, text colour and font from its container."""
 
 
 def available() -> bool:
@@ -36,7 +36,7 @@ def available() -> bool:
 
 
 def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
-    """All figures that the arms give something for, in order; UserError where matplotlib is not installed."""
+    """All figures that the arms have data for, in order. UserError if matplotlib is not installed."""
     with _drawings(results, scores) as drawings:
         return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
 
@@ -44,10 +44,10 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figur
 def write_figures(
     results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, format: Format = "pdf"
 ) -> list[Path]:
-    """Write each figure as a file ``NAME.FORMAT`` for papers; the same bytes each time, nothing before all are drawn.
+    """Write each figure as a file ``NAME.FORMAT`` for papers, deterministically, after all are drawn.
 
-    ``pdf`` has its fonts embedded, ``svg`` text as text, ``png`` is on white. Returns the files, in the order of
-    :func:`draw`. UserError where matplotlib is not installed, or the folder cannot be written to.
+    ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of
+    :func:`draw`. UserError if matplotlib is not installed or the folder cannot be written.
     """
     with _drawings(results, scores) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
@@ -59,7 +59,7 @@ def write_figures(
 
 @contextmanager
 def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[list[Drawing]]:
-    """The figures, drawn, for as long as their style lasts."""
+    """The drawn figures, within their style."""
     if not available():
         raise UserError("figures need matplotlib: pip install 'madke[report]'")
     arms = arms_of(results, scores)

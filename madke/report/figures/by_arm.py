@@ -1,4 +1,4 @@
-"""What arms cost and how their debates go: by tokens and calls, by stage, round by round, repeat by repeat."""
+"""Figures of cost and of the course of debates: by tokens, calls, stage, round and repeat."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 
 def _tokens(scores: Scores) -> dict[str, float]:
-    """Stage -> prompt and completion tokens per question; stages that took some."""
+    """Stage -> prompt and completion tokens per question, for stages with usage."""
     return {stage: used.tokens / scores.transcripts for stage, used in scores.usage.items() if used.tokens}
 
 
 def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) -> Drawing | None:
-    # Answers from elsewhere come without their cost.
+    # Predictions from files have no cost.
     points = [(a, cost, a.scores.correct) for a, cost in zip(arms, costs, strict=True) if a.scores.correct and cost > 0]
     if len(points) < 2:
         return None
@@ -56,7 +56,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     axis.set_xlabel(f"{unit.capitalize()} per question")
     canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
     tokens = f"prompt and completion tokens{_estimated(shown)}"
-    which = {"tokens": tokens, "calls": "replies that another arm paid for included"}[unit]
+    which = {"tokens": tokens, "calls": "including replies that another arm paid for"}[unit]
     caption = f"Accuracy of the final answers against the mean {unit} of a debate ({which})."
     caption += canvas.notes(shown, found)
     return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
@@ -65,7 +65,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
 def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-    if max(costs) > 8 * min(costs):  # too far apart for one linear scale
+    if max(costs) > 8 * min(costs):  # too wide a range for a linear scale
         axis.set_xscale("log")
         axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -89,7 +89,7 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     if not spent:
         return None
     took = dict.fromkeys(stage for _, tokens in spent for stage in tokens)
-    # Stages that a variant names itself are what debaters prepare before the first round.
+    # Stages outside STAGES are preparations before the first round.
     stages = [*(stage for stage in took if stage not in STAGES), *(stage for stage in STAGES if stage in took)]
     colours = dict(zip(stages, cycle(COLOURS), strict=False))
     figure = canvas.new_figure(0.6 + 0.27 * len(spent))
@@ -108,16 +108,16 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     axis.set_xlabel("Prompt and completion tokens per question")
     canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
     shown = [arm for arm, _ in spent]
-    caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by what they were spent on."
+    caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by stage."
     return Drawing("tokens-by-stage", "Tokens by stage", caption + canvas.notes(shown), figure)
 
 
 # Name, unit, meaning, by the name in Scores.by_round.
 _Measures = Mapping[str, tuple[str, str, str]]
 _AGREEMENT: _Measures = {
-    "accuracy": ("Accuracy", "%", "the answer that most debaters hold is right"),
-    "cons": ("Cons", "%", "all hold the same by the task's matcher"),
-    "co2": ("Co2", "%", "the same, and right"),
+    "accuracy": ("Accuracy", "%", "the most common answer is right"),
+    "cons": ("Cons", "%", "all answers match"),
+    "co2": ("Co2", "%", "all answers match and are right"),
 }
 _DISAGREEMENT: _Measures = {
     "disagreement": ("Disagreement", "%", "pairs of debaters whose answers do not match"),
@@ -131,7 +131,7 @@ def agreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 
 def disagreement_by_round(arms: Sequence[DrawnArm]) -> Drawing | None:
-    """How far the debaters are apart after each round: pairs that differ, and the entropy of their answers."""
+    """Disagreement after each round: pairs that differ, and the entropy of the answers."""
     return _by_round(arms, _DISAGREEMENT, "disagreement-by-round", "Disagreement by round")
 
 
@@ -174,17 +174,17 @@ def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
 
 
 FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
-"""What can become of an answer between two moments of a debate."""
+"""Possible changes of an answer."""
 
 _FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """Counts over the transcripts of one arm that have an outcome and gold answers."""
+    """Counts over the transcripts of one arm that have a result and gold answers."""
 
     between: Mapping[int, Mapping[str, int]]
-    """Round n -> flip -> debates, of the majority's answer from round n to n + 1; those that went on."""
+    """Round n -> flip -> debates, for the majority's answer from round n to n + 1, if there was one."""
     overall: Mapping[str, int]
     """Flip -> debates, from the majority of round 1 to the final answer."""
     repeats: Mapping[int, float]
@@ -192,7 +192,7 @@ class Tally:
 
 
 def tally(transcripts: Iterable[Transcript]) -> Tally:
-    """Count in one pass. Metrics that know more than right and wrong have no flips."""
+    """Count in one pass. Only binary metrics have flips."""
     between: dict[int, Counter[str]] = {}
     overall: Counter[str] = Counter()
     repeats: dict[int, list[float]] = {}
@@ -214,7 +214,7 @@ def tally(transcripts: Iterable[Transcript]) -> Tally:
 _FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6]), strict=True))
 
 _MOST_ROWS = 36
-"""With more, each arm has one row: from the first round to the final answer."""
+"""With more rows, each arm has only one: from the first round to the final answer."""
 
 
 def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:

@@ -1,4 +1,4 @@
-"""How figures look, and how they become files. One drawing serves pages, light and dark, and papers."""
+"""Style and file formats of figures. One drawing serves light and dark pages and papers."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 
 INK = "#1b1f24"
-"""Text, axes and intervals; on a page it becomes the colour of the text around."""
+"""Colour of text, axes and intervals. Pages replace it by the colour of the surrounding text."""
 
 ON_COLOUR = "#111111"
 """Text on a coloured area."""
 
 COLOURS = ("#1f80c3", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
-"""Okabe and Ito's, for colour-blind people too; legible on light and dark pages."""
+"""Colours of Okabe and Ito for colour-blind readers, legible on light and dark pages."""
 
 MARKERS = "osD^vPXp"
 
 WIDTH = 6.4
-"""Inches: the width of the text in most papers."""
+"""Text width of most papers, in inches."""
 
 _INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
 
 _STYLE: dict[str, Any] = {
-    "text.parse_math": False,  # names of arms are no formulas
+    "text.parse_math": False,  # names of arms may contain $
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
     "font.size": 9,
@@ -73,24 +73,24 @@ class Drawing:
     name: str
     title: str
     caption: str
-    """Names in it are text of others."""
+    """May contain untrusted names."""
     figure: Figure
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Figures made and saved inside look like ours, whatever the user's own settings of matplotlib."""
+    """Apply our style, independent of the user's matplotlib settings."""
     import matplotlib
 
     usual = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _NO_STYLE}
     with matplotlib.rc_context({**usual, **_STYLE}), warnings.catch_warnings():
-        # A name may be in a script that the font for measuring lacks; the reader's browser has one.
+        # The font for measuring may lack a script that the reader's browser has.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure without a background, :data:`WIDTH` wide and so many inches high."""
+    """An empty figure without background, :data:`WIDTH` wide and ``height`` inches high."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -100,14 +100,14 @@ def new_figure(height: float) -> Figure:
 
 
 def one_line(text: str, most: int = 32) -> str:
-    """Text of others on one short line, fit for XML, its middle left out where it is too long."""
+    """Untrusted text on one line, valid in XML, with its middle left out if it is longer than ``most``."""
     text = " ".join(printable(text).replace("\ufffe", "").replace("\uffff", "").split()) or "?"
     tail = most // 3
     return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
 def percent_axis(axis: Axes, found: Sequence[Estimate], *, which: Literal["x", "y"], zero: bool = False) -> None:
-    """Let an axis of shares read in percent, its limits tens around all intervals, 20 points at least."""
+    """Format an axis of shares in percent. Limits are multiples of 10, at least 20 points apart."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low = 0 if zero else floor(10 * min(one.low for one in found) + 1e-9)
@@ -133,13 +133,13 @@ def thousands(value: float, _: object = None) -> str:
 
 
 def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = False, colour: str = INK) -> None:
-    """The 95 % interval of an estimate as a thin line, upright unless it goes ``across``."""
+    """Draw the 95 % interval of an estimate as a thin line, vertical unless ``across``."""
     draw = axis.hlines if across else axis.vlines
     draw(at, found.low, found.high, colors=colour, linewidth=0.9, zorder=2.5)
 
 
 def name_rows(axis: Axes, names: Mapping[float, str], rows: float) -> None:
-    """Names at the heights of rows, of which the first, 0, is at the top."""
+    """Label rows at these heights; row 0 is at the top."""
     axis.set_yticks(list(names), labels=list(names.values()))
     axis.set_ylim(rows - 0.4, -0.6)
     axis.tick_params(axis="y", length=0)
@@ -147,28 +147,28 @@ def name_rows(axis: Axes, names: Mapping[float, str], rows: float) -> None:
 
 
 def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """One key for all panels, above them, in as many columns as there is room for."""
-    # About so many points for an entry, and for each of its characters.
+    """Draw one legend above all panels, in as many columns as fit."""
+    # Approximate points per entry and per character.
     columns = int(72 * WIDTH / (36 + 5 * max(map(len, labels))))
     rows = ceil(len(labels) / max(1, min(columns, len(labels))))
     drawn = figure.legend(
         handles,
         ["" for _ in labels],
         loc="outside upper left",
-        # matplotlib fills columns from top to bottom; none should stand empty.
+        # matplotlib fills columns from top to bottom; avoid empty columns.
         ncols=ceil(len(labels) / rows),
         handlelength=1.6,
         columnspacing=1.6,
         borderpad=0,
     )
-    # Set afterwards: as an argument, a label that begins with an underscore would be left out.
+    # Set afterwards, because matplotlib skips labels that start with an underscore.
     for text, label in zip(drawn.get_texts(), labels, strict=True):
         text.set_text(label)
     figure.set_figheight(figure.get_figheight() + 0.19 * rows)
 
 
 def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
-    """A key of lines: of each its label, its colour and its marker."""
+    """Legend of lines: (label, colour, marker)."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=colour, marker=marker, markersize=4) for _, colour, marker in lines]
@@ -176,16 +176,16 @@ def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
 
 
 def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
-    """A key of areas: label -> colour."""
+    """Legend of areas: label -> colour."""
     from matplotlib.patches import Patch
 
     _key(figure, [Patch(color=colour) for colour in areas.values()], list(areas))
 
 
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
-    """Lay out rows in blocks, each under its heading, if any.
+    """Lay out rows in blocks with optional headings.
 
-    Returns of each block the heights of its rows, and how many rows high the panel is.
+    Returns the heights of the rows of each block, and the height of the panel in rows.
     """
     names: dict[float, str] = {}
     heights: list[list[float]] = []
@@ -205,12 +205,12 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnArm:
-    """One arm, and how it is drawn."""
+    """An arm with its label and style."""
 
     results: Results
     scores: Scores
     label: str
-    """One short line, as no other arm has it; with a star where debates read the gold answers."""
+    """Unique short label, with a star if debates used the gold answers."""
     colour: str
     marker: str
 
@@ -236,17 +236,17 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Dr
 
 
 def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
-    """The end of a caption: over how many questions the intervals are, and what a star means."""
+    """The end of a caption: number of questions of the intervals, and meaning of a star."""
     counts = sorted({one.n for one in found})
-    said = ""
+    text = ""
     if counts:
         over = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-        said = f" Thin lines: 95 % intervals over {over} questions."
-    return f"{said} * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else said
+        text = f" Thin lines: 95 % intervals over {over} questions."
+    return f"{text} * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else text
 
 
 def plot_line(axis: Axes, points: Mapping[int, Estimate], colour: str, marker: str, *, shift: float) -> None:
-    """Points with their intervals, joined; shifted a little, so that they do not hide each other."""
+    """Draw joined points with intervals, shifted by ``shift`` so that lines do not hide each other."""
     xs = [x + shift for x in points]
     values = [one.value for one in points.values()]
     axis.plot(xs, values, marker=marker, color=colour, markersize=4, linewidth=1.3)
@@ -259,8 +259,8 @@ def plot_line(axis: Axes, points: Mapping[int, Estimate], colour: str, marker: s
 Format = Literal["pdf", "svg", "png"]
 
 _PNG_DPI = 200
-_UNSAID = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDate"), "svg": ("Creator", "Date")}
-"""What matplotlib would note in each format, and would make files of equal figures differ."""
+_NO_METADATA = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDate"), "svg": ("Creator", "Date")}
+"""Metadata that would make files of equal figures differ."""
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
@@ -268,7 +268,7 @@ _REFERENCE = re.compile(r"url\(#(.+)\)")
 
 
 def file_bytes(drawing: Drawing, form: Format) -> bytes:
-    """The figure as a file of its own; the same bytes each time."""
+    """The figure as a file, deterministically."""
     import matplotlib
 
     out = io.BytesIO()
@@ -278,7 +278,7 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
             format=form,
             dpi=_PNG_DPI if form == "png" else 72,
             facecolor="white" if form == "png" else "none",
-            metadata=dict.fromkeys(_UNSAID[form]),
+            metadata=dict.fromkeys(_NO_METADATA[form]),
         )
     return out.getvalue()
 
@@ -286,7 +286,8 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
 def page_svg(drawing: Drawing) -> str:
     """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
 
-    No style sheet, which would reach the whole page, and no ``style`` attribute; ids begin with ``figure-NAME-``.
+    It has no style sheet, which would affect the whole page, and no ``style`` attribute. Ids start with
+    ``figure-NAME-``.
     """
     root = ElementTree.fromstring(file_bytes(drawing, "svg"))
     prefix = f"figure-{drawing.name}-"
@@ -309,7 +310,7 @@ def page_svg(drawing: Drawing) -> str:
         "role": "img",
         "aria-labelledby": f"{prefix}title",
         "aria-describedby": f"{prefix}caption",
-        # What matplotlib's style sheet said.
+        # From matplotlib's style sheet.
         "stroke-linejoin": "round",
         "stroke-linecap": "butt",
     }
@@ -319,10 +320,10 @@ def page_svg(drawing: Drawing) -> str:
 
 
 def _make_plain(element: ElementTree.Element, prefix: str) -> None:
-    """Leave no name space and no style; prefix ids and references; let ink be the colour of the text around."""
+    """Remove namespaces and styles, prefix ids and references, and replace ink by the current text colour."""
     element.tag = element.tag.removeprefix(_SVG)
     attributes = dict(element.attrib)
-    # SVG has an attribute for each part of a style. The font is the page's.
+    # Each part of a style becomes an SVG attribute, except the font.
     for part in filter(None, attributes.pop("style", "").split(";")):
         name, value = part.split(":", 1)
         if name.strip() != "font-family":

@@ -1,9 +1,9 @@
-// Which view is shown: the address says it, so that links, bookmarks and the back button work.
+// Views and routing. The URL names the current view, so that links, bookmarks and the back button work.
 
 const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
 let open = null; // The debate that is shown, or was shown last.
-let beside = null; // The run whose debate stands next to it.
-let routed = 0; // How often the address was followed: what was asked for before is not shown once it is there.
+let beside = null; // The run whose debate is shown next to it.
+let routed = 0; // Number of route changes. A view that loads too late for its route is dropped.
 
 function route() {
   routed += 1;
@@ -18,7 +18,7 @@ function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // No address of ours: shown as what was not found.
+    return part; // Not an address of this page: shown as not found.
   }
 }
 
@@ -50,11 +50,11 @@ async function showDebate(name, id, asked) {
   if (number === null) {
     show("debate", "Not found");
     views.debate.replaceChildren(
-      el("p", { class: "note" }, `There is no debate “${id}” of a run “${name}” on this page.`),
+      el("p", { class: "note" }, `This page has no debate “${id}” of a run “${name}”.`),
     );
     return;
   }
-  // The list is what the address says, so that "next" is; where that leaves this debate out, it is whole.
+  // Filter the list as in the URL, for "previous" and "next". If that excludes this debate, show the whole list.
   const narrow = narrowed(asked);
   if (!list.shown.includes(number) || JSON.stringify(narrow) !== JSON.stringify(narrowed(chosen()))) {
     for (const wanted of [narrow, {}]) {
@@ -86,11 +86,11 @@ async function showDebate(name, id, asked) {
 }
 
 function column(run, content) {
-  const nothing = el("p", { class: "note" }, "This run has no debate on the question.");
+  const nothing = el("p", { class: "note" }, "This run has no debate on this question.");
   return el("div", { class: "column" }, el("p", { class: "run" }, run.name), content ?? nothing);
 }
 
-/** Back to the list, and to the debates before and after. */
+/** Links back to the list, and to the previous and next debate. */
 function steps(number) {
   const place = list.shown.indexOf(number);
   const step = (by, text, key) => {
@@ -115,7 +115,7 @@ function crumbs(number, record) {
   return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
 }
 
-/** What the other runs made of the question; each can be read alone or side by side with this one. */
+/** Answers of the other runs. Each debate can be opened alone or side by side with this one. */
 function otherRuns(number) {
   const others = runs.filter((run) => run !== runOf(number) && counterpart(run, number) !== null);
   if (others.length === 0) return null;
@@ -136,7 +136,7 @@ function otherRuns(number) {
   return el("section", { class: "others" }, el("h3", {}, "Other runs"), el("ul", {}, others.map(one)));
 }
 
-// Filters: what is chosen stands in the address, in place of the entry before.
+// Filters: the choice replaces the current URL.
 for (const control of Object.values(controls)) {
   control.addEventListener("input", () => {
     if (control === controls.run || control === controls.with) offer(chosen());
@@ -164,7 +164,7 @@ function move(step) {
   if (!views.debate.hidden && open !== null) {
     const next = neighbour(open, step);
     if (next === null) return;
-    open = next; // At once, so that no key is lost where they come faster than the page follows.
+    open = next; // Set before the page follows, so that no key press is lost.
     go(address(next, beside));
   }
 }
@@ -186,7 +186,7 @@ addEventListener("keydown", (event) => {
   action();
 });
 
-// Light or dark: as the system says, until one is chosen.
+// Light or dark: the setting of the system, until one is chosen.
 const THEMES = ["system", "light", "dark"];
 
 function theme(name) {
@@ -203,7 +203,7 @@ byId("theme").addEventListener("click", () => {
   try {
     localStorage.setItem("madke-theme", next);
   } catch {
-    // A page without storage forgets the choice, and that is all.
+    // Without storage the choice is forgotten.
   }
 });
 

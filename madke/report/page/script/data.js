@@ -1,4 +1,4 @@
-// The page's data: blocks of JSON, compressed, unpacked when something in them is shown.
+// The page's data: compressed blocks of JSON, unpacked on demand.
 
 const KEPT_BLOCKS = 24;
 
@@ -13,19 +13,19 @@ async function unpack(id) {
 const index = await unpack("index");
 const blocks = new Map();
 
-/** Item `number` of a kind of blocks: "debates" or "texts". */
+/** Item `number` of the blocks "debates" or "texts". */
 async function stored(kind, number) {
   const size = index.sizes[kind];
   const id = `${kind}-${Math.floor(number / size)}`;
   const block = blocks.get(id) ?? unpack(id);
-  // The block that was used last stands last; the first one goes when there are too many.
+  // Least recently used blocks come first and are dropped first.
   blocks.delete(id);
   blocks.set(id, block);
   if (blocks.size > KEPT_BLOCKS) blocks.delete(blocks.keys().next().value);
   return (await block)[number % size];
 }
 
-/** A debate's whole record, with the passages of its pool. */
+/** The record of a debate, with the passages of its pool. */
 async function debate(number) {
   const body = await stored("debates", number);
   const texts = await Promise.all(body.texts.map((text) => (text === null ? null : stored("texts", text))));
@@ -47,26 +47,26 @@ for (const run of runs) {
 
 const runNamed = (name) => runs.find((run) => run.name === name);
 
-/** A run's debate on the question of another run's debate: the same repeat, else the first. */
+/** A run's debate on the same question as debate `number`: the same repeat, or else the first. */
 function counterpart(run, number) {
   const found = run?.byQuestion.get(debates.question[number]) ?? [];
   return found.find((other) => debates.repeat[other] === debates.repeat[number]) ?? found[0] ?? null;
 }
 
-/** A run's debate by question id and repeat; null where there is none. */
+/** A run's debate by question id and repeat; the first repeat, or null, if missing. */
 function debateOf(run, id, repeat) {
   const found = run.debates.filter((number) => questions.id[debates.question[number]] === id);
   return found.find((number) => debates.repeat[number] === repeat) ?? found[0] ?? null;
 }
 
-/** Whether two runs' debates on a question came out differently. */
+/** Whether two debates on a question differ in outcome or answer. */
 function differ(one, other) {
   return other !== null && (outcome(one) !== outcome(other) || debates.answer[one] !== debates.answer[other]);
 }
 
 const runOf = (number) => runs.find((run) => number >= run.first && number < run.first + run.count);
 
-/** The address of a debate within the page; it says what the list was filtered by, for the debates before and after. */
+/** The URL of a debate, with the filters of the list, for the previous and next debate. */
 function address(number, beside = null) {
   const run = runOf(number);
   const parts = new URLSearchParams(narrowed(chosen()));

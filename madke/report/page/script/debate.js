@@ -1,6 +1,6 @@
-// One debate, to be read from top to bottom.
+// The view of one debate.
 
-/** The debaters in an order that does not depend on who spoke first; their place gives each its colour. */
+/** The sorted debaters. The position determines the colour. */
 function cast(record) {
   const names = new Set(record.rounds.flatMap((round) => round.turns.map((turn) => turn.agent)));
   return [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
@@ -20,7 +20,7 @@ function given(record, answer, status = "ok") {
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
 }
 
-/** The question, its choices and gold answers: what all runs have in common. */
+/** Question, choices and gold answers, which all runs share. */
 function questionPart(record) {
   const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const gold = new Set(record.answers);
@@ -59,7 +59,7 @@ function debatePart(number, record) {
 
 function outcomePart(number, record) {
   const spent = spentOn(number, "rounds", "calls", "tokens");
-  const facts = spent.length ? [`ended by: ${record.stop_reason}`, ...spent] : ["answer from elsewhere"];
+  const facts = spent.length ? [`ended by: ${record.stop_reason}`, ...spent] : ["from a prediction file"];
   return el(
     "header",
     { class: "result" },
@@ -77,7 +77,7 @@ function outcomePart(number, record) {
 }
 
 const TEXTS = {
-  missing: "The pool file of this run is not where the run says it is, so only titles are shown.",
+  missing: "The pool file of this run is missing, so only titles are shown.",
   changed: "The pool file of this run has changed since the run, so only titles are shown.",
 };
 
@@ -143,7 +143,7 @@ function passagePart(entry, text, by, names) {
   );
 }
 
-/** A passage's text: its first lines, and a button for the rest. */
+/** A passage's text: its first lines, with a button for the rest. */
 function clamped(words) {
   if (!words) return null;
   const text = paragraph(words, "text");
@@ -167,7 +167,7 @@ function folded(title, text) {
 function roundPart(record, round, before, names, show) {
   const spoke = round.turns.map((turn) => turn.agent);
   const notes = [
-    record.first_round_given && round.n === 1 && "Stances given from outside.",
+    record.first_round_given && round.n === 1 && "Stances from a file.",
     round.order.join() !== spoke.join() && `Read in the order ${round.order.join(", ")}.`,
     round.scores && `Path consistency: ${weights(round.scores)}.`,
   ];
@@ -183,12 +183,12 @@ function roundPart(record, round, before, names, show) {
     ),
     round.verdict && verdictPart(round.verdict),
     round.extracted &&
-      aside(["Extracted so far ", given(record, round.extracted.answer, round.extracted.status)], round.extracted),
-    round.digest && aside("Summed up for the next round", round.digest),
+      aside(["Answer extracted so far: ", given(record, round.extracted.answer, round.extracted.status)], round.extracted),
+    round.digest && aside("Summary for the next round", round.digest),
   );
 }
 
-/** What somebody other than the debaters said after a round. */
+/** A reply of another role after a round. */
 const aside = (title, said) => el("div", { class: "aside" }, el("p", { class: "who" }, title), reply(said));
 
 function weights(scores) {
@@ -212,7 +212,7 @@ function turnPart(record, round, turn, before, names, show) {
     read.length > 0 && !usual && el("p", { class: "note" }, `Read ${read.join(", ")}.`),
     typeof stance.confidence === "number" && el("p", { class: "note" }, `Confidence ${stance.confidence}.`),
     reply(stance),
-    selection?.text && folded("How it chose", selection.text),
+    selection?.text && folded("Selection in full", selection.text),
     reflection && [el("p", { class: "note" }, SATISFIED.get(reflection.satisfied)), reply(reflection)],
   );
 }
@@ -223,16 +223,16 @@ function searchWords(search) {
 }
 
 const SATISFIED = new Map([
-  [true, "Satisfied with it."],
-  [false, "Not satisfied with it."],
-  [null, "Asked whether it is satisfied; the reply could not be read."],
+  [true, "Satisfied with its answer."],
+  [false, "Not satisfied with its answer."],
+  [null, "Asked whether it is satisfied; the reply could not be parsed."],
 ]);
-const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Named no knowledge that could be read." };
+const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Selected nothing: no number could be parsed." };
 
 function selectionWords(selection, show) {
   const cut = cutWords(selection.truncated);
   if (!selection.ids?.length) {
-    return [DECLINED[selection.rule] ?? "Could not choose.", selection.error && ` ${selection.error}`, cut];
+    return [DECLINED[selection.rule] ?? "Selection failed.", selection.error && ` ${selection.error}`, cut];
   }
   const pick = (n) =>
     el("button", { type: "button", class: "pick", title: `show passage ${n}`, click: () => show(n) }, `[${n}]`);
@@ -240,7 +240,7 @@ function selectionWords(selection, show) {
   return ["Chose ", selection.ids.map(pick), dropped, cut];
 }
 
-/** What was said, or why nothing was. */
+/** The text of a reply, or its error. */
 const reply = (said) => [cutWords(said.truncated), said.error ? prose(said.error, "error") : prose(said.reason || said.text)];
 
 function cutWords(cut) {
@@ -260,7 +260,7 @@ function verdictPart(verdict) {
 
 function finalPart(record, names) {
   const { final } = record;
-  const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", a tie: the earliest");
+  const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", tie broken by order");
   const whose = final.agent ? [", ", agentName(names, final.agent)] : null;
   return el(
     "section",
@@ -272,7 +272,7 @@ function finalPart(record, names) {
       given(record, record.answer, record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
-    final.scores && el("p", { class: "note" }, `Weighed: ${weights(final.scores)}.`),
+    final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
   );
 }
@@ -283,9 +283,9 @@ const COLUMNS = {
   failed: "failed",
   retries: "retries",
   prompt_tokens: "prompt tokens",
-  cached_tokens: "of them cached",
+  cached_tokens: "cached prompt tokens",
   completion_tokens: "completion tokens",
-  reasoning_tokens: "of them reasoning",
+  reasoning_tokens: "reasoning tokens",
 };
 
 function usagePart(record) {
@@ -306,6 +306,6 @@ function usagePart(record) {
     { class: "usage" },
     el("summary", {}, el("h3", {}, "Tokens by stage")),
     el("div", { class: "scroll" }, table),
-    stages.some(([, used]) => used.estimated) && el("p", { class: "note" }, "Some of the token counts are estimates."),
+    stages.some(([, used]) => used.estimated) && el("p", { class: "note" }, "Some token counts are estimates."),
   );
 }

@@ -1,11 +1,11 @@
-// Elements and words. What comes from a run is untrusted: it becomes text nodes and attribute values, never markup.
+// Elements and words. Data of a run is untrusted: it becomes text nodes and attribute values, never markup.
 
-const STEERING = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}]/gu;
+const CONTROL = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}]/gu;
 
-/** The text without control and formatting characters (bidi overrides, escapes); newlines and tabs stay. */
-const printable = (text) => String(text).replace(STEERING, (c) => (c === "\n" || c === "\t" ? c : ""));
+/** The text without control and formatting characters (bidi overrides, escapes), except newlines and tabs. */
+const printable = (text) => String(text).replace(CONTROL, (c) => (c === "\n" || c === "\t" ? c : ""));
 
-/** An element; children may be nodes, texts and lists of them, and null or false for nothing. */
+/** An element. Children are nodes, texts and lists of them; null, false and "" are skipped. */
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -25,7 +25,7 @@ const figure = (number) => number.toLocaleString("en");
 const plural = (number, noun) => `${figure(number)} ${noun}${number === 1 ? "" : "s"}`;
 const ids = (numbers) => numbers.map((n) => `[${n}]`).join(" ");
 
-/** A link to a page on the web; the mere text where the address is of another kind. */
+/** A link to a web page; plain text for other kinds of URLs. */
 function webLink(url) {
   let address = null;
   try {
@@ -38,10 +38,10 @@ function webLink(url) {
   return el("a", attributes, address.hostname.replace(/^www\./, ""));
 }
 
-/** Text as its writer broke it into lines. */
+/** Text with its own line breaks. */
 const paragraph = (text, kind) => el("p", { class: kind, dir: "auto" }, text.trim());
 
-/** A button that shows more of something, and less again. */
+/** A button that toggles between more and less. */
 function moreButton(show) {
   const toggle = () => {
     const open = button.getAttribute("aria-expanded") === "false";
@@ -55,7 +55,7 @@ function moreButton(show) {
 
 const LONG = 4000;
 
-/** What a model said: its beginning where it is very long, and a button for the rest. */
+/** Text of a model. Very long text is shortened, with a button for the rest. */
 function prose(text, kind = "prose") {
   if (!text) return null;
   if (text.length <= LONG) return paragraph(text, kind);
@@ -73,7 +73,7 @@ const MARKS = {
   unknown: ["·", "no gold answer"],
 };
 
-/** How a debate came out, as a sign with its word. */
+/** The outcome of a debate: a sign with its word. */
 function mark(kind, worded = true) {
   const [sign, word] = MARKS[kind];
   const said = el("span", { class: worded ? null : "unseen" }, word);

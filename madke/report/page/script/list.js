@@ -1,4 +1,4 @@
-// The list of debates: filters, search, and which debate comes before and after another.
+// The list of debates: filters, search, and order.
 
 const PAGE = 60;
 const CONTROLS = ["run", "with", "dataset", "outcome", "q"];
@@ -7,7 +7,7 @@ const controls = Object.fromEntries(CONTROLS.map((name) => [name, byId(`by-${nam
 const list = { shown: [], drawn: 0, beside: null };
 const haystacks = new Map();
 
-/** What a search looks through, lower case: id, question, gold answers and the run's answer. */
+/** Searchable text in lower case: id, question, gold answers and the run's answer. */
 function haystack(run) {
   if (!haystacks.has(run)) {
     const text = (number) => {
@@ -26,7 +26,7 @@ function option(value, text, chosen) {
   return made;
 }
 
-/** Fill the controls with what there is to choose, and with what is chosen. */
+/** Fill the controls with options, and set the chosen ones. */
 function offer(wanted) {
   const run = runNamed(wanted.run) ?? runs[0];
   const others = runs.filter(
@@ -42,7 +42,7 @@ function offer(wanted) {
     .filter(([name, , count]) => count > 0 || name === wanted.outcome);
   controls.run.replaceChildren(...runs.map(({ name }) => option(name, name, run.name)));
   controls.with.replaceChildren(
-    option("", "nothing", ""),
+    option("", "none", ""),
     ...others.map(({ name }) => option(name, name, beside?.name)),
   );
   controls.dataset.replaceChildren(option("", "all", ""), ...named.map((name) => option(name, name, wanted.dataset)));
@@ -56,23 +56,23 @@ function offer(wanted) {
   byId("choose-dataset").hidden = named.length < 2;
 }
 
-/** What the controls say, without what is not chosen. */
+/** The values of all controls that are set. */
 function chosen() {
   const values = Object.entries(controls).map(([name, control]) => [name, control.value.trim()]);
   return Object.fromEntries(values.filter(([, value]) => value));
 }
 
-/** Of what is chosen, or asked for, the part that leaves debates of a run out. */
+/** The values that filter the debates of a run. */
 const narrowed = ({ dataset, outcome: kind, q }) =>
   Object.fromEntries(Object.entries({ dataset, outcome: kind, q }).filter(([, value]) => value));
 
-/** The address of the list as it is filtered now. */
+/** The URL of the list with its current filters. */
 function listAddress() {
   const parts = new URLSearchParams(chosen());
   return `#debates${parts.size ? `?${parts}` : ""}`;
 }
 
-/** Show the debates that the controls ask for. */
+/** Show the debates that match the controls. */
 function filter() {
   performance.mark("madke-filter");
   const { run: name, with: other, dataset, outcome: kind, q = "" } = chosen();
@@ -95,7 +95,7 @@ function filter() {
   performance.measure("madke-filter", "madke-filter");
 }
 
-/** Draw the next rows, at least up to one of them. */
+/** Draw the next rows, at least up to row `upTo`. */
 function draw(upTo = 0) {
   const until = Math.max(list.drawn + PAGE, upTo + 1);
   byId("rows").append(...list.shown.slice(list.drawn, until).map(row));
@@ -117,7 +117,7 @@ const flagsOf = (number) =>
     .filter((name) => is(number, name))
     .map((name) => el("span", { class: `flag ${name}` }, FLAGS[name]));
 
-/** What a debate took, in words; nothing of an answer from elsewhere, as nobody counted. */
+/** Usage of a debate in words; empty for predictions from files. */
 const spentOn = (number, ...units) =>
   debates.tokens[number] === null ? [] : units.map((unit) => plural(debates[unit][number], unit.slice(0, -1)));
 
@@ -143,13 +143,13 @@ function answered(number) {
   return answer === null ? null : el("span", { class: "answer", dir: "auto" }, answer);
 }
 
-/** The debate so many places after another one in the list; null at its ends. */
+/** The debate `step` places after another one in the list; null beyond its ends. */
 function neighbour(number, step) {
   const place = list.shown.indexOf(number);
   return place < 0 ? null : (list.shown[place + step] ?? null);
 }
 
-/** Put the focus on a row of the list: the one of a debate, or the one `step` rows after the focused one. */
+/** Focus the row of a debate, or the row `step` places after the focused one. */
 function focusRow(number, step = 0) {
   const links = byId("rows").getElementsByTagName("a");
   const here = number === null ? [...links].indexOf(document.activeElement) : list.shown.indexOf(number);

@@ -1,0 +1,57 @@
+"""The help of every verb at 80 columns: groups, one screen of common options, nothing cut."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from madke.cli import app, flags
+from madke.cli.index import _BM25, _DENSE
+
+SCREEN = 40
+GROUPS = {"Arguments", "Options", "Commands", _BM25, _DENSE, *filter(None, flags._PANELS)}
+
+
+def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from verbs(inner, (*path, name))
+
+
+if not app.app.registered_commands:
+    app._register()
+VERBS = [*verbs(typer.main.get_command(app.app))]
+
+
+@pytest.fixture(params=VERBS, ids=" ".join)
+def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = CliRunner().invoke(app.app, [*request.param, "--help"])
+    assert done.exit_code == 0
+    return done.stdout.strip("\n").splitlines()
+
+
+def test_groups_have_the_same_names_in_all_verbs(shown: list[str]) -> None:
+    assert {line.strip("╭─╮ ") for line in shown if line.startswith("╭")} <= GROUPS
+
+
+def test_common_options_fit_one_screen(shown: list[str]) -> None:
+    (start,) = [n for n, line in enumerate(shown) if line.startswith("╭─ Options ")]
+    end = next(n for n, line in enumerate(shown) if n > start and line.startswith("╰"))
+    assert end < SCREEN
+
+
+def test_nothing_is_cut_and_options_have_their_own_metavars(shown: list[str]) -> None:
+    text = "\n".join(shown)
+    assert "…" not in text
+    assert "range>" not in text
+    options = [line.strip("│* ") for line in shown if line.strip("│* ").startswith("--")]
+    assert [line for line in options if "<str>" in line or "<path>" in line or "<int>" in line] == []
+
+
+def test_one_plain_line_for_each_option() -> None:
+    group: Any = typer.main.get_command(app.app)
+    long = [param.name for param in group.commands["run"].params if len(param.help or "") > 70]
+    assert long == []
