@@ -27,5 +27,7 @@ def cache_dir(*parts: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot be created: {error.strerror}; set MADKE_CACHE", file=folder) from None
+        raise UserError(
+            f"cannot be created: {error.strerror}; set MADKE_CACHE to another folder", file=folder
+        ) from None
     return folder

@@ -256,7 +256,9 @@ def test_a_disk_that_fills_up_in_mid_run_is_one_line_and_the_same_command_goes_o
         assert (stopped.returncode, stopped.stdout) == (2, "")
         said = [line for line in stopped.stderr.splitlines() if "questions, " not in line]  # progress
         assert len(said) == 1
-        assert re.fullmatch(r"madke: .*/out/calls\.sqlite: cannot be written: the disk is full; make room.*", said[0])
+        assert re.fullmatch(
+            r"madke: .*/out/calls\.sqlite: cannot be written: the disk is full; free some space.*", said[0]
+        )
         assert filled.wait(PATIENCE)  # the run may end when the last block but one is taken
         (small_disk / "filler").unlink()
         assert madke(*command).returncode == 0

@@ -214,15 +214,15 @@ arms:
 def test_a_plan_says_which_passages_it_assumes(tmp_path: Path) -> None:
     with openai_server(debating) as server:
         command = [*arguments(tmp_path, server, "--plan")]
-        assert "are assumed" not in madke(*command).stdout
+        assert "not retrieved yet" not in madke(*command).stdout
         pools = tmp_path / "pools.jsonl"
         records = [json.loads(line) for line in pools.read_text().splitlines()]
         for record in records:
             record["passages"] = [passage for passage in record["passages"] if passage["source"] == "wiki"]
         pools.write_text("".join(json.dumps(record) + "\n" for record in records))
-        assert "Passages of both-one, both-three are assumed" in madke(*command).stdout
+        assert "Passages of both-one, both-three are not retrieved yet" in madke(*command).stdout
         at = command.index("--pools")
-        assert "Passages are assumed" in madke(*command[:at], *command[at + 2 :]).stdout
+        assert "Passages are not retrieved yet" in madke(*command[:at], *command[at + 2 :]).stdout
 
 
 @pytest.mark.slow

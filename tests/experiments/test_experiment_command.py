@@ -138,7 +138,7 @@ def test_a_replay_of_an_experiment_that_was_stopped_keeps_what_failed(tmp_path: 
     assert "failed" in before
     done = invoke(tmp_path, "--out", out, "--replay", recipe=recipe)
     assert done.exit_code == 1
-    assert "the command without --replay goes on" in done.stderr
+    assert "the command without --replay resumes" in done.stderr
     assert [transcript.status for transcript in read_transcripts(out / "arms" / "debate")] == before
 
 

@@ -269,7 +269,7 @@ def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
     for path in (living, tmp_path / "out" / ".movie.mkv.part"):
         path.write_text("precious")
         with openai_server(debating) as server:
-            assert "holds no run" in refused(*arguments(tmp_path, server, n=1))
+            assert "but no run" in refused(*arguments(tmp_path, server, n=1))
         assert path.read_text() == "precious"
         path.unlink()
 

@@ -97,7 +97,7 @@ def test_a_download_is_not_sent_on_out_of_tls(
     with (
         server() as (plain, asked),
         server(certificate, send_on=f"{plain}/file") as (url, _),
-        pytest.raises(UserError, match="without TLS"),
+        pytest.raises(UserError, match="has no TLS"),
     ):
         fetched(url, tmp_path)
     assert not asked

@@ -138,7 +138,7 @@ def test_a_task_holds_metrics_as_objects_which_scores_call_by_their_own_names(na
 @pytest.mark.parametrize("value", [-0.5, 1.5, 70, float("nan")])
 def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(value: float) -> None:
     with pytest.raises(
-        UserError, match=rf"metric 'stars' is {value}.* for question 'q'; expected a number from 0 to 1"
+        UserError, match=rf"metric 'stars' returned {value}.* for question 'q'; expected a number from 0 to 1"
     ):
         metric("stars")(lambda answer, question: value)("red", ASKED)
 
@@ -147,7 +147,7 @@ def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named: Callable[..
     assert METRICS[named("warm")]("red", ASKED) == 1
     assert not METRICS[named("warm")].binary and not is_binary(named("warm"))
     assert isinstance(loud, Metric) and METRICS[named("loud")] is loud
-    with pytest.raises(UserError, match=r"metric 'loud' is 3\.0 for question 'q'; expected 0 or 1"):
+    with pytest.raises(UserError, match=r"metric 'loud' returned 3\.0 for question 'q'; expected 0 or 1"):
         loud("red", ASKED)
     with pytest.raises(UserError, match="expected a function"):
         METRICS[named("EXAMPLES")]

@@ -89,9 +89,9 @@ def test_scores_that_do_not_fit_the_candidates_fail_the_question(scores: list[fl
     async def wrong(question: Question, candidates: Sequence[str]) -> list[float]:
         return scores
 
-    transcript, _ = play("rerank", FOUR, question=SENTENCE, estimate=wrong)
+    transcript, _ = play("rerank", FOUR, question=SENTENCE, score_answers=wrong)
     assert (transcript.status, transcript.answer) == ("failed", None)
-    assert "for 4 candidates it gave" in transcript.final.error
+    assert "expected 4 finite scores" in transcript.final.error
 
 
 def test_an_estimator_that_fails_fails_the_question_not_the_run() -> None:
