@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from madke.scoring.arms import Results
 
 Paths = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PATH...",
-        help="Runs, experiments (all arms), or prediction files.",
-    ),
+    list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments (all arms), or prediction files.")
 ]
 Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Questions of the prediction files.")]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw

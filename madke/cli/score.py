@@ -50,11 +50,7 @@ def command(
     task: flags.Task = None,
     grader: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Also let this model grade each answer.",
-            rich_help_panel=flags.GRADING,
-        ),
+        typer.Option(metavar="MODEL", help="Also let this model grade each answer.", rich_help_panel=flags.GRADING),
     ] = None,
     base_url: Annotated[
         str | None,
