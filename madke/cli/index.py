@@ -100,7 +100,7 @@ def fetch(
         Path | None, typer.Option(metavar="FILE", help="Your own list, in the form of indexes/published.yaml.")
     ] = None,
 ) -> None:
-    """Download, check and unpack a published index. The same command resumes. Use it with --sources NAME."""
+    """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
     if show_list:
         _show_published(recipes)
         return

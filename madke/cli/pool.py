@@ -1,4 +1,4 @@
-"""``madke pool``: retrieve knowledge once, so that all runs debate over the same passages."""
+"""``madke pool``: retrieve passages once, so that several runs can use the same ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _root() -> None:
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
-    sources: flags.Sources = "wiki,google",
+    sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
     k: Annotated[
         int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
     ] = 10,

@@ -229,7 +229,7 @@ class HumanScores:
     """Arm -> scale -> mean over questions. An abstention counts as ``no`` and has no quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
-    """Rows that nobody graded on every scale. They are excluded from means."""
+    """Rows that lack a grade on some scale. That scale's mean excludes them."""
     abstained: Mapping[str, int]
 
 

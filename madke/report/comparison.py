@@ -281,7 +281,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
 
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
-    """For each two arms: what differences would be if all that failed in one of them only had gone one way."""
+    """For each pair of arms: differences if all questions that failed in only one arm counted for or against it."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
@@ -291,7 +291,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
         yield (
-            f"{left} and {right}: difference if questions that failed in one count against {right} and in its favour: "
+            f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "
             f"{'; '.join(found)}."
         )
 

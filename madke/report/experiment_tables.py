@@ -20,7 +20,7 @@ OURS = "ours"
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """The published figures of a recipe, each below ours of the same arm; None if the recipe quotes none.
+    """The published figures of a recipe, below ours for the same arm; None if the recipe quotes none.
 
     Args:
         recipe: The recipe of the experiment.
@@ -110,7 +110,7 @@ def spending_table(
         notes=(
             "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
             "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
-            "Identical replies can make more calls shared. Searches and quality estimates are not counted.",
+            "Identical replies can make more calls shared. Searches and answer scorers are not counted.",
         ),
     )
 

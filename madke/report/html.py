@@ -136,8 +136,8 @@ def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
         if found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (
-                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are in no score. With them, "
-                f"correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. "
+                f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 
 
