@@ -35,11 +35,7 @@ class Reply(str):
 
 
 def openai_complete(
-    client: Any,
-    model: str = "gpt-4o-mini",
-    temperature: float = 0.7,
-    max_tokens: int = 1024,
-    **extra: Any,
+    client: Any, model: str = "gpt-4o-mini", temperature: float = 0.7, max_tokens: int = 1024, **extra: Any
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``openai`` client.
 
@@ -65,10 +61,7 @@ def openai_complete(
 
 
 def anthropic_complete(
-    client: Any,
-    model: str = "claude-haiku-4-5-20251001",
-    temperature: float = 0.7,
-    max_tokens: int = 1024,
+    client: Any, model: str = "claude-haiku-4-5-20251001", temperature: float = 0.7, max_tokens: int = 1024
 ) -> Callable[[ChatMessages], Any]:
     """A completion function over an ``anthropic`` client.
 

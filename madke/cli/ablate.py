@@ -177,7 +177,6 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_
 
 
 def _show_results(done: Ablation) -> None:
-    """Show and write the results of all arms that have started."""
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
@@ -205,7 +204,6 @@ def _show_results(done: Ablation) -> None:
 
 
 def _show_unfinished(done: Ablation, options: RunOptions) -> None:
-    """Say what is unfinished and how to resume. Exit with status 1 if anything is unfinished or failed."""
     from madke.cli.progress import why_stopped
 
     for name, reason in done.unfinished.items():

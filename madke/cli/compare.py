@@ -47,15 +47,10 @@ def command(
         bool, flags.switch("--only-different", "Show only questions with different answers.")
     ] = False,
     metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Metric to test, see below. Default: all. Repeatable.",
-        ),
+        list[str] | None, typer.Option(metavar="NAME", help="Metric to test, see below. Default: all. Repeatable.")
     ] = None,
     all_pairs: Annotated[
-        bool,
-        flags.switch("--all-pairs", "Test every pair of runs, also of more than three."),
+        bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than three.")
     ] = False,
     data: Data = None,
     dataset: flags.Dataset = None,

@@ -50,8 +50,7 @@ def _list(
 
 @app.command()
 def show(
-    name: _Name,
-    as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False,
+    name: _Name, as_json: Annotated[bool, flags.switch("--json", "Print the card as a JSON object.")] = False
 ) -> None:
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
     from madke.data.cards import card
@@ -107,15 +106,13 @@ def convert(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Question file to write (JSONL).")],
     path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="Published file (MMLU: or folder).")] = None,
     hugging_face: Annotated[
-        bool,
-        flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH."),
+        bool, flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH.")
     ] = False,
     split: Annotated[
         str | None, typer.Option(metavar="SPLIT", help="Split for --hugging-face. Default: the card's.")
     ] = None,
     pools: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write the dataset's passages as a pool file."),
+        Path | None, typer.Option(metavar="FILE", help="Also write the dataset's passages as a pool file.")
     ] = None,
     task: Annotated[
         str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format. Default: the dataset's.")

@@ -117,8 +117,7 @@ AnswerScorer = Annotated[
     typer.Option(metavar="COMMAND", help="Program that scores candidates (finish: rerank).", rich_help_panel=PROTOCOL),
 ]
 Engine = Annotated[
-    Literal["local", "ray"],
-    typer.Option(help="This machine, or the nodes of a Ray cluster.", rich_help_panel=CLUSTER),
+    Literal["local", "ray"], typer.Option(help="This machine, or the nodes of a Ray cluster.", rich_help_panel=CLUSTER)
 ]
 
 

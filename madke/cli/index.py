@@ -73,7 +73,6 @@ def passages(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Counts], None]]:
-    """Show counts and pages per second since the first page."""
     from madke.cli.progress import status_line
 
     started = time.monotonic()
@@ -151,8 +150,7 @@ def build(
         typer.Option(min=0, max=1, metavar="X", help="Length normalisation. Default: 0.4.", rich_help_panel=_BM25),
     ] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Encoder, see below. Default: minilm.", rich_help_panel=_DENSE),
+        str | None, typer.Option(metavar="NAME", help="Encoder, see below. Default: minilm.", rich_help_panel=_DENSE)
     ] = None,
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
@@ -165,8 +163,7 @@ def build(
         ),
     ] = None,
     faiss_parameters: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=N", help="Search parameters, e.g. nprobe=64.", rich_help_panel=_DENSE),
+        str | None, typer.Option(metavar="NAME=N", help="Search parameters, e.g. nprobe=64.", rich_help_panel=_DENSE)
     ] = None,
     shard_rows: Annotated[
         int | None,

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from madke.scoring.arms import Results
 
 Paths = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PATH...",
-        help="Runs, experiments (all arms), or prediction files.",
-    ),
+    list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments (all arms), or prediction files.")
 ]
 Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Questions of the prediction files.")]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
@@ -69,8 +65,6 @@ def _arms(paths: Sequence[Path]) -> Iterator[Path]:
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
     """Refuse outputs that would overwrite inputs, each other, or files of a run or an experiment.
-
-    Links are resolved.
 
     Args:
         outputs: Name of each output in messages -> its file.

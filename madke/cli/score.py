@@ -50,11 +50,7 @@ def command(
     task: flags.Task = None,
     grader: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Also let this model grade each answer.",
-            rich_help_panel=flags.GRADING,
-        ),
+        typer.Option(metavar="MODEL", help="Also let this model grade each answer.", rich_help_panel=flags.GRADING),
     ] = None,
     base_url: Annotated[
         str | None,
@@ -195,7 +191,6 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
-    """Name -> scorer, from ``--scorer NAME=COMMAND``."""
     from madke.command_scorer import CommandScorer
     from madke.scoring.debate_rows import GRADER
     from madke.scoring.metrics import METRICS

@@ -19,13 +19,7 @@ from madke.core.errors import UserError
 from madke.encoders import BATCHING, Dtype, Encoder
 from madke.files import atomic_write, dir_lock, fingerprint
 from madke.indexing.corpus import read_unique
-from madke.indexing.faiss_files import (
-    FaissShards,
-    choose,
-    default_file_mb,
-    search_parameters,
-    write_faiss_files,
-)
+from madke.indexing.faiss_files import FaissShards, choose, default_file_mb, search_parameters, write_faiss_files
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,

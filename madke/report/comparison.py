@@ -249,8 +249,6 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
     )
 
 
-# Tables
-
 NOT_ON_TERMINALS = ("p", "effect")
 """Columns of the test table that terminals leave out: uncorrected p values and effect sizes."""
 
@@ -328,7 +326,6 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
 
 
 def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
-    """The unit of a value, and a function that formats its figures, with a sign on request."""
     unit = " %" if in_percent(test.metric) else ""
 
     def scaled(value: float, signed: str = "") -> str:

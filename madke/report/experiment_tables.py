@@ -60,7 +60,6 @@ def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[C
 
 
 def _models(arm: Results) -> str:
-    """Models of a run, in the order of roles."""
     return f"{OURS}: {', '.join(dict.fromkeys(arm.config.models.values() if arm.config else ()))}"
 
 

@@ -65,7 +65,7 @@ def write_report(
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
+    environment.filters.update(printable=printable, share=_share, words=_has_only_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
@@ -100,8 +100,7 @@ def _asset(*names: str) -> str:
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-def _words(table: Table) -> list[bool]:
-    """For each column, whether it has words only."""
+def _has_only_words(table: Table) -> list[bool]:
     return [not table.has_figures(n) for n in range(len(table.columns))]
 
 
@@ -142,7 +141,6 @@ def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:
-    """Settings that all runs share, and a table of the others."""
     each = [_settings_of(arm) for arm in results]
     names = list(dict.fromkeys(name for settings in each for name in settings))
     values = {name: [settings.get(name, "") for settings in each] for name in names}

@@ -184,8 +184,6 @@ def csv_cell(text: str) -> str:
     return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
 
 
-# Files
-
 _Column = tuple[str, Sequence[str | float | None]]
 
 
@@ -246,7 +244,6 @@ def table_latex(table: Table) -> str:
 
 
 def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    """A line of figures, and a line of their intervals if there are any."""
     parts = [cell.figure_and_interval for cell in row]
     yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
     if any(interval for _, interval in parts):
@@ -322,8 +319,6 @@ def _pyarrow() -> tuple[Any, Any]:
         raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
     return pyarrow, parquet
 
-
-# Answers
 
 _AnswerRow = dict[str, Any]
 

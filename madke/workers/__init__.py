@@ -73,12 +73,7 @@ def open_workers(
 
 
 def in_order(
-    submit: Callable[[T], H],
-    result: Callable[[H], R],
-    tasks: Iterable[T],
-    *,
-    ahead: int,
-    cancel: Callable[[H], object],
+    submit: Callable[[T], H], result: Callable[[H], R], tasks: Iterable[T], *, ahead: int, cancel: Callable[[H], object]
 ) -> Iterator[R]:
     """Submit at most ``ahead`` tasks at once and yield their results in order; on exit, cancel the rest."""
     waiting: deque[H] = deque()
