@@ -114,11 +114,8 @@ def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence
     from madke.knowledge.named import source_paths
 
     files = [file for path in data for file in question_files(path)]
-    files += [
-        *source_paths(experiment_spec.all_specs),
-        *experiment_spec.pools,
-        *filter(None, (options.prices, experiment_spec.file)),
-    ]
+    files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
+    files += filter(None, (options.prices, experiment_spec.file))
     refuse_own_files(out, files)
 
 

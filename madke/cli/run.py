@@ -114,9 +114,8 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, rep
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
-    show_plans(
-        [Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)], prices, reply_tokens
-    )
+    plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
+    show_plans([plan], prices, reply_tokens)
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:

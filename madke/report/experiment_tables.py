@@ -22,9 +22,7 @@ OURS = "ours"
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
     """The published figures of a recipe, below ours for the same arm; None if the recipe quotes none.
 
-    Args:
-        recipe: The recipe of the experiment.
-        folders: Folders of the arms that have run.
+    ``folders``: those of the arms that have run.
     """
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():

@@ -40,24 +40,14 @@ def write_report(
     source: str | None = None,
     tables: Sequence[Table] = (),
 ) -> dict[str, Table]:
-    """Write the report page of runs, atomically.
+    """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
-    script and no requests. Data is written in pieces; memory holds a small row per debate and passage.
-
-    Args:
-        runs: Run directories or results, in the order of the tables.
-        out: The page.
-        scores: Scores of the runs, if already computed.
-        title: Title of the page. Default: the run's name, or the number of runs.
-        source: A line below the title.
-        tables: More tables, after the page's own.
+    script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
+    are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
 
     Returns:
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
-
-    Raises:
-        UserError: A run cannot be read, or the page cannot be written.
     """
     results = opened(runs)
     of_arms = scores or [scores_of(arm) for arm in results]

@@ -329,9 +329,7 @@ def write_answers(results: Sequence[Results], path: Path) -> None:
     A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none for abstained and failed questions),
     ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). Formats are
     ``.jsonl``, ``.csv`` (golds joined by `` | ``, safe for spreadsheets) and ``.parquet``.
-
-    Raises:
-        UserError: Another suffix, the file cannot be written, or pyarrow is missing for Parquet.
+    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
     write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
     if write is None:
