@@ -37,8 +37,8 @@ def build(
 ) -> None:
     """Search all sources for every question and write all results.
 
-    A run that reads the file chooses its sources and the number of passages of each. With --engine ray the nodes
-    search indexes and result files, which must be at the same path on each. This machine queries Serper.
+    A run that reads the file chooses its sources and the number of passages of each.
+    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries Serper.
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
