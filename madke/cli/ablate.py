@@ -114,11 +114,8 @@ def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence
     from madke.knowledge.named import source_paths
 
     files = [file for path in data for file in question_files(path)]
-    files += [
-        *source_paths(experiment_spec.all_specs),
-        *experiment_spec.pools,
-        *filter(None, (options.prices, experiment_spec.file)),
-    ]
+    files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
+    files += filter(None, (options.prices, experiment_spec.file))
     refuse_own_files(out, files)
 
 
@@ -177,7 +174,6 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_
 
 
 def _show_results(done: Ablation) -> None:
-    """Show and write the results of all arms that have started."""
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
@@ -205,7 +201,6 @@ def _show_results(done: Ablation) -> None:
 
 
 def _show_unfinished(done: Ablation, options: RunOptions) -> None:
-    """Say what is unfinished and how to resume. Exit with status 1 if anything is unfinished or failed."""
     from madke.cli.progress import why_stopped
 
     for name, reason in done.unfinished.items():

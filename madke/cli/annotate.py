@@ -29,8 +29,8 @@ def sheet(
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
-    People fill the last columns: `right` (yes or no), or for translations `ambiguity_resolved` (yes or no: are
-    ambiguous words translated in their meaning here) and `quality` (1 to 5). Give each person a copy without the key.
+    People fill the last column, `right` (yes or no). Give each person a copy without the key.
+    For translations the columns are `ambiguity_resolved` (yes or no: ambiguous words are right) and `quality` (1 to 5).
     Run graders and scorers first: the key stores their scores, so that they can be compared with the people's.
     """
     from madke.report.annotation import write_sheet
@@ -65,5 +65,5 @@ def read(
     for table in human_tables(found):
         console().print(rich_table(table))
     if found.ungraded:
-        effect = "scores use the other rows, and abstentions count too much"
+        effect = "scores use the other rows, so abstentions weigh too much"
         say(f"{found.ungraded} of {len(opened.rows)} rows are not fully graded: {effect}")

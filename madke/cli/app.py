@@ -86,7 +86,6 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    """Print one line on stderr and exit with status 2."""
     say(f"madke: {' '.join(message.split())}", err=True)
     sys.exit(2)
 

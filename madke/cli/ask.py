@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from madke.runs.job import Job
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
-"""Options of runs that a single debate does not have."""
 
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,

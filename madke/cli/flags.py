@@ -69,15 +69,15 @@ BaseUrl = Annotated[str | None, run_option("base_url")]
 Prices = Annotated[Path | None, run_option("prices")]
 Address = Annotated[str | None, run_option("address")]
 Protocol = Annotated[
-    str, typer.Option("--protocol", "-p", metavar="NAME", help="Debate variant; see `madke protocols`.")
+    str, typer.Option("--protocol", "-p", metavar="NAME", help="Debate protocol; see `madke protocols`.")
 ]
 Prompts = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of your own variants.", rich_help_panel=PROTOCOL)
+    Path | None, typer.Option(metavar="DIR", help="Folder of your own protocols.", rich_help_panel=PROTOCOL)
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="PATH=VALUE", help="Set a field, e.g. knowledge.select=all.", rich_help_panel=PROTOCOL
+        "--set", metavar="PATH=VALUE", help="Protocol field, e.g. knowledge.select=all.", rich_help_panel=PROTOCOL
     ),
 ]
 Sources = Annotated[

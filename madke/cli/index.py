@@ -73,7 +73,6 @@ def passages(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Counts], None]]:
-    """Show counts and pages per second since the first page."""
     from madke.cli.progress import status_line
 
     started = time.monotonic()
@@ -100,7 +99,7 @@ def fetch(
         Path | None, typer.Option(metavar="FILE", help="Your own list, in the form of indexes/published.yaml.")
     ] = None,
 ) -> None:
-    """Download, check and unpack a published index. The same command resumes. Use it with --sources NAME."""
+    """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
     if show_list:
         _show_published(recipes)
         return

@@ -35,7 +35,7 @@ _OWN = frozenset(
 def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
     """The results at the paths, in order; of an experiment its reference first, then its other arms.
 
-    A task that is ``module:object`` may then be named by the results, too.
+    Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
     from madke.scoring.arms import open_results
@@ -45,7 +45,7 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
     if task is not None and is_code:
         TASKS[task]
     if data is None and (dataset is not None or (task is not None and not is_code)):
-        raise UserError(f"--{'dataset' if dataset is not None else 'task'} says how --data is read; name --data")
+        raise UserError(f"--{'dataset' if dataset is not None else 'task'} needs --data")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
     return open_results(list(_arms(paths)), questions)
 
@@ -65,8 +65,6 @@ def _arms(paths: Sequence[Path]) -> Iterator[Path]:
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
     """Refuse outputs that would overwrite inputs, each other, or files of a run or an experiment.
-
-    Links are resolved.
 
     Args:
         outputs: Name of each output in messages -> its file.

@@ -1,4 +1,4 @@
-"""``madke pool``: retrieve knowledge once, so that all runs debate over the same passages."""
+"""``madke pool``: retrieve passages once, so that several runs can use the same ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _root() -> None:
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
-    sources: flags.Sources = "wiki,google",
+    sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
     k: Annotated[
         int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
     ] = 10,
@@ -37,8 +37,8 @@ def build(
 ) -> None:
     """Search all sources for every question and write all results.
 
-    A run that reads the file chooses its sources and the number of passages of each. With --engine ray the nodes
-    search indexes and result files, which must be at the same path on each. This machine queries Serper.
+    A run that reads the file chooses its sources and the number of passages of each.
+    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries Serper.
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset

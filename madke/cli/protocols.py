@@ -1,4 +1,4 @@
-"""``madke protocols``: list the debate variants, or draw one."""
+"""``madke protocols``: list the debate protocols, or draw one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from madke.cli import flags
 from madke.core.errors import UserError
 from madke.terminal import say, say_json, say_table
 
-app = typer.Typer(help="List the debate variants, or draw one.")
+app = typer.Typer(help="List the debate protocols, or draw one.")
 
 
 @app.callback(invoke_without_command=True)
@@ -19,7 +19,7 @@ def _list(
     prompts: flags.Prompts = None,
     as_json: Annotated[bool, flags.switch("--json", "Print JSON lines: name, source, folder.")] = False,
 ) -> None:
-    """List the debate variants and the paper or code that each follows. `show NAME` draws one."""
+    """List the debate protocols and the paper or code that each follows. `show NAME` draws one."""
     if (verb := context.invoked_subcommand) is not None:
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
@@ -45,7 +45,7 @@ def _list(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Variant.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Protocol.")],
     prompts: flags.Prompts = None,
     settings: flags.Settings = None,
 ) -> None:

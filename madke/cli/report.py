@@ -28,7 +28,7 @@ _TABLES = ("scores", "tests")
 EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
-    "A tex table has the columns that fit a paper.",
+    "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
     "  madke report runs/first --question q-7",

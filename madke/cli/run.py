@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from madke.runs.meter import Meter
 
 
-_REASONS = 3
-"""Failure reasons that are shown, most common first."""
-
+_SHOWN_REASONS = 3
 
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,
@@ -116,13 +114,11 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, rep
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
-    show_plans(
-        [Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)], prices, reply_tokens
-    )
+    plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
+    show_plans([plan], prices, reply_tokens)
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
-    """Write and show scores and report. Exit with status 1 if questions failed or are left over."""
     from madke.cli.progress import why_stopped
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
@@ -140,7 +136,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        for reason, count in list(scores.failures.items())[:_REASONS]:
+        for reason, count in list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:

@@ -34,7 +34,7 @@ EPILOG = flags.epilog(
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
     "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated.",
-    "Tables mark differences from the first PATH. A .tex table has the columns that fit a paper.",
+    "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
     "Examples:",
@@ -191,7 +191,6 @@ def _grader(model: str | None, base_url: str | None, concurrency: int | None) ->
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
-    """Name -> scorer, from ``--scorer NAME=COMMAND``."""
     from madke.command_scorer import CommandScorer
     from madke.scoring.debate_rows import GRADER
     from madke.scoring.metrics import METRICS

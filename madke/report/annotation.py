@@ -84,7 +84,7 @@ def write_sheet(
         raise UserError("expected a file name ending in .csv", file=out)
     if existing := [file for file in (out, key_file) if file.exists()]:
         raise UserError("already exists and may be filled in; choose another --out", file=existing[0])
-    draw, ids = random.Random(seed), _shared(results)
+    draw, ids = random.Random(seed), _shared_ids(results)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
     found, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
@@ -103,8 +103,7 @@ def write_sheet(
     return key_file, key
 
 
-def _shared(results: Sequence[Results]) -> list[str]:
-    """Sorted ids of the questions that have a result in every arm."""
+def _shared_ids(results: Sequence[Results]) -> list[str]:
     held = [{(t.id, t.question) for t in result.transcripts() if t.status != "failed"} for result in results]
     ids = sorted(id_ for id_, _ in set.intersection(*held))
     if not ids:
@@ -229,7 +228,7 @@ class HumanScores:
     """Arm -> scale -> mean over questions. An abstention counts as ``no`` and has no quality."""
     compared: tuple[TwoJudges, ...]
     ungraded: int
-    """Rows that nobody graded on every scale. They are excluded from means."""
+    """Rows that lack a grade on some scale. That scale's mean excludes them."""
     abstained: Mapping[str, int]
 
 

@@ -249,8 +249,6 @@ def _outcome(run: str, transcript: Transcript) -> Outcome:
     )
 
 
-# Tables
-
 NOT_ON_TERMINALS = ("p", "effect")
 """Columns of the test table that terminals leave out: uncorrected p values and effect sizes."""
 
@@ -281,7 +279,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
 
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
-    """For each two arms: what differences would be if all that failed in one of them only had gone one way."""
+    """For each pair of arms: differences if all questions that failed in only one arm counted for or against it."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
@@ -291,7 +289,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
         yield (
-            f"{left} and {right}: difference if questions that failed in one count against {right} and in its favour: "
+            f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "
             f"{'; '.join(found)}."
         )
 
@@ -328,7 +326,6 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
 
 
 def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
-    """The unit of a value, and a function that formats its figures, with a sign on request."""
     unit = " %" if in_percent(test.metric) else ""
 
     def scaled(value: float, signed: str = "") -> str:

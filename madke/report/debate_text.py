@@ -38,7 +38,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     if transcript.pool:
         yield "Knowledge pool:"
         yield from (
-            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_asked(p)}"
+            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}"
             for p in transcript.pool
         )
     yield from (f"  {source} failed: {one_line(why)}" for source, why in transcript.pool_partial.items())
@@ -67,21 +67,21 @@ def _round_lines(entry: Round) -> Iterator[str]:
     if entry.scores:
         yield f"Path consistency: {_figures(entry.scores)}"
     for turn in entry.turns:
-        stance, did = turn.stance, ", ".join(_did(turn, entry.order))
-        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_cut(stance.truncated)}"
+        stance, did = turn.stance, ", ".join(_actions(turn, entry.order))
+        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance.truncated)}"
         yield from _wrapped(stance.error or stance.text)
         if (found := turn.reflection) is not None:
-            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_cut(found.truncated)}"
+            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found.truncated)}"
             yield from _wrapped(found.error or found.text)
     if (verdict := entry.verdict) is not None:
-        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_held(verdict)}{_cut(verdict.truncated)}"
+        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
         yield from _wrapped(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         answer = _answer(extracted.answer, extracted.status)
-        yield f"Answer extracted so far: {answer}{_cut(extracted.truncated)}"
+        yield f"Answer extracted so far: {answer}{_left_out(extracted.truncated)}"
         yield from _wrapped(extracted.error or extracted.text)
     if entry.digest is not None:
-        yield f"Summary for the next round{_cut(entry.digest.truncated)}:"
+        yield f"Summary for the next round{_left_out(entry.digest.truncated)}:"
         yield from _wrapped(entry.digest.error or entry.digest.text)
 
 
@@ -95,7 +95,7 @@ def _final_lines(transcript: Transcript) -> Iterator[str]:
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
     tie = f"  ({_tie_word(final)})" if final.tie else ""
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_cut(final.truncated)}"
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final.truncated)}"
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _wrapped(final.error or final.text)
@@ -120,14 +120,13 @@ def _figures(scores: Mapping[str, float]) -> str:
     return one_line(", ".join(f"{name} {score:.4g}" for name, score in scores.items()))
 
 
-def _asked(entry: PoolEntry) -> str:
+def _found_by(entry: PoolEntry) -> str:
     return one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else ""
 
 
-def _did(turn: Turn, order: Sequence[str]) -> Iterator[str]:
-    """What a debater did in addition to speaking."""
+def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
     if turn.selection is not None:
-        yield f"{_chosen(turn.selection)}{_cut(turn.selection.truncated)}"
+        yield f"{_chosen(turn.selection)}{_left_out(turn.selection.truncated)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
@@ -146,14 +145,12 @@ def _chosen(selection: Selection) -> str:
     return why.get(selection.rule, "selection failed")
 
 
-def _held(verdict: Verdict) -> str:
-    """The side and answer in a verdict."""
+def _side_and_answer(verdict: Verdict) -> str:
     decided = (verdict.side and f", sides with {verdict.side}", verdict.answer and f", answer [{verdict.answer}]")
     return "".join(one_line(part) for part in decided if part)
 
 
-def _cut(truncated: Truncation | None) -> str:
-    """What was left out of a prompt that was too long."""
+def _left_out(truncated: Truncation | None) -> str:
     if truncated is None:
         return ""
     parts = [f"{truncated.stances} stances"] if truncated.stances else []
@@ -169,8 +166,6 @@ def _wrapped(text: str) -> Iterator[str]:
     for paragraph in printable(text).splitlines():
         yield from textwrap.wrap(paragraph, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
-
-# Side by side
 
 _NARROWEST_COLUMN = 40
 _GAP = 3
@@ -198,21 +193,9 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
         names = (Cell(text=one_line(pair.first)), Cell(text=one_line(pair.second)))
         rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
-    return Table(
-        title="",
-        columns=(
-            "first",
-            "second",
-            "both right",
-            "only first",
-            "only second",
-            "neither",
-            "left out",
-            "answer differs %",
-        ),
-        rows=tuple(rows),
-        notes=("First repeats only. answer differs: share of questions with different answers (95 % interval).",),
-    )
+    columns = ("first", "second", "both right", "only first", "only second", "neither", "left out", "answer differs %")
+    note = "First repeats only. answer differs: share of questions with different answers (95 % interval)."
+    return Table(title="", columns=columns, rows=tuple(rows), notes=(note,))
 
 
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
@@ -234,7 +217,7 @@ def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> RichT
     grid.add_row(*(Text(f"== {_title(outcome)}\n") for outcome, _ in debates))
     for entries in zip_longest(*rounds, fillvalue=""):
         grid.add_row(*map(Text, entries))
-    grid.add_row(*(Text(_end(outcome, transcript)) for outcome, transcript in debates))
+    grid.add_row(*(Text(_ending(outcome, transcript)) for outcome, transcript in debates))
     return grid
 
 
@@ -246,7 +229,7 @@ def _title(outcome: Outcome) -> str:
 
 def _round(entry: Round, *, given: bool) -> str:
     lines = [f"--- round {entry.n}{', from a file' if given else ''} ---"]
-    lines += [f"{one_line(turn.agent)}: {_stance(turn)}{_numbers_of(turn)}" for turn in entry.turns]
+    lines += [f"{one_line(turn.agent)}: {_stance(turn)}{_selected(turn)}" for turn in entry.turns]
     if entry.verdict is not None:
         lines.append(f"Judge: {_verdict(entry.verdict)}")
     if entry.extracted is not None:
@@ -268,13 +251,13 @@ def _stance(turn: Turn) -> str:
     return "no answer" if stance.answer is None else one_line(stance.answer)
 
 
-def _numbers_of(turn: Turn) -> str:
+def _selected(turn: Turn) -> str:
     if turn.selection is None or turn.selection.error is not None:
         return ""
     return "; chose " + (" ".join(f"[{n}]" for n in turn.selection.ids) or "nothing")
 
 
-def _end(outcome: Outcome, transcript: Transcript) -> str:
+def _ending(outcome: Outcome, transcript: Transcript) -> str:
     judged = {None: "", 1.0: ", right", 0.0: ", wrong"}.get(outcome.correct, f", {100 * (outcome.correct or 0):.0f} %")
     final = transcript.final
     tie = f", a {_tie_word(final)}" if final.tie else ""

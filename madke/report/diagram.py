@@ -70,7 +70,7 @@ def changed_settings(protocol: Protocol) -> str:
 
 
 def diagram(name: str, protocol: Protocol) -> str:
-    """A diagram of a debate: order of turns, who reads whom, when it ends, how the answer is chosen, calls."""
+    """A diagram of a debate: order of turns, who reads others_read, when it ends, how the answer is chosen, calls."""
     return printable("\n".join(_lines(name, protocol)))
 
 
@@ -191,13 +191,13 @@ def _acts(protocol: Protocol, n: int) -> str:
         return says
     if knowledge.select != "adaptive":
         return f"has {'the whole pool' if knowledge.select == 'all' else 'its own passage'} and {says}"
-    minding = ", seeing its own last stance" if n > 1 and sees.own != "none" else ""
+    seen = ", seeing its own last stance" if n > 1 and sees.own != "none" else ""
     search = "; may request a search, which adds passages to the pool" if knowledge.allow_search else ""
-    return f"selects up to {knowledge.max_selected} passages of the pool{minding}{search}; then {says}"
+    return f"selects up to {knowledge.max_selected} passages of the pool{seen}{search}; then {says}"
 
 
 def _reading(protocol: Protocol, n: int) -> Iterator[str]:
-    """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
+    """Who reads others_read: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
         for reader, shown in readings(protocol, n).items()
@@ -207,9 +207,9 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
     critique = ["its own review of that stance"] if protocol.stop == "satisfied" and n > 1 else []
     if others <= {"."}:
         digested = n > 1 and protocol.talk.later == "simultaneous_with_summary"
-        whom = ["the summary of the previous round"] if digested else ["nobody else"] if len(signs) > 1 else []
-        mine = [_SIGNS[sign].replace("its", "its own", 1) for sign in own - {"."}]
-        yield from _wrapped("reads", "; ".join([*whom, *mine, *critique]))
+        others_read = ["the summary of the previous round"] if digested else ["nobody else"] if len(signs) > 1 else []
+        own_read = [_SIGNS[sign].replace("its", "its own", 1) for sign in own - {"."}]
+        yield from _wrapped("reads", "; ".join([*others_read, *own_read, *critique]))
         return
     if len(signs) <= _LARGEST_MATRIX:
         yield from _matrix(signs)
@@ -219,11 +219,10 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
         yield from _wrapped("reads", f"{some} of the {len(signs) - 1} others")
     legend = [f"{sign}  {meaning}" for sign, meaning in _SIGNS.items() if sign in own | others]
     yield from _wrapped("", "; ".join([*legend, *critique]))
-    yield from _wrapped("", _manner(protocol))
+    yield from _wrapped("", _how_shown(protocol))
 
 
 def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """One row per reader and one column per speaker, in the order of the cast."""
     widest = min(_LONGEST_NAME, max(map(len, signs)))
     yield f"{'reads':<{_LABEL + widest + 3}}" + "".join(f"{number:>3}" for number in range(1, len(signs) + 1))
     for number, (name, row) in enumerate(signs.items(), start=1):
@@ -231,16 +230,15 @@ def _matrix(signs: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield f"{'':<{_LABEL}}{number:>2} {' '.join(name.split())[:widest]:<{widest}}{cells}"
 
 
-def _manner(protocol: Protocol) -> str:
-    """How the other stances are shown."""
+def _how_shown(protocol: Protocol) -> str:
     sees = protocol.sees
-    told = [
+    parts = [
         sees.peers == "answers" and "answers without the reasoning",
         sees.anonymous and "without names",
         sees.grouped and "also grouped by answer",
         sees.form == "chat" and "as a chat: its own turns as assistant, the others' as user",
     ]
-    return "; ".join(part for part in told if part)
+    return "; ".join(part for part in parts if part)
 
 
 def _order(protocol: Protocol, n: int) -> str:
@@ -248,13 +246,13 @@ def _order(protocol: Protocol, n: int) -> str:
     # In round 1 only a shuffle has an effect, and only if debaters speak in turn.
     if n == 1 and (order.by != "random" or protocol.talk.first != "sequential"):
         return ""
-    told = [
+    parts = [
         _ORDERS.get(order.by),
         order.score == "per_reader" and "for each reader, ignoring its own answer",
         order.decay < 1 and f"times {order.decay:g} for each earlier round in which the debater was last",
         order.rotate_personas and "personas rotate to the next debater",
     ]
-    return "; ".join(part for part in told if part)
+    return "; ".join(part for part in parts if part)
 
 
 def _finish(protocol: Protocol) -> str:

@@ -20,11 +20,9 @@ OURS = "ours"
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """The published figures of a recipe, each below ours of the same arm; None if the recipe quotes none.
+    """The published figures of a recipe, below ours for the same arm; None if the recipe quotes none.
 
-    Args:
-        recipe: The recipe of the experiment.
-        folders: Folders of the arms that have run.
+    ``folders``: those of the arms that have run.
     """
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():
@@ -60,7 +58,6 @@ def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[C
 
 
 def _models(arm: Results) -> str:
-    """Models of a run, in the order of roles."""
     return f"{OURS}: {', '.join(dict.fromkeys(arm.config.models.values() if arm.config else ()))}"
 
 
@@ -110,7 +107,7 @@ def spending_table(
         notes=(
             "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
             "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
-            "Identical replies can make more calls shared. Searches and quality estimates are not counted.",
+            "Identical replies can make more calls shared. Searches and answer scorers are not counted.",
         ),
     )
 

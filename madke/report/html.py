@@ -40,24 +40,14 @@ def write_report(
     source: str | None = None,
     tables: Sequence[Table] = (),
 ) -> dict[str, Table]:
-    """Write the report page of runs, atomically.
+    """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
-    script and no requests. Data is written in pieces; memory holds a small row per debate and passage.
-
-    Args:
-        runs: Run directories or results, in the order of the tables.
-        out: The page.
-        scores: Scores of the runs, if already computed.
-        title: Title of the page. Default: the run's name, or the number of runs.
-        source: A line below the title.
-        tables: More tables, after the page's own.
+    script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
+    are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
 
     Returns:
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
-
-    Raises:
-        UserError: A run cannot be read, or the page cannot be written.
     """
     results = opened(runs)
     of_arms = scores or [scores_of(arm) for arm in results]
@@ -65,7 +55,7 @@ def write_report(
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(printable=printable, share=_share, words=_words, drawn=_drawn)
+    environment.filters.update(printable=printable, share=_share, words=_has_only_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
@@ -100,8 +90,7 @@ def _asset(*names: str) -> str:
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-def _words(table: Table) -> list[bool]:
-    """For each column, whether it has words only."""
+def _has_only_words(table: Table) -> list[bool]:
     return [not table.has_figures(n) for n in range(len(table.columns))]
 
 
@@ -136,13 +125,12 @@ def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Itera
         if found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (
-                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are in no score. With them, "
-                f"correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. "
+                f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:
-    """Settings that all runs share, and a table of the others."""
     each = [_settings_of(arm) for arm in results]
     names = list(dict.fromkeys(name for settings in each for name in settings))
     values = {name: [settings.get(name, "") for settings in each] for name in names}

@@ -120,7 +120,6 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
 
 
 def _first_metric(arms: Sequence[_Arm]) -> str:
-    """The metric behind ``correct`` if it is the same for all arms, otherwise ``correct``."""
     firsts = {arm.first_metric for arm in arms}
     return firsts.pop() if len(firsts) == 1 else "correct"
 
@@ -272,11 +271,7 @@ def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
 
 
-# Details as text
-
-
 def _repeated(scores: Scores) -> str:
-    """Means over repeats, for fixed questions."""
     found = []
     for name, spread in scores.repeats.items():
         times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")

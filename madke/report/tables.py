@@ -184,8 +184,6 @@ def csv_cell(text: str) -> str:
     return f"'{clean}" if clean.startswith(_STARTS_FORMULA) and not _NUMBER.fullmatch(clean) else clean
 
 
-# Files
-
 _Column = tuple[str, Sequence[str | float | None]]
 
 
@@ -246,7 +244,6 @@ def table_latex(table: Table) -> str:
 
 
 def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    """A line of figures, and a line of their intervals if there are any."""
     parts = [cell.figure_and_interval for cell in row]
     yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
     if any(interval for _, interval in parts):
@@ -323,8 +320,6 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-# Answers
-
 _AnswerRow = dict[str, Any]
 
 
@@ -334,9 +329,7 @@ def write_answers(results: Sequence[Results], path: Path) -> None:
     A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none for abstained and failed questions),
     ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). Formats are
     ``.jsonl``, ``.csv`` (golds joined by `` | ``, safe for spreadsheets) and ``.parquet``.
-
-    Raises:
-        UserError: Another suffix, the file cannot be written, or pyarrow is missing for Parquet.
+    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
     write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
     if write is None:

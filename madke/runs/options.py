@@ -26,8 +26,8 @@ class RunOptions:
     sources_file: Path | None = _option(
         None, "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.", metavar="FILE"
     )
-    rpm: int | None = _option(None, "Calls per minute to each endpoint, at most.", ge=1, metavar="N")
-    tpm: int | None = _option(None, "Tokens per minute to each endpoint, at most.", ge=1, metavar="N")
+    rpm: int | None = _option(None, "Maximum calls per minute to each endpoint.", ge=1, metavar="N")
+    tpm: int | None = _option(None, "Maximum tokens per minute to each endpoint.", ge=1, metavar="N")
     prices: Path | None = _option(None, "Prices per million tokens, as YAML.", metavar="FILE")
     max_cost: float | None = _option(None, "Start no question at or above this cost.", ge=0, metavar="X")
     token_budget: int | None = _option(None, "Start no question at or above this many tokens.", ge=1, metavar="N")

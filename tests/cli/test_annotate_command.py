@@ -77,7 +77,7 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
 
 
 def test_options_that_nothing_would_use_are_refused(tmp_path: Path, predictions: Any) -> None:
-    with pytest.raises(UserError, match="says how --data is read"):
+    with pytest.raises(UserError, match="needs --data"):
         invoke("sheet", *predictions, "--task", "choice", "--out", tmp_path / "sheet.csv")
     with pytest.raises(UserError, match="give the questions with --data"):
         invoke("sheet", *predictions, "--out", tmp_path / "sheet.csv")

@@ -148,7 +148,7 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
         ("one", "other.jsonl", 1)
     ]
     assert "give the questions with --data" in refused("compare", one, predictions)
-    assert "name --data" in refused("compare", one, predictions, "--task", "short_answer")
+    assert "needs --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
 def test_the_debates_of_one_question_stand_side_by_side(runs: Any) -> None:

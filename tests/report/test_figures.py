@@ -159,8 +159,8 @@ def test_the_selection_is_compared_for_each_choice_of_sources() -> None:
         for select in ("adaptive", "all")
     ]
     told = shown(selection_ablation, *arms)
-    assert [text for text in told if text in ("adaptive, 3 at most", "whole pool")] == [
-        "adaptive, 3 at most",
+    assert [text for text in told if text in ("adaptive, at most 3", "whole pool")] == [
+        "adaptive, at most 3",
         "whole pool",
     ] * 2
     assert {"wiki", "google"} <= set(told)
@@ -175,7 +175,7 @@ def test_curves_are_over_arms_that_differ_in_that_number_alone() -> None:
     ]
     panels = {"nq", "fever", "Accuracy (%)", "Co2, by the matcher (%)", "Cons, by the matcher (%)", "Mean rounds"}
     assert {*panels, "Debaters", "2", "3", "4"} <= set(shown(agents_curves, *arms))
-    assert {*panels, "Most rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
+    assert {*panels, "Maximum rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
     assert not shown(agents_curves, arms[1], arms[3])
     assert not shown(rounds_curves, arms[1], arms[3])
 

@@ -189,7 +189,7 @@ def test_it_warns_of_debates_that_failed(tmp_path: Path) -> None:
         played[0], status="failed", answer=None, final=Final(by="summarizer", status="failed", error="gone")
     )
     page = write(tmp_path / "report.html", write_run(tmp_path / "run", [failed, *played[1:]]))
-    assert "run: 1 of 6 debates failed and are in no score. With them, correct is between 83.3 % (all wrong)" in page
+    assert "run: 1 of 6 debates failed and are excluded from scores. Including them, correct is between 83.3 %" in page
 
 
 def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_answers_from_elsewhere_have_a_page(tmp_path: Path) -> None:
     done = madke("report", tmp_path / "other.jsonl", "--data", tmp_path / "questions.jsonl")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "report.html").is_file()
-    assert "name --data" in refused("report", tmp_path / "other.jsonl", "--task", "claim")
+    assert "needs --data" in refused("report", tmp_path / "other.jsonl", "--task", "claim")
 
 
 def test_the_debates_of_one_question_are_printed(run: Any) -> None:

@@ -222,8 +222,8 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     left, fallible = arm("left", debates(*["x"] * 8, *[BAIKAL] * 16)), arm("right", [*right[:9], *lost])
     table = scored(left, fallible)
     assert cell(table, 1, "correct (EM) %").mark == ""
-    (note,) = [note for note in table.notes if "failed in one count" in note]
-    assert note.startswith("left and right: difference if questions that failed in one count against right and in its")
+    (note,) = [note for note in table.notes if "failed in only one run" in note]
+    assert note.startswith("left and right: difference if questions that failed in only one run count against and for")
     assert "EM -29.2 and +33.3, so no mark" in note
     comparison = compare({each.name: each.transcripts() for each in (left, fallible)})
     assert note in paired_table(comparison.tests()).notes

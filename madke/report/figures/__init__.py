@@ -59,7 +59,6 @@ def write_figures(
 
 @contextmanager
 def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[list[Drawing]]:
-    """The drawn figures, within their style."""
     if not available():
         raise UserError("figures need matplotlib: pip install 'madke[report]'")
     arms = arms_of(results, scores)

@@ -78,7 +78,7 @@ def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
 
 
 def _estimated(arms: Sequence[DrawnArm]) -> str:
-    return ", some of them estimated" if any(arm.scores.total.estimated for arm in arms) else ""
+    return ", partly estimated" if any(arm.scores.total.estimated for arm in arms) else ""
 
 
 def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -253,14 +253,14 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
     axis.spines["bottom"].set_visible(False)
     canvas.patch_key(figure, _FLIP_COLOURS)
     caption = (
-        "In percent of the n debates that went on, what became of the answer that most debaters held; and from round 1 "
-        "to the final answer, of all debates."
+        "How the majority's answer changes between rounds, in percent of the n debates that continue, and from round 1 "
+        "to the final answer, in percent of all debates."
     )
-    return Drawing("flips", "Flips between rounds", caption + canvas.notes([arm for arm, _ in steps]), figure)
+    return Drawing("flips", "Changed answers", caption + canvas.notes([arm for arm, _ in steps]), figure)
 
 
 def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
-    """A row for each arm with repeats: a dot for each, and their mean with its interval."""
+    """A row for each arm with repeats: a dot per repeat, and the mean with its interval."""
     rows: list[tuple[DrawnArm, list[float], Estimate]] = []
     for arm in arms:
         counted = tallies.get(arm.results.name)
@@ -273,12 +273,11 @@ def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -
     for y, (arm, means, found) in enumerate(rows):
         canvas.interval_line(axis, y, found, across=True, colour=arm.colour)
         axis.plot([found.value] * 2, [y - 0.3, y + 0.3], color=arm.colour, linewidth=1.5)
-        # Equal repeats lie on each other: the darker, the more.
         axis.plot(means, [y] * len(means), "o", color=arm.colour, alpha=0.5, markersize=5, markeredgewidth=0)
     canvas.name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
     ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
     canvas.percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
     axis.set_xlabel("Accuracy (%)")
-    caption = "A dot for each repeat of all questions; the upright line is their mean."
+    caption = "A dot for each repeat of all questions; the vertical line is their mean."
     caption += canvas.notes([arm for arm, _, _ in rows], [found for _, _, found in rows])
     return Drawing("accuracy-by-repeat", "Accuracy by repeat", caption, figure)

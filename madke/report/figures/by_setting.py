@@ -1,4 +1,4 @@
-"""What one setting does: sources and selection of knowledge, debaters, rounds; over arms that differ in it alone."""
+"""Figures of the effect of one setting (sources, selection, debaters, rounds), over arms that differ only in it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
 Facts = Mapping[str, str]
-"""Path of a setting, dots between its parts -> its value as text."""
+"""Dotted path of a setting -> its value as text."""
 
-_NO_SETTING = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
-"""What follows from other settings, or makes no other experiment."""
+_IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
+"""Fields that follow from other settings or do not change the experiment."""
 
-_UNREADABLE = ("questions", "first_round_sha256", "protocol.source")
-"""Tells arms apart, and says nothing to people."""
+_NOT_SHOWN = ("questions", "first_round_sha256", "protocol.source")
+"""Settings that distinguish arms but mean nothing to readers."""
 
 
 def facts(config: RunSpec) -> dict[str, str]:
-    """Every setting of an arm that two arms of one comparison share."""
-    found = dict(_flat("", config.model_dump(mode="json", exclude=_NO_SETTING | {"models"})))
-    # More debaters have more models, though all the same.
+    """Every setting of an arm that is compared between arms."""
+    found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
+    # The number of debaters must not count as a difference in models.
     names = {debater.name for debater in config.protocol.cast}
     for role, model in config.models.items():
         found.setdefault("models.debaters" if role in names else f"models.{role}", model)
@@ -44,7 +44,7 @@ def _flat(path: str, value: Any) -> list[tuple[str, str]]:
 
 
 def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple[Facts, list[DrawnArm]]]:
-    """Arms that share every setting but those that may differ: of each group what it shares, and its arms."""
+    """Groups of arms that differ only in settings for which ``apart`` is true, each with the shared settings."""
     found: dict[tuple[tuple[str, str], ...], list[DrawnArm]] = {}
     for arm in arms:
         if arm.results.config is not None:
@@ -54,21 +54,21 @@ def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple
 
 
 def headings(settings: Sequence[Facts]) -> list[str]:
-    """What tells several lists of settings apart, on one line each; empty where nothing does."""
-    paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_UNREADABLE))
+    """One line for each list of settings: those in which the lists differ; empty if they do not differ."""
+    paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_NOT_SHOWN))
     varied = [path for path in paths if len({one[path] for one in settings if path in one}) > 1]
     if any(_KNOWLEDGE in one for one in settings) and any(_SOURCES in one for one in settings):
         varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
-    # Where all roles have one model, it is named once.
-    told = [", ".join(dict.fromkeys(_told(path, one[path]) for path in varied if path in one)) for one in settings]
-    return [canvas.one_line(text, 72) if text else "" for text in told]
+    # One model of all roles is named once.
+    texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
+    return [canvas.one_line(text, 72) if text else "" for text in texts]
 
 
 _KNOWLEDGE, _SOURCES = "protocol.knowledge", "protocol.knowledge.sources"
-"""The first is there where a debate has no knowledge, the second where it has some."""
+"""Path that is present without knowledge, and path that is present with knowledge."""
 
 
-def _told(path: str, value: str) -> str:
+def _shown(path: str, value: str) -> str:
     if path in ("data", "variant", "task") or path.startswith("models."):
         return value.removesuffix(".jsonl")
     if path == _KNOWLEDGE:
@@ -88,32 +88,32 @@ _SELECTIONS = {"all": "whole pool", "one_each": "a passage each", "none": "pool 
 
 
 _Bar = tuple[DrawnArm, str, Estimate]
-"""An arm, its label, and how much of it is correct."""
+"""An arm, its label and its accuracy."""
 _Block = tuple[Facts, list[_Bar]]
 
 
 def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
-    """Accuracy by the sources of knowledge, where arms differ in nothing else (Wang et al., Figure 4)."""
+    """Accuracy by the sources of knowledge, for arms that differ only in them (Wang et al., Figure 4)."""
     informed = [arm for arm in arms if _knowledge(arm)]
     blocks: list[_Block] = []
     for shared, members in groups(informed, lambda path: path.startswith(_BY_SOURCE)):
-        outside = _outside(members[0])
-        # Without knowledge there is nothing to select, so one such arm is the baseline of every selection.
-        alone = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _outside(arm) == outside]
+        rest = _without_knowledge(members[0])
+        # An arm without knowledge is the baseline of every selection.
+        base = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _without_knowledge(arm) == rest]
         named = [(arm, knowledge.sources) for arm in members if (knowledge := _knowledge(arm))]
-        named = [*((arm, ("no knowledge",)) for arm in alone), *sorted(named, key=lambda each: len(each[1]))]
+        named = [*((arm, ("no knowledge",)) for arm in base), *sorted(named, key=lambda each: len(each[1]))]
         blocks.append((shared, _bars([(arm, " + ".join(sources)) for arm, sources in named])))
     caption = "Accuracy of the final answers with knowledge of different sources, all else equal."
-    return _bars_drawn(blocks, "source-ablation", "Sources of knowledge", caption)
+    return _bar_figure(blocks, "source-ablation", "Sources of knowledge", caption)
 
 
 def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
-    """Accuracy by how passages are selected, where arms differ in nothing else (Wang et al., Figure 5)."""
+    """Accuracy by how passages are selected, for arms that differ only in this (Wang et al., Figure 5)."""
     informed = [arm for arm in arms if _knowledge(arm)]
     found = groups(informed, lambda path: path.startswith(_BY_SELECTION))
     blocks = [(shared, _bars([(arm, _selection(arm)) for arm in members])) for shared, members in found]
     caption = "Accuracy of the final answers with different ways to select from one pool, all else equal."
-    return _bars_drawn(blocks, "selection-ablation", "Selection of knowledge", caption)
+    return _bar_figure(blocks, "selection-ablation", "Selection of knowledge", caption)
 
 
 def _knowledge(arm: DrawnArm) -> Knowledge | None:
@@ -123,11 +123,10 @@ def _knowledge(arm: DrawnArm) -> Knowledge | None:
 def _selection(arm: DrawnArm) -> str:
     knowledge = _knowledge(arm)
     assert knowledge is not None
-    return _SELECTIONS.get(knowledge.select, f"{knowledge.select}, {knowledge.max_selected} at most")
+    return _SELECTIONS.get(knowledge.select, f"{knowledge.select}, at most {knowledge.max_selected}")
 
 
-def _outside(arm: DrawnArm) -> Facts:
-    """The settings that have nothing to do with knowledge."""
+def _without_knowledge(arm: DrawnArm) -> Facts:
     assert arm.results.config is not None
     return {path: value for path, value in facts(arm.results.config).items() if not path.startswith(_KNOWLEDGE)}
 
@@ -136,15 +135,15 @@ def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
     return [(arm, canvas.one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
-def _bars_drawn(blocks: Sequence[_Block], name: str, title: str, caption: str) -> Drawing | None:
+def _bar_figure(blocks: Sequence[_Block], name: str, title: str, caption: str) -> Drawing | None:
     blocks = [(shared, bars) for shared, bars in blocks if len({label for _, label, _ in bars}) > 1]
     if not blocks:
         return None
     labels = list(dict.fromkeys(label for _, bars in blocks for _, label, _ in bars))
-    told = headings([shared for shared, _ in blocks])
+    texts = headings([shared for shared, _ in blocks])
     figure = canvas.new_figure(1)
     axis = figure.add_subplot()
-    rows = [(heading, [label for _, label, _ in bars]) for heading, (_, bars) in zip(told, blocks, strict=True)]
+    rows = [(heading, [label for _, label, _ in bars]) for heading, (_, bars) in zip(texts, blocks, strict=True)]
     heights, rows_high = canvas.rows_in_blocks(axis, rows)
     figure.set_figheight(0.6 + 0.25 * rows_high)
     for ys, (_, bars) in zip(heights, blocks, strict=True):
@@ -152,8 +151,8 @@ def _bars_drawn(blocks: Sequence[_Block], name: str, title: str, caption: str) -
             colour = COLOURS[labels.index(label) % len(COLOURS)]
             axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
             canvas.interval_line(axis, y, found, across=True)
-            said, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
-            axis.annotate(said, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
+            text, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
+            axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
     shown = [(arm, found) for _, bars in blocks for arm, _, found in bars]
     canvas.percent_axis(axis, [found for _, found in shown], which="x", zero=True)
     axis.set_xlabel("Accuracy (%)")
@@ -167,12 +166,12 @@ def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 
 def rounds_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
-    """Rounds, Co2, Cons and accuracy over the most rounds that a debate may have (Wang et al., Figures 7 to 9)."""
-    return _curves(arms, "protocol.rounds", lambda each: each.rounds, "rounds", "Number of rounds", "Most rounds")
+    """Rounds, Co2, Cons and accuracy over the maximum number of rounds (Wang et al., Figures 7 to 9)."""
+    return _curves(arms, "protocol.rounds", lambda each: each.rounds, "rounds", "Number of rounds", "Maximum rounds")
 
 
 def _panels(shown: Sequence[Scores]) -> list[tuple[str, Callable[[Scores], Estimate | None]]]:
-    """Headings, and what they show of an arm."""
+    """Heading of each panel, and the score that it shows."""
     judged = all(scores.cons_judge for scores in shown)
     by = "by the judge" if judged else "by the matcher"
     return [
@@ -204,7 +203,7 @@ def _curves(
         for line, (_, members) in enumerate(found):
             points = {number(arm): one for arm in members if (one := value(arm.scores))}
             drawn += points.values()
-            canvas.plot_line(axis, points, *_look(line), shift=0.05 * (line - (len(found) - 1) / 2))
+            canvas.plot_line(axis, points, *_colour_and_marker(line), shift=0.05 * (line - (len(found) - 1) / 2))
         axis.set_title(heading)
         axis.set_xlabel(axis_label)
         axis.set_xticks(sorted({number(arm) for arm in shown}))
@@ -215,11 +214,11 @@ def _curves(
         else:
             axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
     if len(found) > 1:
-        told = headings([shared for shared, _ in found])
-        canvas.line_key(figure, [(label, *_look(line)) for line, label in enumerate(told)])
-    caption = "Arms that differ in this number alone, a line for each group of them."
+        texts = headings([shared for shared, _ in found])
+        canvas.line_key(figure, [(label, *_colour_and_marker(line)) for line, label in enumerate(texts)])
+    caption = "Arms that differ only in this number, one line per group."
     return Drawing(name, title, caption + canvas.notes(shown, shares), figure)
 
 
-def _look(line: int) -> tuple[str, str]:
+def _colour_and_marker(line: int) -> tuple[str, str]:
     return COLOURS[line % len(COLOURS)], canvas.MARKERS[line % len(canvas.MARKERS)]
