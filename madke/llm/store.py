@@ -106,7 +106,7 @@ class CallStore:
     def recorded(self, *, payer: str | None = None) -> Iterator[Recorded]:
         """All stored calls, or those of one run, in the order of writing."""
         with self._errors():
-            for row in self._db.execute(f"{_SELECT} WHERE ?1 IS NULL OR payer = ?1 ORDER BY id", (payer,)):
+            for row in self._db.execute(f"{_SELECT} WHERE ? IS NULL OR payer = ? ORDER BY id", (payer, payer)):
                 yield call_rows.read_call(row, self._db)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
