@@ -131,7 +131,7 @@ async def arun(
     """Debate every question and write transcripts and calls into a directory. The same call again resumes the run.
 
     Args:
-        questions: A file as for ``madke run``, or :class:`madke.Question` records, mappings of their fields, or texts.
+        questions: A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts.
         protocol: A protocol's name, its folder, or a loaded variant.
         model: See :func:`madke.stream`.
         sources: See :func:`madke.stream`.

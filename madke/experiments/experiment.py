@@ -31,12 +31,11 @@ from madke.runs.runner import Account, execute
 FILE, FORMAT = "experiment.json", 2
 
 CALLS = "calls.sqlite"
-"""The call store of all arms."""
 
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
 _MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
-"""Files that an experiment may leave if it stops before its pools are frozen."""
+"""Files that an experiment may leave if it is stopped before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """Settings that all arms share; they cannot change once an arm has started."""
@@ -55,7 +54,6 @@ class Experiment:
     account: Account
     tell: Listener = lambda event: None
     sources: dict[str, Source] = field(default_factory=dict)
-    """The open sources, by name."""
 
     @property
     def pools(self) -> Path:
@@ -65,13 +63,11 @@ class Experiment:
     def begin(self) -> None:
         """Freeze the pools of all questions and arms, then write the experiment's record.
 
-        Passages that the given pool files lack are retrieved once for all arms. In a resumed experiment, pools do not
-        change once an arm has started with them; only further questions get new pools. A missing pool file is built
-        again from the same given pool files.
+        Passages missing from the given pool files are retrieved once for all arms. Once an arm has started, its pools
+        do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
 
         Raises:
-            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source or cannot
-                be built again.
+            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
         hashes = self._pool_hashes() if sources else {}
@@ -117,7 +113,6 @@ class Experiment:
             raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        """Add pools for the questions that the file lacks."""
         experiment_spec = self.experiment_spec
         existing = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
         questions = [question for question in experiment_spec.questions if question.id not in existing]
@@ -142,7 +137,6 @@ class Experiment:
         asked.unlink(missing_ok=True)
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
-        """The sources, each opened once for all arms."""
         if self.options.replay:
             raise UserError(f"--replay makes no searches, and the pools lack {', '.join(specs)}")
         for name, spec in specs.items():

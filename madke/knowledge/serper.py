@@ -81,7 +81,6 @@ class _Cache:
         return found
 
     def write(self, parameters: _Parameters, kept: _Kept) -> None:
-        """Store a reply, replacing an older one."""
         key = json.dumps(parameters, sort_keys=True)
         with self._open() as database:
             database.execute(
@@ -265,7 +264,6 @@ class _Search:
         self._sleep = sleep or self._over.wait
 
     def end(self, reason: str) -> None:
-        """Send no further request."""
         self._why = self._why or reason
         self._over.set()
 

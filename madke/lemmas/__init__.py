@@ -207,7 +207,6 @@ class _Debate:
     whole_words: bool
 
     async def run(self, ask: Ask) -> DebateResult:
-        """Run the debate; ``ask`` makes the calls."""
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
         judge = None if self.judge is None else self._judge(self.judge, ask)
         transcript = await engine_debate(

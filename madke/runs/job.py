@@ -146,7 +146,6 @@ def prepared(
     repeats: int = 1,
 ) -> Job:
     """Read and check everything that a run needs, before any call; see :func:`madke.arun`."""
-    # From here on an object is identified by its name.
     task_name = None if task is None else TASKS.name_of(task)
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)

@@ -19,7 +19,6 @@ GRADER = "grader"
 """The name of a model's grades among the external scores: right is 1, wrong is 0."""
 
 Row = dict[str, float]
-"""Name of a value -> the value."""
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
@@ -103,10 +102,7 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the mean over repeats; None without questions.
-
-    ``shares``: see :func:`madke.scoring.statistics.estimate`.
-    """
+    """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
     return estimate([fmean(held) for held in values], shares=shares)
 
 
@@ -227,8 +223,6 @@ def diversity(transcript: Transcript) -> dict[str, float]:
         return {"diversity": 0.0}
     return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
 
-
-# What debaters selected from the pool, and whether the dataset marks it as evidence
 
 _Chosen = Mapping[str, Selection]
 """Debater -> its selection in one round."""

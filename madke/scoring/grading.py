@@ -126,7 +126,6 @@ class Grader:
     base_url: str | None = None
     """The endpoint of an ``openai/`` or ``azure/`` model."""
     concurrency: int = 16
-    """Maximum number of concurrent calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +133,6 @@ class Grades:
     """The grades of some answers."""
 
     model: str
-    """The model's name."""
     right: Mapping[Pair, bool]
     missing: Mapping[Pair, str]
     """Answers without a grade -> reason: :data:`UNREAD`, or the error of the call."""

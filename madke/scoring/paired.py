@@ -61,7 +61,6 @@ class _Tested:
     p: float
     """Two-sided."""
     test: str
-    """The name of the test."""
     effect: Effect | None
     """None if no value differs."""
     detectable: float | None
