@@ -17,7 +17,7 @@ from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experim
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import Budget, Meter
-from madke.runs.options import USUAL, RunOptions
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.runner import account
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
@@ -60,7 +60,7 @@ def ablate(
     data: str | Path | Data,
     *,
     out: str | Path,
-    options: RunOptions = USUAL,
+    options: RunOptions = DEFAULTS,
     listen: Listener = lambda event: None,
     **asked: Any,
 ) -> Ablation:

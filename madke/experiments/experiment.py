@@ -34,13 +34,13 @@ CALLS = "calls.sqlite"
 
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
-_MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
+_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
 """Files that an experiment may leave if it is stopped before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """Settings that all arms share; they cannot change once an arm has started."""
 
-_LATER = ("sources", "pools", "searched", "first_round")
+_SET_AT_START = ("sources", "pools", "searched", "first_round")
 """Fields of a run's spec that are set when the run starts."""
 
 
@@ -217,7 +217,7 @@ def opened(
     exists = is_experiment(path)
     if options.replay and not exists:
         raise UserError("this folder holds no experiment to replay", file=path)
-    if not exists and (others := unexpected_files(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
+    if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
         raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
     asking = []
     for arm in experiment_spec.arms:
@@ -326,7 +326,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
             continue
         spec = read_spec(folder)
         # With match_cost, the number of debaters is known only after the other arm has run.
-        later = (*_LATER, "protocol", "models") if arm.match_cost is not None else _LATER
+        later = (*_SET_AT_START, "protocol", "models") if arm.match_cost is not None else _SET_AT_START
         known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
         found = spec.differences(job.spec.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)

@@ -191,13 +191,10 @@ class Planner:
     """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
     def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
-        """Estimate a run.
+        """Estimate a run, under this name in the plan.
 
-        Args:
-            name: The run's name in the plan.
-            job: The run.
-            pool_of: None if its pools do not exist yet, or it has no knowledge.
-            fewest: The minimum number of debaters, if ``job`` has the maximum.
+        ``pool_of`` is None if its pools do not exist yet, or it has no knowledge. ``fewest`` is the minimum number of
+        debaters, if ``job`` has the maximum.
         """
         questions = spread(job.questions)
         simulated = _Simulated(questions=len(questions))
@@ -291,11 +288,8 @@ def planned(
 ) -> list[Planned]:
     """Estimate every arm; calls that arms share count for the first of them only.
 
-    Args:
-        experiment_spec: The experiment.
-        planner: The planner, with prices.
-        pools: The frozen pools of all arms; None: use the given pool files.
-        debaters: Returns the number of debaters of an arm with ``match_cost`` if it is known already.
+    ``pools`` are the frozen pools of all arms; None: the given pool files. ``debaters`` returns the number of debaters
+    of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
     with _pool_file(experiment_spec, pools) as (file, held):

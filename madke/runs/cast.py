@@ -174,12 +174,8 @@ class LiveSearch(_Service):
     """Sources as a model: from a query to a line of a pool file with everything that the sources returned.
 
     One batch of searches runs at a time, in one thread, so sources need not be thread-safe. A search fails if every
-    source fails.
-
-    Args:
-        served_by: Source name -> description with fingerprint; part of the name, and so of the key of every search.
-        sources: The open sources, in the same order; empty for a replay.
-        k: Number of passages requested from each source.
+    source fails. ``served_by``, source name -> description with fingerprint, is part of the model's name, and so of the
+    key of every search. ``sources`` is empty for a replay; ``k`` passages are requested from each.
     """
 
     def __init__(self, served_by: Mapping[str, str], sources: Sequence[Source], k: int) -> None:

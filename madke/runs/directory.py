@@ -53,14 +53,11 @@ class OutcomeLine(NamedTuple):
 
 
 class RunDirectory:
-    """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
+    """The directory of one run, created if missing, open for writing. Use it as a context manager, then :meth:`begin`.
 
     Entering takes the lock, so that all files in the directory, pools included, have one writer. It raises UserError if
     the directory is in use or holds other files. A directory created for a run that does not begin is removed.
-
-    Args:
-        path: The directory; created if missing.
-        replay: Recompute all transcripts from the stored calls; they replace the old ones at the end.
+    Under ``replay`` all transcripts are recomputed from the stored calls; they replace the old ones at the end.
     """
 
     def __init__(self, path: Path, *, replay: bool = False) -> None:

@@ -114,10 +114,7 @@ class RunPools:
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions.
-
-    Unreadable lines are left out; the check of the file reports them with their numbers.
-    """
+    """Question id -> hash and offset of its line in a pool file, for these questions; unreadable lines are left out."""
     found = {}
     start = 0
     with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:

@@ -21,7 +21,7 @@ _BY_QUESTION = ("questions", "pools", "first_round")
 
 
 class RunSpec(BaseModel):
-    """Everything that can change the results of a run, frozen in its ``run.json``. Runs with equal specs are the same.
+    """Everything that can change the results of a run, frozen in its ``run.json``. Equal specs mean the same run.
 
     ``pools`` and ``sources`` are empty until the pools are frozen.
     """

@@ -151,7 +151,7 @@ def grade(
         answers: Questions with their references, and an answer to each; question ids must be unique.
         grader: The grading model.
         store: The call store; created if missing. Failed calls are retried.
-        watch: Shows a meter during the calls; it counts answers instead of questions.
+        watch: Shows a meter during the calls; it counts answers, not questions.
 
     Raises:
         UserError: The model or the store cannot be used, or a task has no worked grading examples.
