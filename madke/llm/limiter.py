@@ -50,8 +50,8 @@ class Limiter:
     that is lower, is halved. Random rejections of less than a fifth of the calls change nothing. A server that accepts
     half of the calls is detected within fifteen. Calls that began before a cut are not counted.
 
-    **Recovery.** For each round of calls the limit then grows by half of its distance to the limit before the cut, and
-    by at least one: fast while it is far below, slowly near it (as in CUBIC, RFC 9438).
+    **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
+    least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
 
     **Pauses.** Rate headers without remaining quota delay every call until the reset. So does the Retry-After of an
     overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota,

@@ -52,17 +52,8 @@ async def until_stopped(
 ) -> bool:
     """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
-    Args:
-        batch: The work.
-        drain: Prevents further calls and waits for those in flight: :func:`drained`.
-        seconds: Time limit of the batch; None: no limit.
-        signals: Whether SIGINT, SIGTERM and SIGHUP stop the batch.
-
-    Returns:
-        True if the batch ended by itself, False if its time was up.
-
-    Raises:
-        Interrupted: A signal arrived.
+    ``drain`` prevents further calls and waits for those in flight (:func:`drained`). With ``signals``, SIGINT, SIGTERM
+    and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it, else True.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)

@@ -244,8 +244,8 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
     ``share_<source>``
         The share of all selected passages that came from a source of the pool; the shares add up to 1.
     ``pool_recall``
-        The share of gold passages, or else of gold titles, in the pool. Results of later searches by debaters are
-        excluded, here and from all gold below. Gold is ``metadata["gold_passages"]`` (keys), or else
+        The share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
+        searches are excluded, here and below. Gold is ``metadata["gold_passages"]`` (keys), or else
         ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
     ``selection_precision``
         The share of gold among a selection's passages, over non-empty selections; only if the pool contains gold.
