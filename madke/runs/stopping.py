@@ -94,9 +94,9 @@ async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     for limiter in limiters:
         limiter.close()
-    under_way = sum(limiter.state().in_flight for limiter in limiters)
-    if under_way and log:
-        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", under_way)
+    in_flight = sum(limiter.state().in_flight for limiter in limiters)
+    if in_flight and log:
+        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", in_flight)
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:
