@@ -1,26 +1,26 @@
-# make demo           install what it needs into .venv; run the whole path offline: pools, four runs, scores, report
-# make test           install the rest as well; run the tests except those marked slow (SLOW=1: all of them)
-# make test-python    the tests that another Python can break, on PYTHON=python3.12 or later, without torch
+# make demo           install its packages into .venv; run everything offline: pools, four runs, scores, report
+# make test           install the other packages too; run the tests except slow ones (SLOW=1: all)
+# make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
 # make lint           formatting, lint rules and types
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
 # make docs           write the generated pages and build the documentation into site/; a dead link or reference fails
-# make audit          known vulnerabilities of the versions in constraints.txt; "not run" where their data is out of reach
-# make release-check  build the package into dist/, check its metadata, install it elsewhere and ask it a question
+# make audit          known vulnerabilities of the versions in constraints.txt; "not run" if the data is unreachable
+# make release-check  build the package into dist/, check its metadata, install it elsewhere and run a question
 
-# Everything is tested on Python 3.11, so it is the first choice.
+# All tests run on Python 3.11, so it is preferred.
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Python compiles what is imported; compiling all 20,000 modules of the packages would take longer than the rest.
+# Python compiles modules on import; compiling all 20,000 would take longer than the installation.
 PIP    := -m pip install --quiet --no-compile --constraint constraints.txt
-# Two steps of one installation: what the demo uses, and the rest.
+# The installation has two steps: the packages of the demo, and the others.
 DEMO_STAMP := $(VENV)/demo-installed
 STAMP      := $(VENV)/installed
-# The site needs madke's core and its generator, and nothing of the 3 GB of the rest.
+# The site needs only madke's core and the site generator, not the other 3 GB of packages.
 SITE_VENV  ?= .venv-site
 SITE_STAMP := $(SITE_VENV)/installed
 DEMO   ?= runs/demo
-# Two processes: more would want more memory, as each loads torch and a JVM.
+# Two processes, because each loads torch and a JVM into memory.
 PYTEST_ARGS ?= -n 2 --dist=worksteal $(if $(SLOW),,-m "not slow")
 
 .PHONY: demo test test-python lint docs audit bench release-check clean
@@ -31,9 +31,8 @@ demo: $(DEMO_STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# The rooms where another Python shows (asyncio, signals, sqlite3, tarfile, typing, the bridge to Java) and not those of
-# plain functions over texts. torch and what needs it stay out: it weighs more than everything else together, and the
-# constraints name every other package, so nothing has to be resolved.
+# Only the packages that depend on the Python version (asyncio, signals, sqlite3, tarfile, typing, the bridge to Java).
+# Without torch, which is larger than all other packages together. The constraints name all of these, so --no-deps works.
 test-python:
 	$(PYTHON) -m venv $(VENV)
 	grep -vE '^($(WITHOUT))==' constraints.txt > $(VENV)/requirements.txt
@@ -48,7 +47,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 # make coverage  branch coverage of madke/ over the same tests: the largest gaps, the total, and pages in build/coverage/
-# Processes that tests start are measured too. A test that fails, as one may when it is traced, does not lose the rest.
+# Processes that tests start are measured too. A failed test (tracing can cause timeouts) does not stop the report.
 .PHONY: coverage
 coverage: $(STAMP)
 	rm -rf build/coverage
@@ -64,7 +63,7 @@ docs: $(SITE_STAMP)
 	$(SITE_VENV)/bin/zensical build --clean --strict
 	$(SITE_VENV)/bin/python -m docs.check_site site
 
-# Make's own status is 2 either way; the last line says which it is.
+# Make exits with status 2 for findings and for "not run"; the last line tells which.
 audit: $(STAMP)
 	$(BIN)/python $(PIP) --editable '.[audit]'
 	$(BIN)/python -m tests.security.audit
@@ -72,7 +71,7 @@ audit: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m eval.benchmarks --write
 
-# The wheel is installed into an environment that has nothing else, and asked from a folder that is not the checkout.
+# The wheel is installed into an empty environment and called from a folder outside the checkout.
 release-check: $(STAMP)
 	$(BIN)/python $(PIP) --editable '.[release]'
 	rm -rf dist
@@ -88,7 +87,7 @@ release-check: $(STAMP)
 	echo "release-check: the wheel of $$(venv/bin/madke --version) answers outside the checkout"
 
 $(DEMO_STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; say which with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) --editable '.[wiki,offline,report]'
 	@touch $@

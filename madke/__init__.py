@@ -54,8 +54,8 @@ _MODULES = {
     "madke.core.errors": "CallError UserError",
     "madke.core.knowledge": "Hits KnowledgePool Passage Source SourceCounts",
     "madke.core.question": "Question",
-    "madke.core.transcript": "Truncation Digest Final PoolEntry Reflection Round Search Selection StageUsage Stance "
-    "Transcript Turn Verdict",
+    "madke.core.transcript": "Digest Final PoolEntry Reflection Round Search Selection StageUsage Stance "
+    "Transcript Truncation Turn Verdict",
     "madke.engine.protocol": "Protocol",
     "madke.experiments.ablation": "ablate",
     "madke.lemmas": "adebate debate",

@@ -17,10 +17,7 @@ def asset(*parts: str) -> Path:
 
 
 def cache_dir(*parts: str) -> Path:
-    """A folder of the cache (sample indexes, embeddings, web results), created if missing.
-
-    The cache is ``MADKE_CACHE``, or ``madke`` below ``XDG_CACHE_HOME`` or ``~/.cache``.
-    """
+    """A cache folder, created if missing: in ``MADKE_CACHE``, else ``madke`` in ``XDG_CACHE_HOME`` or ``~/.cache``."""
     base = os.environ.get("MADKE_CACHE")
     root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "madke"
     folder = root.joinpath(*parts)

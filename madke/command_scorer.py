@@ -59,11 +59,7 @@ class CommandScorer:
         self._timeout = timeout
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """One finite number per item, in order. Without items no command is started.
-
-        Raises:
-            UserError: The command is missing, fails, takes too long, or does not print a number for each item.
-        """
+        """One finite number per item, in order; UserError if the command fails, is too slow or prints anything else."""
         return self._read(*self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:

@@ -66,11 +66,7 @@ class Encoder(Protocol):
 
 
 def load_encoder(name: str = "minilm", *, dtype: Dtype = "float32") -> Encoder:
-    """The encoder of that name (see the module's docstring), loaded once per process and dtype.
-
-    Raises:
-        UserError: A package or the model is missing, or its similarity is a distance.
-    """
+    """The encoder of that name, loaded once per process and dtype; UserError if it cannot be loaded."""
     return _load(_with_absolute_folders(name), dtype)
 
 

@@ -35,11 +35,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(1-based line number, object) of every line that is not blank; ``.gz`` is unpacked.
-
-    Raises:
-        UserError: The file cannot be read, or a line is not a JSON object.
-    """
+    """(1-based line number, object) of each non-blank line, also from ``.gz``; UserError for anything else."""
     with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -97,11 +93,7 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that replaces ``path`` when the block succeeds, and leaves no trace when it fails.
-
-    Raises:
-        UserError: The folder cannot be written to, or the disk is full.
-    """
+    """A file that replaces ``path`` if the block succeeds, else vanishes; UserError if it cannot be written."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         if path.is_dir():
@@ -143,12 +135,9 @@ def dir_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def file_lock(file: Path, busy: UserError) -> Iterator[IO[bytes]]:
-    """Create and lock a file, open for unbuffered reading and appending.
+    """Create and lock a file, open for unbuffered reading and appending; raises ``busy`` if another process holds it.
 
     The kernel releases the lock when the process ends, also after a kill.
-
-    Raises:
-        UserError: ``busy`` if another process holds the lock; or the file cannot be created.
     """
     with (
         _held(file, file.parent, os.O_RDWR | os.O_APPEND | os.O_CREAT, busy) as handle,

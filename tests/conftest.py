@@ -7,12 +7,12 @@ from typing import Any
 import hypothesis
 import pytest
 
-# Two test processes with two threads each, on two cores, spend three quarters of an encoder's time waiting in turn.
+# With two test processes of two threads each on two cores, an encoder waits three quarters of its time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from madke.core.knowledge import KnowledgePool, Passage
 
-# How long an example takes depends on what else the machine does.
+# The duration of an example depends on the load of the machine.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
@@ -28,10 +28,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def shared_data() -> Path:
-    """Slices of real datasets and real model output, beside the checkout where developers have them."""
+    """Samples of real datasets and real model output, in a folder next to the checkout that only developers have."""
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip("the slices of real data (../shared/data) are not on this machine")
+        pytest.skip("the samples of real data (../shared/data) are not on this machine")
     return folder
 
 
@@ -44,7 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Any]:
     if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("mounting a small disk needs root")
     yield mount
-    # Lazily: a file of the index that is still mapped (an exception's traceback may hold it) must not fail the test.
+    # Lazily, since a traceback may still hold a mapped index file.
     subprocess.run(["umount", "--lazy", str(mount)], check=True)
 
 

@@ -22,7 +22,7 @@ from madke.knowledge.named import use_sources_file
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
-from madke.runs.options import USUAL, RunOptions
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_json import read_spec
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec
@@ -112,7 +112,7 @@ async def arun(
     sources: Sources | None = None,
     task: str | Task | None = None,
     out: str | Path | None = None,
-    options: RunOptions = USUAL,
+    options: RunOptions = DEFAULTS,
     settings: Mapping[str, Any] = _NOTHING,
     cast: Mapping[str, Model] = _NOTHING,
     prompts: Path | None = None,
@@ -131,7 +131,7 @@ async def arun(
     """Debate every question and write transcripts and calls into a directory. The same call again resumes the run.
 
     Args:
-        questions: A file as for ``madke run``, or :class:`madke.Question` records, mappings of their fields, or texts.
+        questions: A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts.
         protocol: A protocol's name, its folder, or a loaded variant.
         model: See :func:`madke.stream`.
         sources: See :func:`madke.stream`.

@@ -23,7 +23,7 @@ from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
-from madke.runs.options import USUAL, RunOptions
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
@@ -93,7 +93,7 @@ async def stream(
     prompts: Path | None = None,
     answer_scorer: str | None = None,
     seed: int | None = None,
-    options: RunOptions = USUAL,
+    options: RunOptions = DEFAULTS,
 ) -> AsyncGenerator[Event, None]:
     """Debate one question and yield its events.
 

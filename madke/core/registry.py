@@ -69,11 +69,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._values or name in self._plugins
 
     def add(self, name: str, value: T) -> T:
-        """Add a value in this process, or replace one that was added before.
-
-        Raises:
-            UserError: The name is built in, or belongs to a plugin.
-        """
+        """Add a value in this process, or replace it; UserError if the name is built in or belongs to a plugin."""
         if (name in self._own or name in self._plugins) and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
         self._values[name] = value
@@ -159,12 +155,7 @@ def _plain(value: object) -> object:
 
 
 def imported(name: str) -> Any:
-    """The object that ``module:object`` names; its module may be in the working directory.
-
-    Raises:
-        UserError: The module has no such object.
-        Exception: Whatever the module raises.
-    """
+    """The object of ``module:object``, also from the working directory; UserError if the module lacks it."""
     module_name, _, path = name.partition(":")
     before = sys.path
     # Only during this import: later imports must not search the working directory.

@@ -71,13 +71,10 @@ class _Line(Identified):
 
 
 def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Protocol) -> FirstRounds:
-    """Read the stances of a JSONL file; lines of other questions are ignored.
+    """Read the stances of a JSONL file; UserError if a line is wrong, or a question has none.
 
-    A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``. A missing answer is parsed from the text with the
-    protocol's marker and the question's task.
-
-    Raises:
-        UserError: The file or a line is invalid, or a question has no stances.
+    A line is ``{"id", "stances": [{"agent", "text", "answer"?}]}``; other questions are ignored. A missing answer is
+    parsed from the text with the protocol's marker and the question's task.
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
@@ -94,12 +91,9 @@ def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Proto
 def first_rounds(
     transcripts: Iterable[Transcript], questions: Sequence[Question], repeats: int, path: Path
 ) -> FirstRounds:
-    """The first rounds of a run's transcripts, one for each repeat of the run.
+    """The first rounds of a run's transcripts, one per repeat; UserError if a question has none, or another text.
 
     Transcripts of other questions are ignored. ``path`` is the run's, for errors.
-
-    Raises:
-        UserError: A question has no first round with a stance, or its text differs from the transcript's.
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}

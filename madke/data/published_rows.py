@@ -117,10 +117,7 @@ def short(value: object) -> str:
 
 
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
-    """Yield the objects of a JSON Lines file (``.jsonl``) or of a list in a JSON document, which may be gzipped.
-
-    ``under`` is the key of the list if the document is an object; a bare list is accepted too.
-    """
+    """Yield the objects of a JSON Lines file, or of a JSON list, bare or at the key ``under``; both may be gzipped."""
     if ".jsonl" in path.suffixes:
         for number, (line, fields) in enumerate(read_jsonl(path), start=1):
             yield Row(fields=fields, file=path, line=line, number=number)

@@ -41,11 +41,7 @@ L = TypeVar("L", bound=Identified)
 
 
 def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
-    """Yield (1-based line number, record) for every line of a JSON Lines file, which may be gzipped (``.gz``).
-
-    Raises:
-        UserError: The file or a line is invalid, or an id occurs twice; the message names the line.
-    """
+    """Yield (line number, record) of a JSON Lines file, ``.gz`` too; UserError for a bad line or repeated id."""
     line_of: dict[str, int] = {}
     for number, item in read_jsonl(path):
         line = validated(item, model, file=f"{path}:{number}")

@@ -48,8 +48,8 @@ async def debate(
         prompts: The variant's templates.
         repeat: 0-based.
         seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
-        first_round: The turns of round 1, for ``protocol.first_round_given``. An agent who is not a debater is read by
-            all and does not speak again.
+        first_round: The turns of round 1, for ``protocol.first_round_given``. An agent outside the cast is read by all
+            but does not speak.
         retrieve: Answers debaters' searches (``knowledge.allow_search``).
         score_answers: The answer scorer of ``finish: rerank``.
         listen: Receives each event of :mod:`madke.core.events` when it happens.
@@ -179,7 +179,6 @@ async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def _play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence[Round]) -> Round:
-    """Play all turns of the round after ``rounds``."""
     n, protocol = len(rounds) + 1, scene.protocol
     names = [debater.name for debater in debaters]
     seed = repr((scene.seed, scene.question.id, scene.repeat, n))

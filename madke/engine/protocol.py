@@ -11,14 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from madke.engine.parse import Marker
 
-CLOSERS = ("judge", "summarizer")
-"""The roles that are not debaters."""
+NON_DEBATERS = ("judge", "summarizer")
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
 """The built-in stages; ``prepare`` names further ones."""
 MAX_DEBATERS = 200
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
-_RESERVED = {*CLOSERS, "you", "anotherdebater"}
+_RESERVED = {*NON_DEBATERS, "you", "anotherdebater"}
 _Count = Annotated[int, Field(ge=1, strict=True)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 _Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -103,7 +103,7 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    reply = await _closer(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    reply = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
     if reply["error"] is not None:
         return Verdict(consensus=None, **reply)
     sides = [debater.name for debater in scene.protocol.cast]
@@ -123,7 +123,7 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-    reply = await _closer(scene, "pick", "judge", rounds)
+    reply = await _conclude(scene, "pick", "judge", rounds)
     if reply["error"] is not None:
         return Final(by="judge", status="failed", **reply), None
     parsed = parse_pick(reply["text"], [spoken.agent for spoken in stances_of(rounds)])
@@ -143,7 +143,7 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    reply = await _closer(scene, stage, agent, rounds, history)
+    reply = await _conclude(scene, stage, agent, rounds, history)
     if reply["error"] is not None:
         return Final(by=agent, status="failed", **reply)
     shown = _citable(scene, rounds)
@@ -165,7 +165,7 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _closer(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> CallResult:
+async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> CallResult:
     """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
     stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)

@@ -17,7 +17,7 @@ from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experim
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import Budget, Meter
-from madke.runs.options import USUAL, RunOptions
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.runner import account
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
@@ -60,7 +60,7 @@ def ablate(
     data: str | Path | Data,
     *,
     out: str | Path,
-    options: RunOptions = USUAL,
+    options: RunOptions = DEFAULTS,
     listen: Listener = lambda event: None,
     **asked: Any,
 ) -> Ablation:
@@ -105,15 +105,9 @@ def run_experiment(
 ) -> Ablation:
     """Run or resume every arm that can run; see :func:`ablate`.
 
-    Args:
-        experiment_spec: The experiment.
-        out: The experiment's folder.
-        options: The run options.
-        listen: Called with every event.
-        on_plans: Called with the plans of all arms before the first arm starts.
-        on_arm: Called before each arm runs, with its number from 1.
-        reply_tokens: Assumed tokens per reply in the plans.
-        signals: Whether SIGINT, SIGTERM and SIGHUP end the experiment without losing paid calls.
+    ``on_plans`` gets the plans of all arms before the first arm starts; ``on_arm`` gets each arm before it runs, with
+    its number from 1. Plans assume ``reply_tokens`` per reply. With ``signals``, SIGINT, SIGTERM and SIGHUP end the
+    experiment without losing paid calls.
     """
     experiment_spec.check(options)
     own = account(options)

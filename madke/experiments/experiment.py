@@ -31,17 +31,16 @@ from madke.runs.runner import Account, execute
 FILE, FORMAT = "experiment.json", 2
 
 CALLS = "calls.sqlite"
-"""The call store of all arms."""
 
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
-_MADE_BEFORE = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
-"""Files that an experiment may leave if it stops before its pools are frozen."""
+_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
+"""Files that an experiment may leave if it is stopped before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """Settings that all arms share; they cannot change once an arm has started."""
 
-_LATER = ("sources", "pools", "searched", "first_round")
+_SET_AT_START = ("sources", "pools", "searched", "first_round")
 """Fields of a run's spec that are set when the run starts."""
 
 
@@ -55,7 +54,6 @@ class Experiment:
     account: Account
     tell: Listener = lambda event: None
     sources: dict[str, Source] = field(default_factory=dict)
-    """The open sources, by name."""
 
     @property
     def pools(self) -> Path:
@@ -65,13 +63,11 @@ class Experiment:
     def begin(self) -> None:
         """Freeze the pools of all questions and arms, then write the experiment's record.
 
-        Passages that the given pool files lack are retrieved once for all arms. In a resumed experiment, pools do not
-        change once an arm has started with them; only further questions get new pools. A missing pool file is built
-        again from the same given pool files.
+        Passages missing from the given pool files are retrieved once for all arms. Once an arm has started, its pools
+        do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
 
         Raises:
-            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source or cannot
-                be built again.
+            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
         hashes = self._pool_hashes() if sources else {}
@@ -117,7 +113,6 @@ class Experiment:
             raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        """Add pools for the questions that the file lacks."""
         experiment_spec = self.experiment_spec
         existing = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
         questions = [question for question in experiment_spec.questions if question.id not in existing]
@@ -142,7 +137,6 @@ class Experiment:
         asked.unlink(missing_ok=True)
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
-        """The sources, each opened once for all arms."""
         if self.options.replay:
             raise UserError(f"--replay makes no searches, and the pools lack {', '.join(specs)}")
         for name, spec in specs.items():
@@ -223,7 +217,7 @@ def opened(
     exists = is_experiment(path)
     if options.replay and not exists:
         raise UserError("this folder holds no experiment to replay", file=path)
-    if not exists and (others := unexpected_files(path, _MADE_BEFORE, {FILE, *_MADE_BEFORE})):
+    if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
         raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
     asking = []
     for arm in experiment_spec.arms:
@@ -332,7 +326,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
             continue
         spec = read_spec(folder)
         # With match_cost, the number of debaters is known only after the other arm has run.
-        later = (*_LATER, "protocol", "models") if arm.match_cost is not None else _LATER
+        later = (*_SET_AT_START, "protocol", "models") if arm.match_cost is not None else _SET_AT_START
         known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
         found = spec.differences(job.spec.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)

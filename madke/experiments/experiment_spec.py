@@ -26,7 +26,7 @@ from madke.llm.endpoints import refuse_two_addresses
 from madke.llm.models import kind_of
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.job import Job, Model, check_needs, configured
-from madke.runs.options import USUAL, RunOptions
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.spec import RunSpec, question_hashes
 from madke.tasks import code_of
 from madke.variants import Variant, load_variant
@@ -158,7 +158,7 @@ class ExperimentSpec:
             spec=spec, questions=self.questions, variant=variant, own_models=own_models, own_sources=self.own_sources
         )
 
-    def check(self, options: RunOptions = USUAL) -> None:
+    def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
@@ -179,7 +179,7 @@ class ExperimentSpec:
         """All model names, without models given as objects."""
         return {name for _, job in self.jobs for name in job.spec.models.values() if name not in job.own_models}
 
-    def open_all(self, options: RunOptions = USUAL, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
+    def open_all(self, options: RunOptions = DEFAULTS, asking: Collection[str] = ()) -> dict[str, Mapping[str, str]]:
         """Open and close every model of every arm, without network requests and without loading weights.
 
         Only the models of the arms in ``asking`` need a key. Returns arm -> role -> the model's own name.

@@ -1,8 +1,8 @@
 """Estimate the calls, tokens and cost of runs by simulating their debates with a model that only counts.
 
-Each debate is simulated to its last round with the real prompts, pools and call keys; the calls of an earlier end come
-from the same debate. So the number of calls is exact for a given number of rounds and existing pools, unless calls
-fail. Tokens are estimates: four characters per token, and replies of an assumed length.
+Each debate is simulated to its last round with the real prompts, pools and call keys, and finished after each earlier
+round. The number of calls is exact for a given number of rounds and existing pools, unless calls fail. Tokens are
+estimates: four characters per token, and replies of an assumed length.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ _ANSWERING = ("speak", "reply", "summarize", "extract")
 """Stages whose replies contain an answer."""
 
 PoolOf = Callable[[Question], KnowledgePool]
-"""Returns the pool of a question."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +59,10 @@ class Load:
 
     calls: float = 0
     paid: float = 0
-    """Calls that no earlier run of the experiment makes (in a minimum: can make). Tokens and cost below are theirs."""
+    """Calls that no earlier run makes (in ``Planned.least``: can make); the tokens and cost below are for these."""
     prompt_tokens: float = 0
     completion_tokens: float = 0
     cost: float = 0
-    """Cost for models with a price."""
     all_tokens: float = 0
     """Tokens of all calls, paid or not."""
 
@@ -84,7 +82,6 @@ class Planned:
     most: Load
     """If every debate plays all rounds."""
     unpriced: tuple[str, ...] = ()
-    """Models without a price."""
     assumed_passages: bool = False
     """Whether placeholders replace passages, because no pool file contains all of the run's knowledge yet."""
     debaters: tuple[int, int] | None = None
@@ -128,7 +125,6 @@ class _Counting:
     calls: list[_Call]
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Record a request and return a placeholder reply."""
         usage = Usage(
             prompt_tokens=estimated_usage(request.messages, "").prompt_tokens,
             completion_tokens=min(self.reply_tokens, request.max_tokens),
@@ -137,7 +133,7 @@ class _Counting:
         purpose, key = request.purpose, call_key(self.name, request)
         certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
         self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
-        # Different prompts get different replies, so that later calls do not look shared.
+        # Distinct replies to distinct prompts, so that later calls do not look shared.
         text = f"{self._text(purpose, key)} {key[:16]} "
         return Completion(text=text.ljust(4 * usage.completion_tokens, "."), usage=usage)
 
@@ -167,10 +163,7 @@ class _Simulated:
     first_rounds: dict[str, dict[int, tuple[Turn, ...]]] = field(default_factory=dict)
 
     def shortest(self, protocol: Protocol) -> Iterator[tuple[_Call, float]]:
-        """The calls of debates that end as early as possible, and the share of each that is made.
-
-        ``protocol`` is the run's, possibly with fewer debaters.
-        """
+        """The calls of the shortest possible debates, and the share of each; ``protocol`` may have fewer debaters."""
         rounds, roles = possible_rounds(protocol)[0], protocol.roles
         by_stage: dict[str, list[_Call]] = defaultdict(list)
         endings = [call for call in self.endings if call.purpose.round == rounds]
@@ -198,13 +191,10 @@ class Planner:
     """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
     def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
-        """Estimate a run.
+        """Estimate a run, under this name in the plan.
 
-        Args:
-            name: The run's name in the plan.
-            job: The run.
-            pool_of: None if its pools do not exist yet, or it has no knowledge.
-            fewest: The minimum number of debaters, if ``job`` has the maximum.
+        ``pool_of`` is None if its pools do not exist yet, or it has no knowledge. ``fewest`` is the minimum number of
+        debaters, if ``job`` has the maximum.
         """
         questions = spread(job.questions)
         simulated = _Simulated(questions=len(questions))
@@ -298,11 +288,8 @@ def planned(
 ) -> list[Planned]:
     """Estimate every arm; calls that arms share count for the first of them only.
 
-    Args:
-        experiment_spec: The experiment.
-        planner: The planner, with prices.
-        pools: The frozen pools of all arms; None: use the given pool files.
-        debaters: Returns the number of debaters of an arm with ``match_cost`` if it is known already.
+    ``pools`` are the frozen pools of all arms; None: the given pool files. ``debaters`` returns the number of debaters
+    of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
     with _pool_file(experiment_spec, pools) as (file, held):

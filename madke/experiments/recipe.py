@@ -178,11 +178,7 @@ def recipe_file(name: str) -> Path:
 
 
 def read_recipe(name: str) -> Recipe:
-    """Read a recipe by its name or path.
-
-    Raises:
-        UserError: The recipe is unknown or invalid, a dataset has no reader, or a share is not from 0 to 1.
-    """
+    """Read a recipe by its name or path; UserError if it is unknown or invalid, or a dataset has no reader."""
     file = recipe_file(name)
     recipe = read_yaml(file, Recipe)
     for number, dataset in enumerate(recipe.datasets):

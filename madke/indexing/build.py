@@ -76,7 +76,7 @@ def build_index(
 ) -> Manifest:
     """Build the index of a corpus in the folder ``out``: Lucene's BM25, or FAISS over vectors.
 
-    After a kill the same call resumes; if the index is complete, it returns at once. None is an option's default.
+    After a kill the same call resumes; if the index is complete, it returns at once. An option of None has its default.
     A dense build holds in memory the text and vectors of the shards in progress, one FAISS file, and the training
     sample.
 

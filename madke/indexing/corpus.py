@@ -159,7 +159,6 @@ class Shard(_Record):
     number: int
     sha256: str
     counts: Counts
-    """Counts of the pages of this shard."""
 
     @property
     def name(self) -> str:

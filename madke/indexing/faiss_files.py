@@ -27,10 +27,7 @@ _ANSWER_BYTES = 128 << 20
 class FaissShards:
     """Several FAISS files as one index; its rows are the concatenated rows of the files.
 
-    ``parameters`` are search parameters in FAISS syntax (``nprobe=32``).
-
-    Raises:
-        UserError: faiss is missing, a file is no FAISS index, or the parameters are invalid for it.
+    UserError if a file is no FAISS index or ``parameters`` (FAISS syntax, such as ``nprobe=32``) are invalid for it.
     """
 
     def __init__(self, paths: Sequence[Path], *, parameters: str = "") -> None:
@@ -122,10 +119,7 @@ def search_parameters(factory: str, dimension: int, given: str | None = None) ->
 
 
 def default_file_mb(factory: str) -> float:
-    """The default size of a FAISS file, which is built in memory: 64 MB.
-
-    1,024 MB for inverted files and graphs: every file is searched separately, so fewer files are faster.
-    """
+    """The default size of a file: 64 MB; 1,024 MB for inverted files and graphs, where fewer files are faster."""
     return 1024.0 if "IVF" in factory or "HNSW" in factory else 64.0
 
 

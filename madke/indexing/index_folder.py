@@ -45,11 +45,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
 
 
 class PassageStore:
-    """A passage store on disk: ``store[row]`` reads a :class:`StoredPassage` in microseconds.
-
-    Raises:
-        UserError: ``pyarrow`` is missing, the file is no passage store, or a row of it is damaged.
-    """
+    """A passage store on disk: ``store[row]`` reads a :class:`StoredPassage`; UserError if it is damaged."""
 
     def __init__(self, path: Path) -> None:
         pa = _pyarrow()
@@ -148,10 +144,7 @@ class DenseSettings(_Record):
 
 
 class IndexRecall(_Record):
-    """Recall@5 of the index relative to exact search, measured at the build.
-
-    ``margin`` is half the width of the 95 % interval over queries.
-    """
+    """Recall@5 relative to exact search, measured at the build; ``margin`` is half of the 95 % interval."""
 
     recall_at_5: float
     margin: float = 0.0

@@ -26,11 +26,7 @@ def search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
 
 
 def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
-    """The source's result for each query; an unexpected exception, or a wrong number of results, fails all of them.
-
-    Raises:
-        UserError: The source cannot be used.
-    """
+    """The source's result for each query; an exception (except UserError) or a wrong count fails all of them."""
     try:
         found = [_with_source(hits, source.name) for hits in search(source, queries, k)]
     except UserError:

@@ -57,7 +57,6 @@ class Published(BaseModel):
     about: str
     url: Annotated[str, Field(pattern=r"^https?://")]
     checksum: Annotated[str, Field(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
-    """Checksum of the archive."""
     size: Annotated[int, Field(gt=0)]
     """Bytes of the archive."""
     unpacked: Annotated[int, Field(gt=0)]

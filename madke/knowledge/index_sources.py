@@ -34,10 +34,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     """The source over the index in ``folder``: built by madke, or a Lucene or FAISS folder in pyserini's format.
 
     A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
-    holds the passages; the folder contains neither.
-
-    Raises:
-        UserError: The folder is missing, is no index, or lacks something it needs.
+    holds the passages; the folder contains neither. UserError if something is missing.
     """
     if not folder.is_dir():
         raise UserError(

@@ -31,8 +31,8 @@ _Keyed = tuple[Passage, set[str]]
 """A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""
 
 _CHUNK = 500
-"""Questions per search, and the most that a kill loses. The number is fixed because the last bits of a query's vector
-depend on the other queries in its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
+"""Questions per search; a kill loses at most one chunk. Fixed, since the last bits of a query's vector depend on
+its batch. FAISS is as fast as with 1,000; 200 took five times as long."""
 
 
 def build_pools(
@@ -70,8 +70,8 @@ def build_pools(
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
     count = dict.fromkeys(served, SourceCounts())
     done = 0
-    with _kept_beside(out) as folder:
-        kept = [_Kept(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
+    with _partial_results(out) as folder:
+        kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
         answers = workers.map(
             partial(_ask_remotely, remotes, k), (part.queries for part in kept if part.missing & at_workers)
         )
@@ -100,8 +100,8 @@ def asking_folder(name: str) -> str:
 
 
 @contextmanager
-def _kept_beside(out: Path) -> Iterator[Path]:
-    """Lock the folder for the chunks of ``out``; at the end it is kept only if it holds finished chunks."""
+def _partial_results(out: Path) -> Iterator[Path]:
+    """Lock the folder for the chunks of ``out``; at the end it is removed if no chunk is finished."""
     if out.is_dir():
         raise UserError("the pool file cannot be written: this is a folder", file=out)
     folder = out.with_name(asking_folder(out.name))
@@ -115,7 +115,7 @@ def _kept_beside(out: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Remote:
-    """A source as sent to workers; there ``spec`` must open the same content as here (``served_by``)."""
+    """A source for workers, where ``spec`` must open the same content (``served_by``)."""
 
     name: str
     spec: SourceSpec
@@ -144,7 +144,7 @@ def _opened(source: _Remote) -> Source:
     return opened
 
 
-class _Kept:
+class _Chunk:
     """The results of ``sources`` (name -> what serves it) for one chunk of questions, one file per source."""
 
     def __init__(
@@ -196,7 +196,6 @@ def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -
 
 
 def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:
-    """The results of one source as records of a pool file."""
     return [
         PoolRecord(
             id=question.id,
@@ -236,15 +235,15 @@ def load_pool(
     keyed = [(passage, passage.dedup_keys) for passage in record.passages if passage.source in limits]
     if fusion == "none":
         seen: set[str] = set()
-        passages = [passage for name, limit in limits.items() for passage, _ in _first(keyed, name, limit, seen)]
+        passages = [passage for name, limit in limits.items() for passage, _ in _top(keyed, name, limit, seen)]
     else:
-        lists = [_first(keyed, name, limit, set()) for name, limit in limits.items()]
+        lists = [_top(keyed, name, limit, set()) for name, limit in limits.items()]
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
     return KnowledgePool(passages=tuple(passages), partial=partial)
 
 
-def _first(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:
+def _top(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:
     """The first ``limit`` passages of a source that have no key in ``seen``; adds their keys to ``seen``."""
     kept: list[_Keyed] = []
     for passage, keys in sorted((each for each in keyed if each[0].source == source), key=lambda each: each[0].rank):

@@ -1,7 +1,7 @@
 """Google results through Serper's HTTP API: snippets of the results page, never the pages themselves.
 
-Whole replies are cached on disk: a repeated search costs nothing, returns the same, and may use other options of what
-to take from a reply. The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
+Whole replies are cached on disk: a repeated search costs nothing and returns the same reply, also when other parts
+of it are used. The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ class _Cache:
         return found
 
     def write(self, parameters: _Parameters, kept: _Kept) -> None:
-        """Store a reply, replacing an older one."""
         key = json.dumps(parameters, sort_keys=True)
         with self._open() as database:
             database.execute(
@@ -265,7 +264,6 @@ class _Search:
         self._sleep = sleep or self._over.wait
 
     def end(self, reason: str) -> None:
-        """Send no further request."""
         self._why = self._why or reason
         self._over.set()
 

@@ -135,10 +135,7 @@ class SerperOptions(BaseModel):
         }
 
     def allows(self, links: Iterable[str]) -> bool:
-        """Whether a text with these links may be used.
-
-        If domains are excluded, a text without a valid link is refused: it may come from one of them.
-        """
+        """Whether a text with these links may be used; if domains are excluded, it needs a valid link."""
         hosts = [_host(link) for link in links]
         return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
 

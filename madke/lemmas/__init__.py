@@ -17,7 +17,7 @@ from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
-from madke.engine.protocol import CLOSERS, Debater, Protocol
+from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
@@ -166,7 +166,7 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     if unique_labels:
         labels = _numbered(labels)
     # In reverse, so that the agent whose drafts count under a label gets it as its name.
-    names = _numbered([str(label) for label in reversed(labels)], taken=CLOSERS)[::-1]
+    names = _numbered([str(label) for label in reversed(labels)], taken=NON_DEBATERS)[::-1]
     return tuple(
         _Seat(
             label=label,
@@ -207,7 +207,6 @@ class _Debate:
     whole_words: bool
 
     async def run(self, ask: Ask) -> DebateResult:
-        """Run the debate; ``ask`` makes the calls."""
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
         judge = None if self.judge is None else self._judge(self.judge, ask)
         transcript = await engine_debate(

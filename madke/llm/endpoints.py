@@ -255,10 +255,7 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 
 def probe(models: Iterable[object]) -> None:
-    """UserError if an endpoint cannot be reached, within five seconds. Any HTTP answer counts as reached.
-
-    The request is ``GET base_url/models``, without a key.
-    """
+    """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
     if names:
         # Imported before the clock starts, so that import time does not count as the server's.

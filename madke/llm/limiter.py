@@ -14,13 +14,13 @@ from madke.llm.endpoints import AtEndpoint
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0
-"""Longest pause of all calls, in seconds, after one response; also the total wait in :class:`madke.llm.RetryPolicy`."""
+"""Longest pause in seconds that one response can cause; as long as the total wait of :class:`madke.llm.RetryPolicy`."""
 TOLERATED = 0.2
 """Share of calls that a server may reject (429, 503) at random without being overloaded."""
 EVIDENCE = 3.75
 """Score at which rejections count as an overload: five in a row, or more if calls succeed in between."""
 _SHORTEST = 1e-6
-"""Shorter waits are rounding errors, and too short to move the clock."""
+"""Shorter waits, in seconds, are rounding errors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,12 +50,12 @@ class Limiter:
     that is lower, is halved. Random rejections of less than a fifth of the calls change nothing. A server that accepts
     half of the calls is detected within fifteen. Calls that began before a cut are not counted.
 
-    **Recovery.** For each round of calls the limit then grows by half of its distance to the limit before the cut, and
-    by at least one: fast while it is far below, slowly near it (as in CUBIC, RFC 9438).
+    **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
+    least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
 
     **Pauses.** Rate headers without remaining quota delay every call until the reset. So does the Retry-After of an
-    overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota, and
-    failing calls report that sooner than waiting calls.
+    overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota,
+    which a failed call reports at once.
 
     **Rates** are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an
     overdrawn bucket refills before the next call starts.
@@ -122,13 +122,9 @@ class Limiter:
         self._tokens.take(tokens)
 
     def back_off(self, began: int) -> bool:
-        """Count a rejection; halve the limit if the score shows an overload.
+        """Count a rejection, and halve the limit at an overload; returns whether the rejection is part of one.
 
-        Args:
-            began: The value of ``async with limiter as began:``, the number of episodes before the call.
-
-        Returns:
-            Whether the rejection is part of an overload. Before the first success every rejection counts as one.
+        ``began`` is the number of episodes before the call. Before the first success, every rejection counts.
         """
         if began != self._episodes:
             return True
@@ -181,7 +177,7 @@ class Limiter:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._queue and self._in_flight >= int(self._limit):
             self._crowded = self._in_flight
-        # When calls end together, the queue is empty until their debates make the next calls: count all of them.
+        # When calls end together, the queue is empty until their debates make the next calls: _wanted includes both.
         slots_are_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
@@ -234,8 +230,7 @@ class Limiter:
 class Limits:
     """The limiters of a run: one for each endpoint, and one for all models on this machine.
 
-    Args:
-        concurrency, rpm, tpm: As for :class:`Limiter`; the defaults for endpoints without limits in ``models.yaml``.
+    The arguments are those of :class:`Limiter`, for endpoints without limits in ``models.yaml``.
     """
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
@@ -251,7 +246,6 @@ class Limits:
             own = endpoint.entry
             self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
         elif key not in self._limiters:
-            # A local model has no other clients, so a slow start would find out nothing.
             self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
         return self._limiters[key]
 

@@ -60,10 +60,7 @@ def cost(usage: Usage, price: Price) -> float:
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
-    """Usage estimated from lengths: one token per four characters, of the prompt and of the text.
-
-    This is close to byte-pair tokenizers on English prose, and too low for other scripts and for numbers.
-    """
+    """Usage at four characters per token: close for English prose, too low for other scripts and for numbers."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
 

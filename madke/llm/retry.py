@@ -43,12 +43,8 @@ class Retrying:
     An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``. The retry belongs to
     the same logical call: usage and seconds are summed over all replies.
 
-    Args:
-        model: The wrapped model; it raises CallError for a failed attempt.
-        policy: The limits.
-        sleep: Waits for a number of seconds.
-        random: Draws from [0, 1).
-        on_event: Called before each retry with the failure and the wait in seconds.
+    The wrapped model raises CallError for a failed attempt. ``random`` draws from [0, 1). ``on_event`` is called before
+    each retry with the failure and the wait in seconds.
     """
 
     def __init__(

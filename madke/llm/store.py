@@ -1,7 +1,7 @@
 """The call store: cache, resume and replay in one SQLite file, to which every finished call is appended.
 
-A damaged file (SQLite cannot read a page, or a checksum does not match) is renamed, when it is opened or when the
-command that noticed the damage ends. Its readable calls are kept; the others are made again.
+A damaged file (an unreadable page, or a wrong checksum) is renamed when it is opened, or at the end of the command that
+noticed the damage. Its readable calls are kept; the others are made again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _FORMAT = 3
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
 _INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
-_END = 10_000
-"""Number of consecutive missing ids after which the search in a damaged file ends."""
+_LONGEST_GAP = 10_000
+"""The copy of a damaged file ends after this many consecutive missing ids."""
 
 _FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
 """Exceptions that an unreadable store can raise; the last two for invalid UTF-8 and for huge numbers in it."""
 _DAMAGED = (
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-    # Our statements and values are valid, so these errors come from the file. 0: invalid UTF-8.
+    # Our statements and values are valid, so these errors come from the file. Code 0 is invalid UTF-8.
     *(0, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG),
 )
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -54,11 +54,7 @@ class Paid(NamedTuple):
 
 
 class CallStore:
-    """An open call store, created if missing. Close it, or use it as a context manager; processes may share it.
-
-    Raises:
-        UserError: The file is not a call store, cannot be written, or has the format of another madke version.
-    """
+    """An open call store, created if missing; processes may share it. UserError if the file cannot be used as one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -93,10 +89,7 @@ class CallStore:
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
     ) -> None:
-        """Add a finished call of a run. It survives a kill of this process once this returns or is cancelled.
-
-        Calls that end in the same step of the event loop are one transaction.
-        """
+        """Add a finished call; it survives a kill once this returns. Calls of one event-loop step share a commit."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
         self._waiting.append((*call_rows.call_row(key, payer, model, request, completion), written))
@@ -284,7 +277,7 @@ def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
 def _readable(damaged: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
     """The readable rows, queried one id at a time, up to a long gap."""
     missed = number = 0
-    while missed < _END:
+    while missed < _LONGEST_GAP:
         number, missed = number + 1, missed + 1
         with suppress(*_FAILURES):
             if row := damaged.execute(query, (number,)).fetchone():

@@ -59,13 +59,8 @@ def open_transport(
 ) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
-    Args:
-        transport: The HTTP library.
-        timeout: Read timeout in seconds.
-        on_headers: Called with the headers of every response.
-
-    Raises:
-        UserError: The environment names a proxy that cannot be used.
+    ``timeout`` is the read timeout in seconds; ``on_headers`` gets the headers of every response. UserError if the
+    environment names a proxy that cannot be used.
     """
     import openai
 

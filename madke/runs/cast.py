@@ -143,7 +143,6 @@ class _Service(ABC):
         self._busy = asyncio.Lock()
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, in a batch with the waiting ones."""
         answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         async with self._busy:
@@ -175,12 +174,8 @@ class LiveSearch(_Service):
     """Sources as a model: from a query to a line of a pool file with everything that the sources returned.
 
     One batch of searches runs at a time, in one thread, so sources need not be thread-safe. A search fails if every
-    source fails.
-
-    Args:
-        served_by: Source name -> description with fingerprint; part of the name, and so of the key of every search.
-        sources: The open sources, in the same order; empty for a replay.
-        k: Number of passages requested from each source.
+    source fails. ``served_by``, source name -> description with fingerprint, is part of the model's name, and so of the
+    key of every search. ``sources`` is empty for a replay; ``k`` passages are requested from each.
     """
 
     def __init__(self, served_by: Mapping[str, str], sources: Sequence[Source], k: int) -> None:
@@ -206,10 +201,7 @@ class LiveSearch(_Service):
 
 
 class AnswerScorer(_Service):
-    """An external command that scores candidate answers, as a model: from a question and its candidates to scores.
-
-    Under ``replay`` the command is not run, and its program may be missing.
-    """
+    """An external command that scores candidate answers, as a model. Under ``replay`` it need not be installed."""
 
     def __init__(self, command: str, *, replay: bool = False) -> None:
         super().__init__(f"answer scorer {command}")
@@ -228,10 +220,7 @@ class AnswerScorer(_Service):
 
 
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
-    """Make the search function of :func:`madke.engine.debate.debate` from a :class:`LiveSearch`, stored or not.
-
-    Its results are filtered like a pool, and limited to the sources that the debater may see.
-    """
+    """The ``retrieve`` of a debate, from a :class:`LiveSearch`; results are filtered like the pool of the debater."""
 
     async def search(query: str, purpose: Purpose) -> Hits:
         completion = await model.complete(_request(purpose, query))
@@ -246,10 +235,7 @@ def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
 
 
 def answer_scoring(model: ChatModel) -> ScoreAnswers:
-    """Make the answer scorer of :func:`madke.engine.debate.debate` from an :class:`AnswerScorer`, stored or not.
-
-    It raises UserError if the command fails. Equal candidates of a question are scored once for all repeats.
-    """
+    """The ``score_answers`` of a debate, from an :class:`AnswerScorer`; repeats share calls. UserError if one fails."""
 
     async def score_answers(question: Question, candidates: Sequence[str]) -> list[float]:
         purpose = Purpose(question=question.id, stage="score", agent="answer_scorer", round=1)

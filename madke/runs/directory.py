@@ -53,14 +53,11 @@ class OutcomeLine(NamedTuple):
 
 
 class RunDirectory:
-    """The directory of one run, open for writing. Use it as a context manager, then :meth:`begin`.
+    """The directory of one run, created if missing, open for writing. Use it as a context manager, then :meth:`begin`.
 
     Entering takes the lock, so that all files in the directory, pools included, have one writer. It raises UserError if
     the directory is in use or holds other files. A directory created for a run that does not begin is removed.
-
-    Args:
-        path: The directory; created if missing.
-        replay: Recompute all transcripts from the stored calls; they replace the old ones at the end.
+    Under ``replay`` all transcripts are recomputed from the stored calls; they replace the old ones at the end.
     """
 
     def __init__(self, path: Path, *, replay: bool = False) -> None:
@@ -105,10 +102,7 @@ class RunDirectory:
             begin_session(self.path, spec, endpoints, files, started)
 
     def resume(self, options: RunOptions) -> None:
-        """Find out which questions are done, and open the transcripts for appending.
-
-        An incomplete last line is dropped, and so are the lines of questions that will be debated again.
-        """
+        """Find the finished questions and open the transcripts; incomplete lines and retried questions are dropped."""
         if self._replayed is None:
             (self.path / "unfinished.jsonl").unlink(missing_ok=True)
             self._file = self._opened()
@@ -132,11 +126,7 @@ class RunDirectory:
                 file.writelines(json.dumps({"id": id_, "repeat": n}).encode() + b"\n" for id_, n in left)
 
     def write(self, transcript: Transcript) -> bool:
-        """Append one finished question, flushed to the operating system.
-
-        Returns:
-            Whether it was written. A replay writes no failed question that had no outcome before.
-        """
+        """Append a finished question; False if a replay omits it: it failed and had no outcome before."""
         assert self._file is not None, "resume() comes first"
         self.check_lock()
         key = (transcript.id, transcript.repeat)
@@ -241,11 +231,7 @@ def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
 
 
 def read_transcripts(path: Path) -> Iterator[Transcript]:
-    """The transcripts of a run directory, in the order in which they finished.
-
-    Raises:
-        UserError: There is no such run, or a line is not a transcript. An incomplete last line is ignored.
-    """
+    """The transcripts of a run in order of completion, without an incomplete last line; UserError if one is invalid."""
     file = path / "transcripts.jsonl"
     if not file.is_file():
         raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)

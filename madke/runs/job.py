@@ -48,7 +48,7 @@ Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_USUAL_TASK = Question(question="").task
+_DEFAULT_TASK = Question(question="").task
 """The default task of a question."""
 
 
@@ -146,7 +146,6 @@ def prepared(
     repeats: int = 1,
 ) -> Job:
     """Read and check everything that a run needs, before any call; see :func:`madke.arun`."""
-    # From here on an object is identified by its name.
     task_name = None if task is None else TASKS.name_of(task)
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
@@ -156,7 +155,7 @@ def prepared(
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
     own_models: dict[str, ChatModel] = {}
     names = {role: _model_name(value, own_models) for role, value in {**by_role, **cast}.items()}
-    usual = names.pop("*", "offline")
+    default = names.pop("*", "offline")
     stances = _first_rounds(first_round, questions, variant.protocol, repeats)
     spec = RunSpec(
         data=Path(data).name if isinstance(data, str | Path) else "",
@@ -168,7 +167,7 @@ def prepared(
         variant=variant.name,
         protocol=variant.protocol,
         prompts_sha256=variant.fingerprint(),
-        models=role_models(variant.protocol, usual, names),
+        models=role_models(variant.protocol, default, names),
         source_specs=specs,
         first_round=stances.hashes if stances else {},
         answer_scorer=answer_scorer,
@@ -235,7 +234,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     for name in ("golden_answers", "choices"):
         if isinstance(record.get(name), tuple):
             record[name] = list(record[name])
-    if record.get("task") == _USUAL_TASK:
+    if record.get("task") == _DEFAULT_TASK:
         del record["task"]
     if record.get("id", "") == "":
         record["id"] = sha256(str(record.get("question")).encode("utf-8", "replace")).hexdigest()[:12]
@@ -253,10 +252,10 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
     return load_variant(str(protocol), prompts)
 
 
-def source_specs(sources: Sources | None, usual: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
+def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and name -> source for sources passed as objects."""
     if sources is None or isinstance(sources, str):
-        return named.source_specs(sources, usual), {}
+        return named.source_specs(sources, default), {}
     if hasattr(sources, "search"):
         sources = [typing_cast(Source, sources)]
     all_of: dict[str, str | Source | None] = {}

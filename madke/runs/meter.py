@@ -92,7 +92,6 @@ class Meter:
     budget: Budget | None = None
     """The budget that pays for the calls; None if nothing is paid (a replay)."""
     limiter: Limits | Limiter | None = None
-    """The limiter of the calls."""
     left_over: int = 0
     """Questions without an outcome because the run was stopped."""
     ended: str = ""

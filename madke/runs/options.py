@@ -49,5 +49,4 @@ class RunOptions:
             raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
 
 
-USUAL = RunOptions()
-"""All defaults."""
+DEFAULTS = RunOptions()

@@ -171,7 +171,6 @@ class _OnNodes:
 
     @property
     def hold(self) -> float:
-        """See :class:`madke.llm.Limited`."""
         return max(0.0, self._free_at - time.monotonic())
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -208,7 +207,6 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
             }
 
         async def probe(self) -> None:
-            """Check that the endpoints can be reached."""
             from madke.core.errors import UserError
             from madke.llm.endpoints import probe
 

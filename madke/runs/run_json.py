@@ -53,11 +53,7 @@ class Session:
 
 
 def read_spec(path: Path) -> RunSpec:
-    """The description of the run in a directory.
-
-    Raises:
-        UserError: ``run.json`` is missing or invalid. All functions of this module raise it.
-    """
+    """The description of the run in a directory; UserError (like all of this module) if ``run.json`` is invalid."""
     try:
         return RunSpec.model_validate(_record(path)["spec"])
     except (ValueError, KeyError):

@@ -94,11 +94,7 @@ class RunPools:
             self.sources = _checked(file, knowledge, questions)
 
     def of(self, question: Question) -> KnowledgePool:
-        """The question's pool: sources merged or fused, without duplicates, capped and numbered.
-
-        Raises:
-            UserError: Its line has changed since the run began.
-        """
+        """The question's numbered pool; UserError if its line in the file has changed since the run began."""
         if self._file is None or self._knowledge is None:
             return EMPTY_POOL
         line = self._line(self._file, self._starts[question.id])
@@ -118,10 +114,7 @@ class RunPools:
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions.
-
-    Unreadable lines are left out; the check of the file reports them with their numbers.
-    """
+    """Question id -> hash and offset of its line in a pool file, for these questions; unreadable lines are left out."""
     found = {}
     start = 0
     with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
@@ -157,11 +150,7 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
 
 
 async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The pool file in the run directory, after missing pools are retrieved.
-
-    Raises:
-        UserError: A source does not work, or the file is missing or cannot be written.
-    """
+    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails."""
     file = directory.path / "pools.jsonl"
     if directory.begun and not file.exists():
         raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)

@@ -34,7 +34,7 @@ from madke.runs.stopping import drained, seconds_until, until_stopped
 
 _log = logging.getLogger(__name__)
 
-_TOLD_EVERY = 0.5
+_PROGRESS_SECONDS = 0.5
 """Seconds between two :class:`madke.core.events.RunProgress`."""
 
 
@@ -89,12 +89,12 @@ async def execute(
     allow_connections(options.concurrency)
     own = shared or account(options)
     pending = directory.pending(job.questions, job.spec.repeats, options)
-    # A replay makes no calls, and a finished run makes none either: no weights are loaded and no key is needed.
-    named_only = options.replay or not pending
+    # A replay and a finished run need no weights and no keys.
+    no_calls = options.replay or not pending
     if not options.replay:
         own.budget.check(job.spec.models.values())
-    with _models(job, options, named_only=named_only) as models:
-        answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=named_only) if job.spec.answer_scorer else None
+    with _models(job, options, no_calls=no_calls) as models:
+        answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
             file = await own_pools(job, directory, tell, replay=options.replay)
@@ -111,7 +111,7 @@ async def execute(
         )
         files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
         endpoints = endpoints_of(models.values())
-        if before is not None and not named_only and (line := relocations(endpoints_before(directory.path), endpoints)):
+        if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(files.calls) as store:
@@ -124,7 +124,7 @@ async def execute(
 
 @dataclass(kw_only=True)
 class _Run:
-    """A running run."""
+    """A run in progress."""
 
     job: Job
     directory: RunDirectory
@@ -170,16 +170,16 @@ class _Run:
         if meter.budget is not None and pending and not meter.budget.tokens:
             self._catch_up(meter.budget)
         if meter.stopped:
-            # A limit is reached before the start: keep outcomes that could not be replaced by new ones.
+            # A limit is reached before the start, so a retried question would lose its outcome.
             options = replace(options, retry_failed=False, retry_degraded=False)
             pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
-        told = asyncio.create_task(self._tell_now_and_then())
+        progress = asyncio.create_task(self._send_progress())
         collections = gc.get_threshold()
-        gc.set_threshold(20_000, 20, 20)  # debates leave few reference cycles, and the search takes a tenth of a run
+        gc.set_threshold(20_000, 20, 20)  # debates leave few cycles, and collecting takes a tenth of a run
         try:
-            await self._played(pending, signals=signals)
+            await self._debate_all(pending, signals=signals)
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
@@ -187,11 +187,11 @@ class _Run:
             raise
         finally:
             gc.set_threshold(*collections)
-            told.cancel()
+            progress.cancel()
         self._end(pending)
         self.tell()
 
-    async def _played(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
+    async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         cast = guarded(
             self.models,
             limiter=self.limiter,
@@ -203,7 +203,7 @@ class _Run:
         drain = partial(drained, self.limiter, self.services)
         batch = run_batch(
             pending,
-            partial(self._debated, cast),
+            partial(self._debate, cast),
             directory=self.directory,
             meter=self.meter,
             workers=self.options.concurrency,
@@ -216,7 +216,7 @@ class _Run:
         finally:
             await self.job.close_models(self.models)
 
-    async def _debated(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
+    async def _debate(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
         job = self.job
         self.directory.check_lock()
         pool = self.pools.of(question)
@@ -233,10 +233,10 @@ class _Run:
         )
 
     def _catch_up(self, budget: Budget) -> None:
-        """Add the calls paid by earlier commands, of this run and of those that share the store."""
+        """Add the paid calls of earlier commands: of this run, and of runs that share the store."""
         for (_, model), paid in self.store.paid().items():
             budget.pay(model, paid.usage)
-        # A damaged store may have lost calls that the commands counted.
+        # A damaged store may have lost calls that run.json counts.
         budget.tokens = max(budget.tokens, tokens_of_sessions(self.directory.path))
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
@@ -246,13 +246,12 @@ class _Run:
         worked = meter.calls or meter.done or left
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
 
-    async def _tell_now_and_then(self) -> None:
+    async def _send_progress(self) -> None:
         while self.listen is not None:
-            await asyncio.sleep(_TOLD_EVERY)
+            await asyncio.sleep(_PROGRESS_SECONDS)
             self.tell()
 
     def tell(self) -> None:
-        """Send the progress of the run to the listener."""
         if self.listen is not None:
             self.listen(self.meter.progress())
 
@@ -268,11 +267,10 @@ async def run_batch(
 ) -> None:
     """Debate pairs of question and repeat (0-based) until the meter has a reason to stop.
 
-    Each worker takes one question at a time, so that at most one state per worker is in memory. After an error in one
-    debate, ``drain`` waits for the calls in flight before the other debates are cancelled.
+    Each worker debates one question at a time, so memory holds one debate per worker. After an error in one debate,
+    ``drain`` waits for the calls in flight before the others are cancelled.
     """
-    # All workers share one iterator; a free worker takes the next question.
-    left = iter(pending)
+    left = iter(pending)  # shared: a free worker takes the next question
 
     async def work() -> None:
         for question, repeat in left:
@@ -283,24 +281,24 @@ async def run_batch(
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
 
-    at_work = [asyncio.create_task(work()) for _ in range(workers)]
+    tasks = [asyncio.create_task(work()) for _ in range(workers)]
     try:
-        ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_EXCEPTION)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         failures = [error for worker in ended if (error := worker.exception()) is not None]
         if failures:
             meter.ended = meter.ended or "an error"
             await drain()
             raise failures[0]
     finally:
-        for worker in at_work:
-            worker.cancel()
-        await asyncio.gather(*at_work, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextmanager
-def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapping[str, ChatModel]]:
+def _models(job: Job, options: RunOptions, *, no_calls: bool) -> Iterator[Mapping[str, ChatModel]]:
     """Role -> model, on this machine or on the nodes of a cluster."""
-    if options.engine == "ray" and not named_only:
+    if options.engine == "ray" and not no_calls:
         if job.own_models:
             own = next(iter(job.own_models))
             raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
@@ -315,16 +313,13 @@ def _models(job: Job, options: RunOptions, *, named_only: bool) -> Iterator[Mapp
         ) as models:
             yield models
         return
-    yield job.open_models(options, replay=named_only)
+    yield job.open_models(options, replay=no_calls)
 
 
 def live_search(
     job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
 ) -> LiveSearch | None:
-    """The search service of debaters; None if the protocol does not allow searches.
-
-    A replay opens no sources: it reads their descriptions from the run.
-    """
+    """The search service of debaters; None if they may not search. A replay reads the sources from the run."""
     knowledge = job.protocol.knowledge
     if knowledge is None or not knowledge.allow_search:
         return None

@@ -21,7 +21,7 @@ _BY_QUESTION = ("questions", "pools", "first_round")
 
 
 class RunSpec(BaseModel):
-    """Everything that can change the results of a run, frozen in its ``run.json``. Runs with equal specs are the same.
+    """Everything that can change the results of a run, frozen in its ``run.json``. Equal specs mean the same run.
 
     ``pools`` and ``sources`` are empty until the pools are frozen.
     """
@@ -63,10 +63,7 @@ class RunSpec(BaseModel):
     repeats: int = 1
 
     def differences(self, other: RunSpec) -> list[str]:
-        """The differences, as ``field: mine, not theirs``, each shortened to one line.
-
-        Questions in only one of the two are ignored, since a run may be extended.
-        """
+        """The differences, as ``field: mine, not theirs``. Questions of only one spec are ignored: runs can grow."""
         mine, theirs = self.model_dump(mode="json"), other.model_dump(mode="json")
         for name in _BY_QUESTION:
             both = [id_ for id_ in mine[name] if id_ in theirs[name]]

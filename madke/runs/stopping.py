@@ -52,17 +52,8 @@ async def until_stopped(
 ) -> bool:
     """Run the batch until it ends, a signal arrives or the time is up. A second signal does not wait for calls.
 
-    Args:
-        batch: The work.
-        drain: Prevents further calls and waits for those in flight: :func:`drained`.
-        seconds: Time limit of the batch; None: no limit.
-        signals: Whether SIGINT, SIGTERM and SIGHUP stop the batch.
-
-    Returns:
-        True if the batch ended by itself, False if its time was up.
-
-    Raises:
-        Interrupted: A signal arrived.
+    ``drain`` prevents further calls and waits for those in flight (:func:`drained`). With ``signals``, SIGINT, SIGTERM
+    and SIGHUP stop the batch and raise Interrupted. Returns False if the limit of ``seconds`` ended it, else True.
     """
     loop = asyncio.get_running_loop()
     work = loop.create_task(batch)
@@ -103,9 +94,9 @@ async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     for limiter in limiters:
         limiter.close()
-    under_way = sum(limiter.state().in_flight for limiter in limiters)
-    if under_way and log:
-        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", under_way)
+    in_flight = sum(limiter.state().in_flight for limiter in limiters)
+    if in_flight and log:
+        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", in_flight)
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:

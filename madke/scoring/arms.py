@@ -51,7 +51,6 @@ class Results:
     """The transcripts of one arm: of a run, or of predictions."""
 
     name: str
-    """The name in tables and plots."""
     path: Path
     """The run directory or the predictions file."""
     config: RunSpec | None
@@ -174,10 +173,8 @@ def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     return replace(arm, questions=questions, values=values, failed=arm.failed & questions.keys(), rounds=rounds)
 
 
-# Predictions of other systems
-
 _AS_GIVEN = "as_given"
-"""The rule of an answer that its task cannot parse and that is kept unchanged."""
+"""The rule of an answer that is kept unchanged because its task cannot parse it."""
 
 
 class _Line(BaseModel):
@@ -240,7 +237,7 @@ def read_predictions(path: Path, questions: Sequence[Question]) -> tuple[Transcr
         _log.warning(warning, path, len(odd), odd[0].answer, odd[0].id)
     answered = {transcript.id for transcript in transcripts}
     if missing := [id_ for id_ in asked if id_ not in answered]:
-        warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, which is wrong"
+        warning = "%s: no line for %d of %d questions (first: %r); they count as abstained, and so as wrong"
         _log.warning(warning, path, len(missing), len(asked), missing[0])
     transcripts += [_transcript(_Line(id=id_, answer=None), asked[id_], path.name) for id_ in missing]
     return tuple(transcripts)

@@ -19,7 +19,6 @@ GRADER = "grader"
 """The name of a model's grades among the external scores: right is 1, wrong is 0."""
 
 Row = dict[str, float]
-"""Name of a value -> the value."""
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
@@ -103,10 +102,7 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
-    """The mean over questions of the mean over repeats; None without questions.
-
-    ``shares``: see :func:`madke.scoring.statistics.estimate`.
-    """
+    """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
     return estimate([fmean(held) for held in values], shares=shares)
 
 
@@ -228,8 +224,6 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     return {"diversity": 1 - (sentence_bleu(base, [current]) + sentence_bleu(current, [base])) / 2}
 
 
-# What debaters selected from the pool, and whether the dataset marks it as evidence
-
 _Chosen = Mapping[str, Selection]
 """Debater -> its selection in one round."""
 
@@ -250,8 +244,8 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
     ``share_<source>``
         The share of all selected passages that came from a source of the pool; the shares add up to 1.
     ``pool_recall``
-        The share of gold passages, or else of gold titles, in the pool. Results of later searches by debaters are
-        excluded, here and from all gold below. Gold is ``metadata["gold_passages"]`` (keys), or else
+        The share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
+        searches are excluded, here and below. Gold is ``metadata["gold_passages"]`` (keys), or else
         ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
     ``selection_precision``
         The share of gold among a selection's passages, over non-empty selections; only if the pool contains gold.

@@ -126,7 +126,6 @@ class Grader:
     base_url: str | None = None
     """The endpoint of an ``openai/`` or ``azure/`` model."""
     concurrency: int = 16
-    """Maximum number of concurrent calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +133,6 @@ class Grades:
     """The grades of some answers."""
 
     model: str
-    """The model's name."""
     right: Mapping[Pair, bool]
     missing: Mapping[Pair, str]
     """Answers without a grade -> reason: :data:`UNREAD`, or the error of the call."""
@@ -153,7 +151,7 @@ def grade(
         answers: Questions with their references, and an answer to each; question ids must be unique.
         grader: The grading model.
         store: The call store; created if missing. Failed calls are retried.
-        watch: Shows a meter during the calls; it counts answers instead of questions.
+        watch: Shows a meter during the calls; it counts answers, not questions.
 
     Raises:
         UserError: The model or the store cannot be used, or a task has no worked grading examples.

@@ -142,11 +142,7 @@ METRICS: Registry[Metric] = Registry(
 
 
 def metrics_of(task: BaseTask) -> tuple[str, ...]:
-    """The names of a task's metrics, as used in scores.
-
-    Raises:
-        UserError: A metric is unknown, or has the name of a built-in one.
-    """
+    """The names of a task's metrics in scores; UserError if one is unknown or has the name of a built-in one."""
     return tuple(_named(each) for each in task.metrics)
 
 

@@ -96,10 +96,7 @@ def require_answers(arms: Sequence[Results], *, references: bool = False) -> Non
 
 
 def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
-    """Score an arm's answers with external scorers, each in one batch, and store the scores.
-
-    When all scorers are done, earlier scores of the same names are replaced. UserError if a scorer fails.
-    """
+    """Score an arm's answers, one batch per scorer, and replace the stored scores; UserError if a scorer fails."""
     answers = answers_of(arm.transcripts())
     if not answers:
         _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(scorers))
@@ -123,10 +120,7 @@ def keep_scores(
     scores: Mapping[Key, float],
     missing: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Store the scores of a scorer (``command``) for the answers of the run or predictions file at ``path``.
-
-    ``missing``: reason -> number of answers without a score.
-    """
+    """Store the scores of a run's or predictions file's answers; ``missing``: reason -> number of answers."""
     kept = _read(path)
     kept[name] = _Scored(
         command=without_keys(command),

@@ -61,7 +61,6 @@ class _Tested:
     p: float
     """Two-sided."""
     test: str
-    """The name of the test."""
     effect: Effect | None
     """None if no value differs."""
     detectable: float | None
@@ -88,14 +87,14 @@ class PairedTest(_Tested):
     over: Literal["questions", "repeats"] = "questions"
     """What ``n`` counts."""
     if_failed: tuple[float, float] | None = None
-    """The difference if all debates that failed in only one arm had been decided against the right arm, and in its
-    favour; None without such debates, for values that are not binary, and across repeats."""
+    """The difference if debates that failed in only one arm all count against the right arm, and if all count for it;
+    None without such debates, for values that are not binary, and across repeats."""
     p_if_failed: float = 0.0
-    """The larger, uncorrected p of these two; 1 if they and ``difference`` do not have the same sign."""
+    """The larger uncorrected p of the two; 1 unless both have the sign of ``difference``."""
 
     @property
     def significant(self) -> bool:
-        """Whether ``p_holm`` is below 0.05 and remains so however failed debates had ended."""
+        """Whether ``p_holm`` is below 0.05, whatever the outcome of failed debates."""
         return max(self.p_holm, self.p_if_failed) < _ALPHA
 
 

@@ -116,10 +116,7 @@ class Scores:
 
 
 def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
-    """Compute all scores in one pass; memory holds a few small rows per transcript, and the texts of translations.
-
-    ``external``: scores by graders and external scorers.
-    """
+    """Compute all scores in one pass; memory holds a few small rows per transcript, and texts of translations."""
     counted = _Counted()
     arm = read_arm("", counted.each(transcripts, external), external)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
@@ -182,7 +179,6 @@ class _Counted:
         self.translations: list[tuple[str, tuple[str, ...]]] = []
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
-        """Yield the transcripts and count each."""
         for transcript in transcripts:
             self._add(transcript, external)
             yield transcript

@@ -85,10 +85,7 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
 
 
 def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
-    """The variation of the mean between repeats; None for fewer than two repeats.
-
-    ``values``: for each question, repeat -> value. Questions that lack a repeat are excluded.
-    """
+    """The variation of the mean over questions (repeat -> value) that have all repeats; None for fewer than two."""
     held = list(values)
     repeats = sorted(set().union(*held))
     whole = [question for question in held if len(question) == len(repeats)]

@@ -70,7 +70,6 @@ def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
 
 
 def _same_phrase(one: Phrase, other: Phrase) -> bool:
-    """Whether two phrases name the same thing."""
     if len(one.dates) != len(other.dates) or not all(map(Date.agrees, one.dates, other.dates)):
         return False
     if one.keys == other.keys:

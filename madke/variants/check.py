@@ -58,11 +58,7 @@ _EXAMPLES = (_FULL, _BARE, {**_BARE, **_EMPTY_STANCES})
 
 
 def check_templates(variant: Variant) -> None:
-    """Check that every stage has a template, that it uses only known variables, and that it can be rendered.
-
-    Raises:
-        UserError: A template is missing or wrong, or does not use what the protocol needs.
-    """
+    """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
     protocol = variant.protocol
     prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
     for own in filter(None, prompts):

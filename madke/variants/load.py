@@ -146,11 +146,7 @@ class Variant:
         return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
     def with_settings(self, settings: Mapping[str, Any]) -> Variant:
-        """A copy with some protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``.
-
-        Raises:
-            UserError: The protocol does not have the path, or does not accept the value.
-        """
+        """A copy with protocol fields replaced: dotted path -> value, ``{"knowledge.select": "all"}``; or UserError."""
         content = self.protocol.model_dump()
         for path, value in settings.items():
             *parents, leaf = path.split(".")
@@ -221,11 +217,7 @@ def variant_folders(prompts: Path | None = None) -> dict[str, Path]:
 
 
 def load_variant(name: str, prompts: Path | None = None) -> Variant:
-    """Load and check the variant with that folder name; the user's folder ``prompts`` is searched first.
-
-    Raises:
-        UserError: There is no such variant, or a file in its folder is wrong.
-    """
+    """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong."""
     folders = variant_folders(prompts)
     if name not in folders:
         raise unknown("protocol", name, folders)

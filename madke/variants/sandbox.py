@@ -54,12 +54,7 @@ _STATE = ("varargs", "kwargs")
 
 
 def read_prompt(path: Path) -> str:
-    """The text of a file in a variant's folder.
-
-    Raises:
-        UserError: It is not a regular file inside the folder of variants (links are followed), is too large, or is not
-            UTF-8 text.
-    """
+    """The text of a file in a variant's folder; UserError unless it is a small regular UTF-8 file inside it."""
     root, real = path.parent.parent, Path(os.path.realpath(path))
     # Package managers may install the shipped files as links.
     if root != asset("prompts") and not real.is_relative_to(os.path.realpath(root)):
@@ -79,11 +74,7 @@ def read_prompt(path: Path) -> str:
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with a budget for each render and fewer operations.
-
-    Args:
-        folders: Where templates are searched, in this order.
-    """
+    """Jinja's sandbox over ``folders``, in this order, with a budget for each render and fewer operations."""
 
     def __init__(self, *folders: Path) -> None:
         super().__init__(

@@ -113,10 +113,7 @@ def _local_workers(processes: int) -> Iterator[Workers]:
 
 
 class _Processes:
-    """Processes, each with its own pipe and waiting thread, so that one may be killed while it sends a result.
-
-    The processes of a ``ProcessPoolExecutor`` share one pipe.
-    """
+    """Processes, each with its own pipe and waiting thread, so that one may be killed while it sends a result."""
 
     def __init__(self, count: int) -> None:
         self.idle: SimpleQueue[Connection] = SimpleQueue()

@@ -18,7 +18,7 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.files import fingerprint
 from madke.llm import CallStore
-from madke.runs.options import USUAL
+from madke.runs.options import DEFAULTS
 from madke.runs.runner import account
 from tests.support.dataset import write_dataset
 
@@ -71,7 +71,7 @@ def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **ch
 
 
 @contextmanager
-def begun(folder: Any, *arms: Any, options: Any = USUAL, **changes: Any) -> Iterator[Any]:
+def begun(folder: Any, *arms: Any, options: Any = DEFAULTS, **changes: Any) -> Iterator[Any]:
     """The experiment, begun."""
     wanted = experiment_spec(folder, *arms, **changes)
     with opened(folder / "out", wanted, options, account(options)) as experiment:

@@ -1,8 +1,8 @@
-"""Programs in processes of their own whose imports are already done: forked from a server that did them once.
+"""Run programs in forks of a server that has done their imports.
 
-Importing takes one to nine seconds of a command's time, and the tests run hundreds of commands. The server starts no
-JVM and does nothing but import. What a program imported, the server imports afterwards, so that the next one finds it.
-All programs of one server share a hash seed; those that :func:`tests.support.cli.started` starts have their own.
+Imports take one to nine seconds of each command, and the tests run hundreds of commands. The server only imports and
+starts no JVM. After each program it also imports the modules that the program had imported, for the next one. All
+programs of one server share a hash seed; those that :func:`tests.support.cli.started` starts have their own.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from pathlib import Path
 from typing import Any
 
 _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
-"""Beginnings of the names of modules that each process imports itself: those that start something."""
+"""Prefixes of modules that start something on import; each process imports them itself."""
 
 _FIXED = ("HF_", "HOME", "LD_", "MPL", "PYTHON", "TRANSFORMERS_", "XDG_")
-"""Beginnings of the names of variables that Python and packages read only once."""
+"""Prefixes of environment variables that Python and packages read only at startup or import."""
 
 _CHECKOUT = Path(__file__).parents[2]
 _ENVIRONMENT = dict(os.environ)
 
 
 class ForkServer:
-    """A process that forks others, until it is closed.
+    """A process that forks others until it is closed.
 
     Args:
-        env: Its environment. A program has its own, but what is read at import is read from this one.
+        env: The environment of its imports. Each program has its own environment otherwise.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class ForkServer:
             )
 
     def close(self) -> None:
-        """End the server; programs that it started go on."""
+        """End the server; programs that it started continue."""
         self._process.communicate()
         self._folder.cleanup()
 
@@ -90,7 +90,7 @@ class ForkServer:
             return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
 
     def install(self, path: Path, program: Path) -> None:
-        """Make ``path`` a program that is forked and runs a Python file, such as an installed ``madke``."""
+        """Write an executable ``path`` that runs the Python file ``program`` in a fork."""
         words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         path.chmod(0o755)
@@ -117,8 +117,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a module (by its name) or a script (by its path) to the end, as :func:`subprocess.run` does.
 
-    It is forked, unless its environment says something else about imports. A forked one finds the package ``lacks`` not
-    installed.
+    It runs in a fork unless its environment would change the imports. In a fork, importing ``lacks`` fails.
     """
     words = [str(arg) for arg in args]
     if _server().suits(env):
@@ -139,7 +138,7 @@ def _fixed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _serve(requests: socket.socket) -> None:
-    """Fork a process for each request; return in that process, and end when standard input does."""
+    """Fork a process for each request, and return in it. The server exits at the end of standard input."""
     events = selectors.DefaultSelector()
     events.register(requests, selectors.EVENT_READ)
     events.register(0, selectors.EVENT_READ)
@@ -167,12 +166,12 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
-    """Be the program that was asked for."""
+    """Run the requested program in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
         os.close(fd)
-    # Those of the server know what kind of file its own streams were.
+    # The server's stream objects were set up for its own files.
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
@@ -195,7 +194,7 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
 
 
 def _shared(name: str, module: object) -> bool:
-    """Whether the next process may find it imported; what a test wrote is not."""
+    """Whether the server may import it too; modules that a test wrote are excluded."""
     ours = (str(_CHECKOUT / "madke"), sys.prefix, sys.base_prefix)
     place = getattr(module, "__file__", None) or ""
     return not name.startswith(_ANEW) and not name.endswith("__main__") and place.startswith(ours)
@@ -205,7 +204,7 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
     with open(report) as file:
         names = file.read().split()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with asking, suppress(OSError):  # whoever asked may be gone
+    with asking, suppress(OSError):  # the client may have ended
         asking.send(str(status).encode())
     for name in names:
         if name not in sys.modules:

@@ -1,4 +1,4 @@
-"""Imports point inward, as docs/architecture.md draws them."""
+"""Imports point inward, as in docs/architecture.md."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import madke
 
 PACKAGE = Path(madke.__file__).parent
-FLOORS = [
+LAYERS = [
     {"core"},
     {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
     {"command_scorer", "tasks", "workers"},
@@ -22,10 +22,10 @@ FLOORS = [
     {"cli"},
 ]
 PURE_SCORING = ("debate_rows", "metrics", "paired", "rounds", "scores", "statistics")
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+LAYER_OF = {name: layer for layer, packages in enumerate(LAYERS) for name in packages}
 
 
-def room(module: Any) -> Any:
+def package_of(module: Any) -> Any:
     return module.split(".")[1] if "." in module else None
 
 
@@ -39,18 +39,18 @@ def imports(path: Any) -> Iterator[Any]:
             yield from (alias.name for alias in node.names if alias.name.startswith("madke."))
 
 
-def test_every_import_points_to_a_lower_floor_or_stays_in_its_room() -> None:
+def test_every_import_points_to_a_lower_layer_or_stays_in_its_package() -> None:
     checked = 0
     for path in PACKAGE.rglob("*.py"):
         inside = path.relative_to(PACKAGE).with_suffix("").parts[0]
         if inside in ("__init__", "__main__"):
             continue
         for imported in imports(path):
-            target = room(imported)
+            target = package_of(imported)
             if target in (inside, "__version__"):
                 continue
             checked += 1
-            assert FLOOR_OF[target] < FLOOR_OF[inside], (path, imported)
+            assert LAYER_OF[target] < LAYER_OF[inside], (path, imported)
     assert checked > 100
 
 
@@ -60,7 +60,7 @@ def test_no_module_is_longer_than_four_hundred_lines() -> None:
 
 
 def test_the_engine_the_tasks_and_the_scores_reach_nothing_outside() -> None:
-    """No network, no disk, no environment, no clock: what varies comes in as an argument."""
+    """No network, no disk, no environment, no clock: those are arguments."""
     outside = {"asyncio", "datetime", "os", "pathlib", "shutil", "signal", "socket", "sqlite3", "subprocess", "time"}
     pure = [PACKAGE / "engine", PACKAGE / "tasks", *(PACKAGE / "scoring" / f"{name}.py" for name in PURE_SCORING)]
     for path in (path for each in pure for path in ([each] if each.suffix else each.rglob("*.py"))):
