@@ -252,7 +252,7 @@ def test_links_lead_to_debates_and_say_where_there_is_none(opened: Any) -> None:
     expect(page.locator(".answered .answer")).to_have_text(RIGHT)
     for address, missing in ((f"{GOOD}/n99", "“n99” of a run “good run”"), ("no/%", "“%” of a run “no”")):
         page = opened(f"#{address}")
-        expect(page.get_by_text(f"There is no debate {missing}")).to_be_visible()
+        expect(page.get_by_text(f"This page has no debate {missing}")).to_be_visible()
 
 
 def test_a_debates_address_keeps_the_filter_that_led_to_it(opened: Any) -> None:

@@ -136,7 +136,7 @@ def test_a_server_that_is_gone(tmp_path: Path) -> None:
         url = server.url
     done = run(*arguments(tmp_path, url, n=1), folder=tmp_path, keys=PLAIN)
     assert done.status == 2, done.err[-2000:]
-    assert "is not there" in done.err
+    assert "cannot be reached" in done.err
     assert_no_leak(tmp_path, done, PLAIN)
 
 
