@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,9 @@ from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
+from madke.report.finding import finding, incomplete
 from madke.report.page_data import data_elements
+from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
@@ -27,7 +30,7 @@ from madke.scoring.scored import scores_of
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
+_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "summary.js", "app.js")
 """Joined to one script in this order."""
 
 
@@ -55,17 +58,22 @@ def write_report(
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(printable=printable, share=_share, words=_has_only_words, drawn=_drawn)
+    environment.filters.update(printable=printable, share=_share, page_table=partial(page_table, runs={*named}))
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
     arms = [arm_of(arm) for arm in results]
     tests = family(arms)
+    found = ((arm.name, incomplete(arm, named[arm.name].transcripts)) for arm in results)
+    unfinished = {name: done for name, done in found if done}
     own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
     scored, replies = own["scores"].split()
     pieces = environment.get_template("report.html.j2").generate(
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
+        finding=finding(arms, named, tests),
         lead=_lead(results, named),
+        unfinished=unfinished,
+        bars=[*bars(results, named, unfinished)],
         warnings=_warnings(results, named),
         scores=scored,
         replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
@@ -88,16 +96,6 @@ def write_report(
 def _asset(*names: str) -> str:
     folder = files("madke.report") / "page"
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
-def _has_only_words(table: Table) -> list[bool]:
-    return [not table.has_figures(n) for n in range(len(table.columns))]
-
-
-def _drawn(table: Table) -> int | None:
-    """Index of the column whose intervals are drawn: the first percentage with intervals."""
-    with_intervals = (n for n in range(len(table.columns)) if any(row[n].low is not None for row in table.rows))
-    return next((n for n in with_intervals if "%" in table.columns[n]), None)
 
 
 def _share(value: float) -> str:
