@@ -15,13 +15,14 @@ from pyarrow import parquet
 from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
 from madke.report import tables
-from madke.report.comparison import compare, cost_table, p_value, paired_table
+from madke.report.comparison import compare, cost_table, paired_table
 from madke.report.score_tables import score_table, score_table_by_dataset, score_table_of, table_of_arms
 from madke.report.tables import (
     Cell,
     Table,
     csv_cell,
     latex,
+    p_value,
     rich_table,
     table_csv,
     table_latex,
