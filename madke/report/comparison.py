@@ -279,7 +279,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         kinds.setdefault(test.test, {})[test.metric] = None
     notes = [
         "difference: second minus first, with its 95 % interval.",
-        f"{MARK}: p < 0.05 after Holm's correction over the {len(tests)} tests of this table.",
+        f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),

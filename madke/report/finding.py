@@ -11,7 +11,7 @@ from madke.runs.directory import is_being_written
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import ArmValues, Results, shared_questions
 from madke.scoring.metrics import is_binary
-from madke.scoring.paired import PairedTest, holm
+from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
@@ -23,8 +23,7 @@ _NAMED = 3
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
     """One plain sentence: the score of one run, or which of several runs is best, if their tests find that.
 
-    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it. Its p values are
-    corrected over the pairs of runs, not over the other metrics, so that p and interval fit together.
+    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it.
 
     Args:
         arms: The values of the runs, over all questions or over the shared ones.
@@ -39,9 +38,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     firsts = {arm.first_metric for arm in arms}
     first = firsts.pop() if len(firsts) == 1 else "correct"
     metric = first if any(test.metric == first for test in held) else held[0].metric
-    main = [test for test in held if test.metric == metric]
-    corrected = holm([test.p for test in main])
-    family = [replace(test, p_holm=p) for test, p in zip(main, corrected, strict=True)]
+    family = [test for test in held if test.metric == metric]
     shown = _Shown(metric, first)
     if len(arms) == 2:
         sentence = shown.compared(family[0])
