@@ -14,7 +14,8 @@ class Explanation:
     best: bool = False
     """Whether the highest value is the best one."""
     outcome: str = ""
-    """The page's filter for the debates behind the figure: a name of ``page_data.OUTCOMES``; empty: all debates."""
+    """Outcome of the debates behind the figure: a name of ``page_data.OUTCOMES``; of pairs also ``differ``,
+    ``only first`` and ``only second``. Empty: all debates."""
 
 
 _PLANNED = "as planned before the start, from the fewest to the most"
@@ -57,7 +58,9 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "questions": Explanation("Number of different questions."),
     "debates": Explanation("Questions times repeats."),
     "answered": Explanation("Debates with a readable final answer."),
-    "abst.": Explanation("Abstained: debates without a readable final answer. They count as wrong.", outcome="abstained"),
+    "abst.": Explanation(
+        "Abstained: debates without a readable final answer. They count as wrong.", outcome="abstained"
+    ),
     "failed": Explanation("Debates without a result, because calls failed. No mean includes them.", outcome="failed"),
     # Paired tests
     "first": Explanation("The first run of the pair."),
@@ -66,11 +69,14 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "of first": Explanation("Mean of the first run on the compared questions."),
     "of second": Explanation("Mean of the second run on the compared questions."),
     "difference": Explanation("Second minus first, with its 95 % interval, in points for shares.", outcome="differ"),
-    "only first": Explanation("Questions that only the first run has right.", outcome="lost"),
-    "only second": Explanation("Questions that only the second run has right.", outcome="won"),
-    "p": Explanation("Chance of such a difference if the runs were equally good, for this test alone.", outcome="differ"),
+    "only first": Explanation("Questions that only the first run has right.", outcome="only first"),
+    "only second": Explanation("Questions that only the second run has right.", outcome="only second"),
+    "p": Explanation(
+        "Chance of such a difference if the runs were equally good, for this test alone.", outcome="differ"
+    ),
     "p (Holm)": Explanation(
-        "The p value, corrected for the number of tests in this table. Below 0.05: marked with *.", outcome="differ"
+        "The p value, corrected for the number of pairs of runs that are tested on this value. Below 0.05: marked with *.",
+        outcome="differ",
     ),
     "effect": Explanation(
         "Size of the effect. g: share of differing questions in favour of the second, minus 0.5 (0.05 small, "

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 
 from madke.report.explanations import explanation
 from madke.report.page_data import OUTCOMES
-from madke.report.tables import Cell, Table, percent_cell
-from madke.scoring.arms import Results
+from madke.report.tables import NOTHING, Cell, Table, percent_cell
 from madke.scoring.scores import Scores
 
 
@@ -55,9 +54,24 @@ class PageTable:
         return all(column.words for column in self.columns)
 
 
-def page_table(table: Table, runs: Collection[str]) -> PageTable:
-    """A table for the page. The words that a row starts with are one name, so that no figure loses its name."""
-    words = [not table.has_figures(n) for n in range(len(table.columns))]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Row:
+    """What the figures of a row are about."""
+
+    runs: Sequence[str]
+    decisive: bool
+    """Whether the row is a test of the metric that decides which debates are right."""
+
+
+def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
+    """A table for the page. The words that a row starts with are one name, so that no figure loses its name.
+
+    ``first``: heading of the metric that decides which debates are right.
+    """
+    words = [
+        all(row[n] is not NOTHING and row[n].value is None and row[n].low is None for row in table.rows)
+        for n in range(len(table.columns))
+    ]
     named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
     joined = " \N{MIDDLE DOT} ".join
     meanings = " ".join(dict.fromkeys(explanation(heading).text for heading in table.columns[:named]))
@@ -69,12 +83,19 @@ def page_table(table: Table, runs: Collection[str]) -> PageTable:
     best = [_best(table, n) if named == 1 else "" for n in range(len(table.columns))]
     rows = []
     for row in table.rows:
-        of_row = [cell.text for cell in row[:named] if cell.text in runs]
-        name = PageCell(text=joined(cell.text for cell in row[:named]), mark=row[0].mark)
+        texts = [cell.text for cell in row[:named]]
+        of_row = _Row(
+            runs=[text for text in texts if text in runs], decisive=f"{first} %" in texts or "correct %" in texts
+        )
+        name = PageCell(text=joined(texts), mark=row[0].mark)
         figures = zip(table.columns, row, best, strict=True)
         rows.append((name, *(_cell(*each, of_row) for each in [*figures][named:])))
-    notes = (*table.notes, "Bold: the highest value of the column.") if any(best) else table.notes
-    return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=notes)
+    notes = [*table.notes]
+    if any(cell.href for row in rows for cell in row):
+        notes.append(
+            "Each figure opens its debates." + (" Bold: the highest value of the column." if any(best) else "")
+        )
+    return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
 
 
 def _best(table: Table, column: int) -> str:
@@ -86,9 +107,9 @@ def _best(table: Table, column: int) -> str:
     return best if any(cell.figure_and_interval[0] != best for cell in cells) else ""
 
 
-def _cell(heading: str, cell: Cell, best: str, runs: Sequence[str]) -> PageCell:
+def _cell(heading: str, cell: Cell, best: str, row: _Row) -> PageCell:
     figure, within = cell.figure_and_interval
-    href, opens = _debates(heading, cell, runs) if runs and cell.value is not None else ("", "")
+    href, opens = _debates(heading, cell, row) if row.runs and cell.value is not None else ("", "")
     return PageCell(
         text=figure,
         interval=within,
@@ -100,27 +121,28 @@ def _cell(heading: str, cell: Cell, best: str, runs: Sequence[str]) -> PageCell:
     )
 
 
-def _debates(heading: str, cell: Cell, runs: Sequence[str]) -> tuple[str, str]:
+def _debates(heading: str, cell: Cell, row: _Row) -> tuple[str, str]:
     """Address and description of the debates behind a figure of one run or of a pair."""
     outcome = explanation(heading).outcome
     if heading == "of second":
-        return debates_of(runs[1])
+        return debates_of(row.runs[1])
     if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
-        return debates_of(*runs) if "%" in heading or cell.low is not None else ("", "")
-    return debates_of(*runs, outcome=outcome)
-
-
-_OF_PAIRS = {"differ": "that differ", "lost": "right only in the first", "won": "right only in the second"}
+        return debates_of(*row.runs) if "%" in heading or cell.low is not None else ("", "")
+    if outcome in ("only first", "only second"):
+        if not row.decisive:  # the list knows which debates are right by the first metric only
+            return debates_of(*row.runs, outcome="differ")
+        right, other = row.runs if outcome == "only first" else reversed(row.runs)
+        parts = [("show", "all"), ("cell", f"right:{right}"), ("cell", f"not-right:{other}")]
+        return f"#debates?{urlencode(parts)}", f"Questions that {right} has right and {other} has not"
+    return debates_of(*row.runs, outcome=outcome)
 
 
 def debates_of(run: str, other: str = "", *, outcome: str = "") -> tuple[str, str]:
     """Address of a run's debates in the list, next to those of another run, and what it opens in words."""
     parts = {"run": run, "with": other, "outcome": outcome}
-    words = f"Debates of {run}{f' and {other}' if other else ''}"
-    kind = _OF_PAIRS.get(outcome) or OUTCOMES.get(outcome, "")
-    return f"#debates?{urlencode({name: part for name, part in parts.items() if part})}", ": ".join(
-        filter(None, (words, kind))
-    )
+    kind = "those that differ" if outcome == "differ" else OUTCOMES.get(outcome, "")
+    words = f"Debates of {run}{f' and {other}' if other else ''}{f': {kind}' if kind else ''}"
+    return f"#debates?{urlencode({name: part for name, part in parts.items() if part})}", words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,18 +151,19 @@ class Bar:
 
     name: str
     share: Cell
-    href: str
-    opens: str
+    debates: tuple[str, str]
+    """Address and description of its debates, as of :func:`debates_of`."""
+    right: tuple[str, str]
+    """The same for those with a right answer."""
     note: str
     """What limits the figure: an incomplete run, failed debates, no gold answers."""
 
 
-def bars(results: Sequence[Results], scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[Bar]:
+def bars(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[Bar]:
     """The chart: one bar with an interval per run."""
-    for arm in results:
-        found = scores[arm.name]
+    for name, found in scores.items():
         failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
         unknown = "" if found.correct or failed else "no gold answers"
-        note = "; ".join(filter(None, (incomplete.get(arm.name, ""), failed, unknown)))
-        href, opens = debates_of(arm.name)
-        yield Bar(name=arm.name, share=percent_cell(found.correct), href=href, opens=opens, note=note)
+        note = "; ".join(filter(None, (incomplete.get(name, "").partition(" (")[0], failed, unknown)))
+        right = debates_of(name, outcome="right")
+        yield Bar(name=name, share=percent_cell(found.correct), debates=debates_of(name), right=right, note=note)
