@@ -75,7 +75,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Chance of such a difference if the runs were equally good, for this test alone.", outcome="differ"
     ),
     "p (Holm)": Explanation(
-        "The p value, corrected for the number of pairs of runs that are tested on this value. Below 0.05: marked with *.",
+        "The p value, corrected for the number of pairs that are tested on this value. Below 0.05: marked with *.",
         outcome="differ",
     ),
     "effect": Explanation(
