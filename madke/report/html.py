@@ -27,7 +27,7 @@ from madke.scoring.scored import scores_of
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
+_SCRIPTS = ("dom.js", "data.js", "list.js", "quotes.js", "pool.js", "debate.js", "beside.js", "app.js")
 """Joined to one script in this order."""
 
 
