@@ -54,13 +54,13 @@ function debateView(parts) {
   return el(
     "article",
     { class: several ? "debate several" : "debate" },
-    several && columnHeads(parts),
     el(
       "div",
       { class: pool && parts.length <= 2 ? "reading wide" : "reading" },
       el(
         "div",
         {},
+        several && columnHeads(parts),
         row("prepared", "Before the debate", preparedPart),
         rounds,
         row("final", "Final answer", finalPart),
@@ -87,13 +87,13 @@ function stripPart(record) {
 
 const BRIEF = 60;
 
-/** An answer and its mark, without a line break. */
+/** An answer and its mark, with no line break between them. */
 function briefly(record, { answer, status }) {
   if (answer == null) return given(record, answer, status);
   const kind = score(record, answer);
   const long = answer.length > BRIEF;
   const said = el("span", { dir: "auto", title: long && answer }, long ? `${answer.slice(0, BRIEF)} …` : answer);
-  return [said, kind !== "unknown" && [" ", mark(kind, false)]];
+  return [said, kind !== "unknown" && ["\u00a0", mark(kind, false)]];
 }
 
 /** What a judge found: whether the answers are the same, or, if it takes sides, which one it supports. */

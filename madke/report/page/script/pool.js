@@ -114,15 +114,16 @@ function passagePart({ entry, text, gold, held, quoted }, several, whole = false
     inOrder(by.keys()).map((agent) =>
       el("span", { class: "chip" }, agentName(agent), el("span", {}, when(by.get(agent)))),
     );
+  const number = held.every(({ n }) => n === held[0].n) ? `[${held[0].n}]` : null;
   const selected = held
     .filter(({ by }) => several || by.size > 0)
     .map(({ part, n, by }) => {
-      const name = several && el("span", { class: "run" }, `${part.run.name} [${n}]`);
+      const name = several && el("span", { class: "run" }, number ? part.run.name : `${part.run.name} [${n}]`);
       return el("p", { class: "chips" }, name, by.size > 0 && el("span", { class: "unseen" }, "chosen by "), chips(by));
     });
   const shown = quoted && el("p", { class: "text", dir: "auto" }, quoted.map((node) => node.cloneNode?.(true) ?? node));
   return [
-    el("span", { class: "number" }, several ? null : `[${held[0].n}]`),
+    el("span", { class: "number" }, number),
     el("p", { class: "title", dir: "auto" }, entry.title || "untitled"),
     el("p", { class: "origin" }, origin),
     selected,
