@@ -2,7 +2,7 @@
 
 const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
 let open = null; // The debate that is shown, or was shown last.
-let beside = null; // The run whose debate is shown next to it.
+let beside = []; // The runs whose debates are shown next to it.
 let routed = 0; // Number of route changes. A view that loads too late for its route is dropped.
 
 function route() {
@@ -62,29 +62,38 @@ async function showDebate(name, id, asked, query) {
   await listAround(number, filtersOf(query, run));
   if (turn !== routed) return;
   open = number;
-  beside = runNamed(asked.with) ?? null;
-  const other = counterpart(beside, number);
-  const [record, record2] = await Promise.all([debate(number), other === null ? null : debate(other)]);
+  beside = runsBeside(run);
+  const focused = document.activeElement.dataset.run;
+  const load = async (each) => {
+    const found = each === run ? number : counterpart(each, number);
+    return { run: each, number: found, record: found === null ? null : await debate(found) };
+  };
+  const parts = await Promise.all([run, ...beside].map(load));
   if (turn !== routed) return;
+  const { record } = parts[0];
   show("debate", record.question);
-  views.debate.classList.toggle("two", beside !== null);
-  const title = el("h2", { tabindex: "-1", dir: "auto" }, record.question);
-  const part = debatePart(number, record);
-  const parts = beside && [column(run, part), column(beside, record2 && debatePart(other, record2))];
+  const title = el("h2", { tabindex: "-1", dir: "auto", class: record.question.length > 200 && "long" }, record.question);
+  views.debate.classList.toggle("two", beside.length > 0);
   views.debate.replaceChildren(
     steps(number),
     crumbs(number, record),
     title,
-    el("div", {}, questionPart(record), otherRuns(number)),
-    beside ? el("div", { class: "columns" }, parts) : part,
+    ...[beside.length === 0 && stripPart(record)].filter(Boolean),
+    el("div", { class: "about" }, questionPart(record), beside.length === 0 && outcomePart(number, record)),
+    ...[otherRuns(number, beside)].filter(Boolean),
+    debateView(parts),
   );
-  title.focus({ preventScroll: true });
+  // After a choice of runs, the focus stays at the choice.
+  const choice = [...views.debate.querySelectorAll("[data-run]")].find((link) => link.dataset.run === focused);
+  (choice ?? title).focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
-function column(run, content) {
-  const nothing = el("p", { class: "note" }, "This run has no debate on this question.");
-  return el("div", { class: "column" }, el("p", { class: "run" }, run.name), content ?? nothing);
+/** The runs that the URL names to be next to `run`. */
+function runsBeside(run) {
+  const names = new URLSearchParams(location.hash.split("?")[1]).getAll("with");
+  const named = new Set(names.map(runNamed).filter((each) => each && each !== run));
+  return [...named].slice(0, MOST_RUNS - 1);
 }
 
 /** Links back to the list, and to the previous and next debate. */
@@ -93,7 +102,7 @@ function steps(number) {
   const step = (by, text, key) => {
     const next = neighbour(number, by);
     if (next === null) return el("span", { class: "step", "aria-disabled": "true" }, text);
-    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, beside) }, text);
+    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, ...beside) }, text);
   };
   const where = place < 0 ? null : `${figure(place + 1)} of ${figure(list.shown.length)}`;
   const back = el("a", { href: listAddress(), class: "step", title: "Back to the list (Esc)" }, "← Debates");
@@ -112,38 +121,21 @@ function crumbs(number, record) {
   const dataset = questions.dataset[debates.question[number]];
   const current = (each) => (each === number ? "true" : null);
   const link = (each) =>
-    el("a", { href: address(each, beside), "aria-current": current(each) }, debates.repeat[each] + 1);
+    el("a", { href: address(each, ...beside), "aria-current": current(each) }, debates.repeat[each] + 1);
   const facts = [run.name, dataset, record.id, record.task.replaceAll("_", " ")].filter(Boolean).join(" · ");
   return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
 }
 
-/** Answers of the other runs. Each debate can be opened alone or side by side with this one. */
-function otherRuns(number) {
-  const others = runs.filter((run) => run !== runOf(number) && counterpart(run, number) !== null);
-  if (others.length === 0) return null;
-  const one = (run) => {
-    const other = counterpart(run, number);
-    const shown = run === beside;
-    const label = shown ? `close ${run.name}` : `side by side with ${run.name}`;
-    const link = { class: "beside", "aria-label": label, href: address(number, shown ? null : run) };
-    return el(
-      "li",
-      {},
-      el("a", { href: address(other) }, run.name),
-      mark(outcome(other), false),
-      answered(other) || el("span", { class: "facts" }, MARKS[outcome(other)][1]),
-      el("a", link, shown ? "close" : "side by side"),
-    );
-  };
-  return el("section", { class: "others" }, el("h3", {}, "Other runs"), el("ul", {}, others.map(one)));
-}
 
 // Keys.
 const go = (to) => to !== null && (location.hash = to);
 
 const KEYS = {
   "/": () => (views.debates.hidden ? go(listAddress()) : null, setTimeout(() => controls.q.focus())),
-  Escape: () => (views.debate.hidden ? document.activeElement.blur() : go(listAddress())),
+  Escape: () => {
+    if (views.debate.hidden) document.activeElement.blur();
+    else if (!closePassage()) go(listAddress());
+  },
   j: () => move(1),
   k: () => move(-1),
 };
@@ -155,7 +147,7 @@ function move(step) {
     const next = neighbour(open, step);
     if (next === null) return;
     open = next; // Set before the page follows, so that no key press is lost.
-    go(address(next, beside));
+    go(address(next, ...beside));
   }
 }
 

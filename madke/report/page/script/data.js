@@ -75,12 +75,12 @@ function differ(one, other) {
 
 const runOf = (number) => runs.find((run) => number >= run.first && number < run.first + run.count);
 
-/** The URL of a debate, with the filters of the list, for the previous and next debate. */
-function address(number, beside = null) {
+/** The URL of a debate, next to those of other runs, with the filters of the list for the previous and next debate. */
+function address(number, ...beside) {
   const run = runOf(number);
   const parts = partsOf(filters, true);
   if (debates.repeat[number] > 0) parts.set("repeat", debates.repeat[number]);
-  if (beside) parts.set("with", beside.name);
+  for (const other of beside.filter(Boolean)) parts.append("with", other.name);
   const path = [run.name, questions.id[debates.question[number]]].map(encodeURIComponent).join("/");
   return `#${path}${parts.size ? `?${parts}` : ""}`;
 }

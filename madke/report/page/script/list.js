@@ -81,7 +81,12 @@ function option(value, text, chosen) {
   return made;
 }
 
-const countedOption = ([value, words, count], chosen) => option(value, `${words} (${figure(count)})`, chosen);
+/** Fill a control with the kinds that occur, and their counts. */
+function offerCounted(control, kinds, chosen, all = "all") {
+  const offered = kinds.filter(([kind, , count]) => count > 0 || kind === chosen);
+  const made = offered.map(([kind, words, count]) => option(kind, `${words} (${figure(count)})`, chosen));
+  control.replaceChildren(option("", all, chosen), ...made);
+}
 
 /** Set the controls to the filters, with the choices that they leave. */
 function offer() {
@@ -99,9 +104,8 @@ function offer() {
     const kinds = Object.entries(index.outcomes);
     if (beside) kinds.push(["differ", `differs from ${beside.name}`]);
     if (outcome.includes(",")) kinds.push([outcome, outcome.replaceAll(",", ", ")]);
-    const counted = kinds.map(([name, words]) => [name, words, run.debates.filter((n) => cameOut(n, name, beside)).length]);
-    const offered = counted.filter(([name, , count]) => count > 0 || name === outcome);
-    controls.outcome.replaceChildren(option("", "all", ""), ...offered.map((each) => countedOption(each, outcome)));
+    const count = (kind) => run.debates.filter((number) => cameOut(number, kind, beside)).length;
+    offerCounted(controls.outcome, kinds.map(([kind, words]) => [kind, words, count(kind)]), outcome);
   }
   if (controls.q.value.trim() !== q) controls.q.value = q;
   byId("choose-run").hidden = runs.length === 1;
@@ -185,7 +189,7 @@ async function searchOn(turn) {
 /** How many debates or questions are shown, and how far the search is. */
 function tell(share) {
   const total = filters.run ? plural(filters.run.count, "debate") : plural(questions.id.length, "question");
-  const inTexts = list.searched.size ? `, ${figure(list.searched.size)} by their texts` : "";
+  const inTexts = list.searched.size ? `, ${figure(list.searched.size)} of them in debates or passages` : "";
   byId("count").ariaBusy = share < 1 ? "true" : null;
   byId("count").textContent = `${figure(list.shown.length)} of ${total}${inTexts}`;
   byId("searching").textContent = share < 1 ? `Searching texts: ${Math.floor(100 * share)} %` : "";

@@ -154,7 +154,8 @@ function columnHead(run) {
     refine({ cells: target.value ? [...others, { kind: target.value, run }] : others });
     byId("columns").querySelectorAll("select")[runs.indexOf(run)].focus();
   };
-  const choices = run.kinds.filter(([kind, , count]) => count > 0 || kind === cell);
+  const select = el("select", { "aria-label": `Outcome in ${run.name}`, input: pick });
+  offerCounted(select, run.kinds, cell, `all (${figure(run.byQuestion.size)})`);
   const sign = MARKS[cell]?.[0];
   return el(
     "div",
@@ -169,12 +170,7 @@ function columnHead(run) {
       "span",
       { class: `only mark ${cell}` },
       el("span", { "aria-hidden": "true" }, cell ? (sign ?? cell) : "all", " ▾"),
-      el(
-        "select",
-        { "aria-label": `Outcome in ${run.name}`, input: pick },
-        option("", `all (${figure(run.byQuestion.size)})`, cell),
-        choices.map(([kind, words, count]) => countedOption([kind, words, count], cell)),
-      ),
+      select,
     ),
   );
 }
@@ -185,6 +181,10 @@ for (const run of runs) {
   const words = (kind) => (MARKS[kind] ? MARKS[kind].join(" ") : index.outcomes[kind]);
   run.kinds = runs.length > 1 ? kinds.map((kind) => [kind, words(kind), has(kind)]) : [];
 }
+
+byId("legend").replaceChildren(
+  ...Object.keys(MARKS).filter((kind) => runs.some((run) => run.kinds.some(([name, , count]) => name === kind && count))).map((kind) => mark(kind)),
+);
 
 // Keys: one cell is reached with Tab, the others with arrows.
 

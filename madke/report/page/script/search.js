@@ -1,7 +1,8 @@
 // Search: questions and answers at once, then what models wrote, then passages. Blocks are unpacked when first searched.
 
 const PIECE = 12; // Milliseconds of work before the browser gets its turn.
-const AROUND = 90; // Characters of an excerpt before and after the word.
+const BEFORE = 30; // Characters of an excerpt before the word, and after it.
+const AFTER = 150;
 
 const searchable = { written: [], pools: [], passages: [], reading: new Map() };
 
@@ -99,9 +100,9 @@ async function excerpt(numbers, words) {
   const had = (text) => words.filter((word) => text.toLowerCase().includes(word));
   const [place, text] = texts.reduce((best, each) => (had(each[1]).length > had(best[1]).length ? each : best));
   const at = text.toLowerCase().indexOf(had(text)[0]);
-  const from = Math.max(0, at - AROUND);
-  const cut = text.slice(from, at + AROUND);
-  const around = [from > 0 && "… ", marked(cut, words), at + AROUND < text.length && " …"];
+  const from = at < BEFORE ? 0 : text.indexOf(" ", at - BEFORE) + 1;
+  const cut = text.slice(Math.min(from, at), at + AFTER);
+  const around = [from > 0 && "… ", marked(cut, words), at + AFTER < text.length && " …"];
   return [el("b", {}, place, ": "), around];
 }
 
