@@ -31,7 +31,19 @@ from madke.scoring.scored import scores_of
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "summary.js", "app.js")
+_SCRIPTS = (
+    "dom.js",
+    "data.js",
+    "search.js",
+    "list.js",
+    "matrix.js",
+    "quotes.js",
+    "pool.js",
+    "debate.js",
+    "beside.js",
+    "summary.js",
+    "app.js",
+)
 """Joined to one script in this order."""
 
 

@@ -132,7 +132,7 @@ def _debates(heading: str, cell: Cell, row: _Row) -> tuple[str, str]:
         if not row.decisive:  # the list knows which debates are right by the first metric only
             return debates_of(*row.runs, outcome="differ")
         right, other = row.runs if outcome == "only first" else reversed(row.runs)
-        parts = [("show", "all"), ("cell", f"right:{right}"), ("cell", f"not-right:{other}")]
+        parts = [("show", "all"), ("cell", f"right:{right}"), ("cell", f"missed:{other}")]
         return f"#debates?{urlencode(parts)}", f"Questions that {right} has right and {other} has not"
     return debates_of(*row.runs, outcome=outcome)
 

@@ -219,7 +219,7 @@ def test_figures_of_a_pair_open_the_questions_where_it_differs(opened: Any) -> N
     expect(cells.nth(places.index("only second") - 1)).to_have_text("25")
     expect(cells.nth(places.index("only first") - 1).get_by_role("link")).to_have_count(0)
     cells.nth(places.index("only second") - 1).get_by_role("link").click()
-    expect(page.locator("#count")).to_contain_text("25 of 40")
+    expect(page.locator("#count")).to_have_text("25 of 40 questions")
     page = opened(address="#tests")
     cells.nth(places.index("difference") - 1).get_by_role("link").click()
     expect(page.locator("#count")).to_have_text("25 of 40 debates")
