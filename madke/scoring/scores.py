@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
+from operator import attrgetter
 from statistics import fmean
 
 from pydantic import TypeAdapter
@@ -213,8 +214,11 @@ def shortened(transcript: Transcript) -> bool:
 
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
     """The sum, field by field."""
-    parts = list(parts)
-    return StageUsage(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(StageUsage)})
+    return StageUsage(**dict(zip(_AMOUNTS, map(sum, zip(*map(_amounts, parts), strict=True)), strict=False)))
+
+
+_AMOUNTS = tuple(each.name for each in fields(StageUsage))
+_amounts = attrgetter(*_AMOUNTS)
 
 
 @cache
