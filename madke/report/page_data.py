@@ -20,6 +20,7 @@ from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files
 from madke.runs.run_pools import PoolLines
 from madke.scoring.arms import ArmValues, Results
+from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened, total_usage
 from madke.tasks import get_task
@@ -230,9 +231,9 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
-    """One debate: its transcript without default values, numbers of its passages, scores of its answers."""
+    """One debate: its transcript without default values, numbers of its passages' texts, scores of its answers, gold."""
     body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
-    return body | {"texts": list(texts), "scores": _scores(transcript)}
+    return body | {"texts": list(texts), "scores": _scores(transcript), "gold": gold_numbers(transcript)}
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:

@@ -320,6 +320,12 @@ def _evidence(
     return values
 
 
+def gold_numbers(transcript: Transcript) -> list[int]:
+    """The pool numbers of the gold passages, if the question's metadata names any."""
+    wanted, name_of = _gold(transcript)
+    return [entry.n for entry in transcript.pool if name_of(entry) in wanted]
+
+
 def _gold(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:
     if keys := listed(transcript.metadata, "gold_passages"):
         return frozenset(keys), lambda entry: entry.key
