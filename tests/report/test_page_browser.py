@@ -129,7 +129,8 @@ def test_it_opens_with_scores_and_figures(opened: Any) -> None:
     expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
     table = page.get_by_role("region", name="Scores")
     expect(table.get_by_role("rowheader", name=MARKUP)).to_be_visible()
-    expect(page.locator("#figures + .figures svg").first).to_be_visible()
+    page.locator("#figures > summary").click()
+    expect(page.locator("#figures svg").first).to_be_visible()
     expect(page.locator("#debates")).to_be_hidden()
 
 
@@ -235,7 +236,8 @@ def test_what_an_answer_from_elsewhere_took_is_not_told(opened: Any) -> None:
 
 
 def test_on_a_phone_words_stack_and_figures_keep_their_size(opened: Any) -> None:
-    page = opened(viewport={"width": 390, "height": 740})
+    page = opened("#figures", viewport={"width": 390, "height": 740})
+    page.locator("#settings > summary").click()
     stacked = page.locator(".stacked").first
     assert stacked.locator("td").first.bounding_box()["x"] == stacked.locator("th[scope=row]").first.bounding_box()["x"]
     expect(page.locator(".stacked thead").first).to_have_css("position", "absolute")

@@ -31,7 +31,9 @@ function show(name, title) {
 
 function showSummary(section) {
   show("summary", "Summary");
-  if (section && section !== "summary") byId(section)?.scrollIntoView();
+  const part = byId(section);
+  if (part?.tagName === "DETAILS") part.open = true;
+  if (section && section !== "summary") part?.scrollIntoView();
   else scrollTo(0, 0);
 }
 

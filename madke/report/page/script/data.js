@@ -39,7 +39,12 @@ const bits = Object.fromEntries(outcomes.map((name, n) => [name, 1 << n]));
 const exclusive = outcomes.slice(0, 5);
 
 const outcome = (number) => exclusive.find((name) => debates.outcomes[number] & bits[name]) ?? "unknown";
-const is = (number, name) => (name === "unknown" ? outcome(number) === name : Boolean(debates.outcomes[number] & bits[name]));
+const MISSED = ["wrong", "partly", "abstained"]; // Answered, but not right.
+
+function is(number, name) {
+  if (name === "missed") return MISSED.includes(outcome(number));
+  return name === "unknown" ? outcome(number) === name : Boolean(debates.outcomes[number] & bits[name]);
+}
 
 for (const run of runs) {
   run.debates = Array.from({ length: run.count }, (_, n) => run.first + n);

@@ -15,7 +15,7 @@
 // Filters of the matrix:
 //
 //   show=KIND            differ (the default), none-right, all-right or all
-//   cell=KIND:NAME       questions with this outcome in run NAME; may be repeated
+//   cell=KIND:NAME       questions with this outcome in run NAME, or missed: not right, but not failed; may be repeated
 //   sort=right:NAME      by the outcome of run NAME, right ones first; sort=wrong:NAME: wrong ones first
 //   dataset=NAME, q=WORDS
 //
@@ -44,7 +44,7 @@ function filtersOf(query, own = null) {
   const shared = { run, dataset: one("dataset", datasets), q: (given.get("q") ?? "").trim() };
   if (run === null) {
     const show = one("show", Object.keys(SHOWN)) || usualShow();
-    return { ...shared, show, cells: pairs("cell", [...outcomes, "unknown"]), sort: pairs("sort", ["right", "wrong"])[0] ?? null };
+    return { ...shared, show, cells: pairs("cell", [...outcomes, "unknown", "missed"]), sort: pairs("sort", ["right", "wrong"])[0] ?? null };
   }
   const beside = comparable(run).find(({ name }) => name === given.get("with")) ?? null;
   const kinds = (given.get("outcome") ?? "").split(",");

@@ -177,9 +177,9 @@ function columnHead(run) {
 }
 
 for (const run of runs) {
-  const kinds = [...Object.keys(MARKS), ...outcomes.slice(exclusive.length)];
+  const kinds = [...Object.keys(MARKS), "missed", ...outcomes.slice(exclusive.length)];
   const has = (kind) => [...run.byQuestion.values()].filter((numbers) => numbers.some((n) => is(n, kind))).length;
-  const words = (kind) => (MARKS[kind] ? MARKS[kind].join(" ") : index.outcomes[kind]);
+  const words = (kind) => (MARKS[kind] ? MARKS[kind].join(" ") : (index.outcomes[kind] ?? "not right"));
   run.kinds = runs.length > 1 ? kinds.map((kind) => [kind, words(kind), has(kind)]) : [];
 }
 
