@@ -45,9 +45,25 @@ PASSAGES = [
         "url": "https://lakes.example/deep",
         "date": "2024-05-01",
     },
-    {"source": "wiki", "key": "zh", "title": "贝加尔湖", "text": "贝加尔湖位于西伯利亚。它是世界上最深的湖泊。湖水很清。"},
-    {"source": "wiki", "key": "he", "title": "ימת באיקל", "text": "באיקל הוא אגם בסיביר. זהו האגם העמוק ביותר בעולם כולו."},
-    {"source": "google", "key": "hostile", "title": HOSTILE, "text": f"{HOSTILE}. It is not so.", "url": "javascript:1"},
+    {
+        "source": "wiki",
+        "key": "zh",
+        "title": "贝加尔湖",
+        "text": "贝加尔湖位于西伯利亚。它是世界上最深的湖泊。湖水很清。",
+    },
+    {
+        "source": "wiki",
+        "key": "he",
+        "title": "ימת באיקל",
+        "text": "באיקל הוא אגם בסיביר. זהו האגם העמוק ביותר בעולם כולו.",
+    },
+    {
+        "source": "google",
+        "key": "hostile",
+        "title": HOSTILE,
+        "text": f"{HOSTILE}. It is not so.",
+        "url": "javascript:1",
+    },
 ]
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 
@@ -91,7 +107,11 @@ def debates() -> list[Any]:
         ),
         replace(du, rounds=tuple(replace(entry, verdict=None) for entry in du.rounds)),
         told(debate("long", [RIGHT, WRONG], question="Why is this lake deep? " * 45, choices=choices), long, long),
-        told(debate("zh", ["贝加尔湖", "贝加尔湖"], question="世界上最深的湖泊是哪个？"), "文中说：它是世界上最深的湖泊。[3]", ids=(3,)),
+        told(
+            debate("zh", ["贝加尔湖", "贝加尔湖"], question="世界上最深的湖泊是哪个？"),
+            "文中说：它是世界上最深的湖泊。[3]",
+            ids=(3,),
+        ),
         told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
         told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
@@ -118,7 +138,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
             made = [replace(each, pool=pool) if each.pool else each for each in made]
             made[0] = replace(made[0], rounds=made[0].rounds[:1], stop_reason="budget")
         (folder / str(n)).mkdir()
-        paths.append(write_run(folder / quote(name, safe="<>"), made, passages=PASSAGES, pools=folder / str(n) / "pools"))
+        paths.append(
+            write_run(folder / quote(name, safe="<>"), made, passages=PASSAGES, pools=folder / str(n) / "pools")
+        )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("madke.report.html.figures.available", lambda: False)
         write_report(paths, folder / "report.html")
@@ -191,7 +213,7 @@ def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
 def test_the_first_round_is_visible_without_scrolling(opened: Any, id_: str) -> None:
     for beside in ([], NAMES[1:2], NAMES[1:4]):
         page = opened(id_, *beside)
-        assert box(page.locator(".round"))["y"] < (900 if id_ == "long" else 700), beside
+        assert box(page.locator(".round"))["y"] < (900 if id_ in ("long", "hostile") else 700), beside
 
 
 @pytest.mark.parametrize("size", [PHONE, (768, 1024), (1088, 800), (1280, 900)])
@@ -204,22 +226,20 @@ def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) ->
     for id_ in IDS:
         for beside in ([], NAMES[1:4] if size[0] < 1000 else NAMES[1:2]):
             page = opened(id_, *beside, size=size)
-            for summary in page.locator("details:not([open]) > summary").all():
-                summary.click()
+            page.evaluate("for (const each of document.querySelectorAll('#debate details')) each.open = true")
             assert page.evaluate(outside) == [], (id_, beside)
             assert page.evaluate("document.documentElement.scrollWidth") == size[0]
 
 
 def test_the_pool_stays_next_to_the_rounds(opened: Any) -> None:
-    page = opened("plain")
-    pool, first, last = page.locator("#pool"), page.locator(".round").first, page.locator(".round").last
+    page = opened("plain", size=(1280, 600))
+    pool, first, second = page.locator("#pool"), page.locator(".round").first, page.locator(".round").nth(1)
     assert box(pool)["x"] >= box(first)["x"] + box(first)["width"]
-    assert box(pool)["y"] < 600
-    last.scroll_into_view_if_needed()
-    page.mouse.wheel(0, 2000)
-    expect(last).to_be_in_viewport()
-    assert 0 < box(pool)["y"] < 100
-    assert box(pool)["y"] + box(pool)["height"] <= 900
+    assert box(pool)["y"] < 500
+    second.evaluate("(round) => round.scrollIntoView()")
+    assert box(first)["y"] < 0
+    assert 50 < box(pool)["y"] < 100
+    assert box(pool)["y"] + box(pool)["height"] <= 600
     expect(page.locator(".drawer")).to_be_hidden()
     page = opened("du")
     assert page.locator("#pool").count() == 0
@@ -255,7 +275,7 @@ def test_quoted_sentences_are_highlighted_in_the_passages_that_the_debater_chose
 def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
     page = opened("plain")
     turn = page.locator(".turn").first
-    number, card = turn.locator(".prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
+    number, card = turn.locator("> .prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
     number.click()
     expect(card).to_have_count(1)
     expect(card).to_be_focused()
@@ -264,7 +284,7 @@ def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
     expect(card).to_contain_text("★ gold")
     expect(card.locator("mark")).to_have_text(QUOTE)
     expect(number).to_have_attribute("aria-expanded", "true")
-    line = turn.locator(".line", has=number)
+    line = turn.locator("> .prose > .line").first
     assert 0 <= box(card)["y"] - box(line)["y"] - box(line)["height"] < 20
     number.click()
     expect(card).to_have_count(0)
@@ -277,8 +297,11 @@ def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
 
 def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any) -> None:
     page = opened("plain")
-    prose = page.locator(".turn").first.locator(".prose")
-    first, second = prose.get_by_role("button", name="[0]", exact=True), prose.get_by_role("button", name="1", exact=True)
+    prose = page.locator(".turn").first.locator("> .prose")
+    first, second = (
+        prose.get_by_role("button", name="[0]", exact=True),
+        prose.get_by_role("button", name="1", exact=True),
+    )
     for button in (first, second):
         button.focus()
         page.keyboard.press("Enter")
@@ -296,9 +319,9 @@ def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any
 
 def test_only_numbers_of_passages_are_buttons(opened: Any) -> None:
     page = opened("plain")
-    assert page.locator(".turn").first.locator(".prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
     page = opened("number")
-    assert page.locator(".turn").first.locator(".prose .pick").all_inner_texts() == ["[0]"]
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]"]
     page = opened("du")
     assert page.locator(".pick").count() == 0
 
@@ -307,8 +330,8 @@ def test_numbers_work_in_the_rest_of_a_long_stance(opened: Any) -> None:
     page = opened("long")
     turn = page.locator(".turn").first
     turn.get_by_role("button", name="more").click()
-    assert turn.locator(".prose .pick").count() == 400
-    turn.locator(".prose .pick").last.click()
+    assert turn.locator("> .prose .pick").count() == 400
+    turn.locator("> .prose .pick").last.click()
     expect(turn.locator(".here")).to_be_in_viewport(ratio=1)
 
 
