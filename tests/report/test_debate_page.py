@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -94,7 +93,7 @@ def debates() -> list[Any]:
     return [
         told(
             debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
-            'As [0] says: "the lake holds   more than a fifth of the\nfresh surface water of the earth, says the "survey"".'
+            'As [0] says: "the lake holds   more than a fifth of the\nfresh surface water of the earth, says the "survey".'
             "\nKnowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
             "It lies in a valley, and Tanganyika is the second deepest lake. [1]",
             "I change my mind, because of [0].",
@@ -108,8 +107,8 @@ def debates() -> list[Any]:
         replace(du, rounds=tuple(replace(entry, verdict=None) for entry in du.rounds)),
         told(debate("long", [RIGHT, WRONG], question="Why is this lake deep? " * 45, choices=choices), long, long),
         told(
-            debate("zh", ["贝加尔湖", "贝加尔湖"], question="世界上最深的湖泊是哪个？"),
-            "文中说：它是世界上最深的湖泊。[3]",
+            debate("zh", ["贝加尔湖", "贝加尔湖"], question="哪个湖泊最深"),
+            "文中说它是世界上最深的湖泊。[3]",
             ids=(3,),
         ),
         told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
@@ -223,7 +222,7 @@ def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) ->
       .filter((each) => each.getBoundingClientRect().right > innerWidth + .5
         || each.getBoundingClientRect().left < -.5)
       .map((each) => each.outerHTML.slice(0, 200))"""
-    for id_ in IDS:
+    for id_ in IDS if size in (PHONE, (1280, 900)) else ("three", "hostile"):
         for beside in ([], NAMES[1:4] if size[0] < 1000 else NAMES[1:2]):
             page = opened(id_, *beside, size=size)
             page.evaluate("for (const each of document.querySelectorAll('#debate details')) each.open = true")
@@ -342,7 +341,8 @@ def test_on_a_phone_the_pool_is_a_drawer(opened: Any) -> None:
     button.press("Enter")
     expect(pool).to_be_visible()
     expect(pool.get_by_role("button", name="close")).to_be_focused()
-    assert 0 <= box(pool)["x"] and box(pool)["x"] + box(pool)["width"] <= 390
+    assert box(pool)["x"] >= 0
+    assert box(pool)["x"] + box(pool)["width"] <= 390
     page.keyboard.press("Escape")
     expect(pool).to_be_hidden()
     expect(button).to_be_focused()

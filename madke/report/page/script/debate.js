@@ -89,7 +89,7 @@ function stripPart(record) {
   return el("ul", { class: "strip", "aria-label": "Answers by round" }, lines.map((line) => el("li", {}, line)));
 }
 
-const BRIEF = 60;
+const BRIEF = 40;
 
 /** The beginning of a long text, with the whole as its tooltip. */
 function shortened(text) {
