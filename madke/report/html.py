@@ -27,7 +27,7 @@ from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.scored import scores_of
+from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -66,14 +66,13 @@ def write_report(
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
     """
     results = opened(runs)
-    of_arms = scores or [scores_of(arm) for arm in results]
-    named = {arm.name: each for arm, each in zip(results, of_arms, strict=True)}
+    read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
+    named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    arms = [arm_of(arm) for arm in results]
     tests = family(arms)
     firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
     of_page = partial(page_table, runs=[*named], first=firsts.pop() if len(firsts) == 1 else "correct")
@@ -89,17 +88,17 @@ def write_report(
         lead=_lead(results, named),
         alerts=[*_alerts(named, unfinished)],
         incomplete=bool(unfinished),
-        bars=[*bars(named, unfinished)] if any(each.correct for each in of_arms) else [],
+        bars=[*bars(named, unfinished)] if any(each.correct for each in named.values()) else [],
         warnings=[
             f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
             for name, each in named.items()
             if each.read_golds
         ],
-        scores=None if all(each.failed == each.transcripts for each in of_arms) else scored,
+        scores=None if all(each.failed == each.transcripts for each in named.values()) else scored,
         replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         tests=own.get("tests"),
         tables=tables,
-        figures=figures.draw(results, named) if figures.available() else None,
+        figures=figures.draw(results, named, arms) if figures.available() else None,
         shared=shared,
         different=different,
         details=[(arm.name, score_details(named[arm.name])) for arm in results],

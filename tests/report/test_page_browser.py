@@ -330,7 +330,7 @@ def test_the_list_shows_where_two_runs_differ(opened: Any) -> None:
 
 
 def test_it_is_used_by_keyboard_alone(opened: Any) -> None:
-    page = opened()
+    page = opened(f"#debates?run={GOOD}")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("survey n0")
