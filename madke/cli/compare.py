@@ -26,7 +26,7 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     "Metrics: em, f1, match, correct, cons_judge, co2_matcher, corrected, ..., and names of graders and scorers.",
-    "Tests: every pair of up to three runs; of more, each run against the first. McNemar's exact test for right or "
+    "Tests: every pair of up to six runs; of more, each run against the first. McNemar's exact test for right or "
     "wrong, a paired permutation test for other metrics, with Holm's correction.",
     "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
     "more there is also a test across repeats.",
@@ -49,9 +49,7 @@ def command(
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Metric to test, see below. Default: all. Repeatable.")
     ] = None,
-    all_pairs: Annotated[
-        bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than three.")
-    ] = False,
+    all_pairs: Annotated[bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,

@@ -77,12 +77,11 @@ def command(
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
     results = open_arms(paths, data, dataset, task)
-    scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
-    own = write_report(results, page, scores=[*scores.values()], title=title, source=source, tables=published)
+    own = write_report(results, page, title=title, source=source, tables=published)
     say(f"report: {page}")
     if figures is not None:
-        _write_figures(results, scores, page.parent / "figures", figures)
+        _write_figures(results, {arm.name: scores_of(arm) for arm in results}, page.parent / "figures", figures)
     if tables is not None:
         _write_tables(own, page.parent / "tables", tables)
     if answers is not None:

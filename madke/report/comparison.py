@@ -11,7 +11,18 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
-from madke.report.tables import HEADINGS, MARK, NOTHING, Cell, Table, count_cell, in_percent, percent_cell, score_cell
+from madke.report.tables import (
+    HEADINGS,
+    MARK,
+    NOTHING,
+    Cell,
+    Table,
+    count_cell,
+    in_percent,
+    p_value,
+    percent_cell,
+    score_cell,
+)
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
 from madke.scoring.metrics import question_of
@@ -23,6 +34,9 @@ from madke.tasks import get_task
 
 _PAPERS = 500
 """Questions per dataset in the papers."""
+
+_ALL_PAIRS = 6
+"""Number of runs of which every pair is tested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +98,7 @@ class Comparison:
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
 
-        Tests every pair of up to three runs. Of more runs, tests each against the first, unless ``all_pairs``.
+        Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
         return family(self.arms, self._known(metrics), all_pairs=all_pairs)
 
@@ -153,13 +167,13 @@ class Pair:
 
 
 def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-    """Paired tests on shared questions: every pair of up to three arms, or each arm against the first."""
+    """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
     shared = shared_questions(arms)
     return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-    if all_pairs or len(arms) <= 3:  # with more pairs, the correction would remove all power
+    if all_pairs or len(arms) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
         return list(combinations(arms, 2))
     return [(arms[0], other) for other in arms[1:]]
 
@@ -265,7 +279,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         kinds.setdefault(test.test, {})[test.metric] = None
     notes = [
         "difference: second minus first, with its 95 % interval.",
-        f"{MARK}: p < 0.05 after Holm's correction over the {len(tests)} tests of this table.",
+        f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
@@ -333,11 +347,6 @@ def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
         return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
     return unit, scaled
-
-
-def p_value(p: float) -> str:
-    """A p value as papers print it."""
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -199,8 +200,8 @@ def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
     """The scores of arms, as in :func:`table_of_arms`. Transcripts are read once.
 
-    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over all tests
-    of this table; ``madke compare`` has its own family of tests.
+    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over the
+    tests of the same value in this table; ``madke compare`` tests more pairs.
     """
     arms = [arm_of(arm) for arm in results]
     return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
@@ -254,7 +255,8 @@ def table_of_arms(
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
-        corrected = f"p < 0.05 after Holm's correction over {len(tests)} tests ({kinds})"
+        pairs = max(Counter(test.metric for test in tests).values())
+        corrected = f"p < 0.05 after Holm's correction over {pairs} tests of each value ({kinds})"
         notes += [f"{MARK} differs from {others}: {corrected}.", *if_failed_notes(held)]
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
     return Table(

@@ -144,6 +144,11 @@ def interval(found: Estimate | None) -> str:
     return f"{100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
+def p_value(p: float) -> str:
+    """A p value as papers print it."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
 def one_line(text: str) -> str:
     """Untrusted text on one line, so that it cannot imitate other lines."""
     return " ".join(printable(text).split())

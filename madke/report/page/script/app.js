@@ -10,8 +10,8 @@ function route() {
   const [path, query] = location.hash.slice(1).split("?");
   const parts = path.split("/");
   const asked = Object.fromEntries(new URLSearchParams(query));
-  if (parts.length === 2) return showDebate(...parts.map(decoded), asked);
-  return path === "debates" ? showList(asked) : showSummary(path);
+  if (parts.length === 2) return showDebate(...parts.map(decoded), asked, query);
+  return path === "debates" ? showList(query) : showSummary(path);
 }
 
 function decoded(part) {
@@ -31,20 +31,26 @@ function show(name, title) {
 
 function showSummary(section) {
   show("summary", "Summary");
-  if (section && section !== "summary") byId(section)?.scrollIntoView();
+  const part = byId(section);
+  if (part?.tagName === "DETAILS") part.open = true;
+  if (section && section !== "summary") part?.scrollIntoView();
   else scrollTo(0, 0);
 }
 
-function showList(asked) {
+function showList(query) {
   const back = !views.debate.hidden;
   show("debates", "Debates");
-  offer(asked);
-  filter();
-  if (back && open !== null && list.shown.includes(open)) focusRow(open);
+  filter(filtersOf(query));
+  if (back && open !== null && list.shown.includes(itemOf(open))) focusItem(open);
   else scrollTo(0, 0);
 }
 
-async function showDebate(name, id, asked) {
+function focusItem(number) {
+  if (filters.run === null) focusCell(number);
+  else focusRow(number);
+}
+
+async function showDebate(name, id, asked, query) {
   const run = runNamed(name);
   const number = run ? debateOf(run, id, Number(asked.repeat ?? 0)) : null;
   if (number === null) {
@@ -54,18 +60,11 @@ async function showDebate(name, id, asked) {
     );
     return;
   }
-  // Filter the list as in the URL, for "previous" and "next". If that excludes this debate, show the whole list.
-  const narrow = narrowed(asked);
-  if (!list.shown.includes(number) || JSON.stringify(narrow) !== JSON.stringify(narrowed(chosen()))) {
-    for (const wanted of [narrow, {}]) {
-      offer({ run: name, with: asked.with, ...wanted });
-      filter();
-      if (list.shown.includes(number)) break;
-    }
-  }
+  const turn = routed;
+  await listAround(number, filtersOf(query, run));
+  if (turn !== routed) return;
   open = number;
   beside = runsBeside(run);
-  const turn = routed;
   const focused = document.activeElement.dataset.run;
   const load = async (each) => {
     const found = each === run ? number : counterpart(each, number);
@@ -101,7 +100,7 @@ function runsBeside(run) {
 
 /** Links back to the list, and to the previous and next debate. */
 function steps(number) {
-  const place = list.shown.indexOf(number);
+  const place = list.shown.indexOf(itemOf(number));
   const step = (by, text, key) => {
     const next = neighbour(number, by);
     if (next === null) return el("span", { class: "step", "aria-disabled": "true" }, text);
@@ -111,6 +110,11 @@ function steps(number) {
   const back = el("a", { href: listAddress(), class: "step", title: "Back to the list (Esc)" }, "← Debates");
   const facts = el("span", { class: "facts" }, where);
   return el("div", { class: "steps" }, back, facts, step(-1, "Previous", "k"), step(1, "Next", "j"));
+}
+
+/** After a search of texts: the place of the open debate in what was found. */
+function refreshSteps() {
+  if (!views.debate.hidden && open !== null) views.debate.querySelector(".steps")?.replaceWith(steps(open));
 }
 
 function crumbs(number, record) {
@@ -124,18 +128,6 @@ function crumbs(number, record) {
   return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
 }
 
-// Filters: the choice replaces the current URL.
-for (const control of Object.values(controls)) {
-  control.addEventListener("input", () => {
-    if (control === controls.run || control === controls.with) offer(chosen());
-    history.replaceState(null, "", listAddress());
-    filter();
-  });
-}
-byId("filters").addEventListener("submit", (event) => event.preventDefault());
-const nearEnd = (entries) => entries.some((entry) => entry.isIntersecting) && draw();
-new IntersectionObserver(nearEnd, { rootMargin: "600px" }).observe(byId("more"));
-byId("more").addEventListener("click", () => draw());
 
 // Keys.
 const go = (to) => to !== null && (location.hash = to);
@@ -151,7 +143,8 @@ const KEYS = {
 };
 
 function move(step) {
-  if (!views.debates.hidden) focusRow(null, document.activeElement.closest("#rows") ? step : step > 0 ? 1 : 0);
+  if (!views.debates.hidden && filters.run === null) moveCell(document.activeElement.closest("#matrix") ? step : 0, 0);
+  else if (!views.debates.hidden) focusRow(null, document.activeElement.closest("#rows") ? step : step > 0 ? 1 : 0);
   if (!views.debate.hidden && open !== null) {
     const next = neighbour(open, step);
     if (next === null) return;
