@@ -88,13 +88,13 @@ def write_report(
         lead=_lead(results, named),
         alerts=[*_alerts(named, unfinished)],
         incomplete=bool(unfinished),
-        bars=[*bars(named, unfinished)] if any(each.correct for each in of_arms) else [],
+        bars=[*bars(named, unfinished)] if any(each.correct for each in named.values()) else [],
         warnings=[
             f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
             for name, each in named.items()
             if each.read_golds
         ],
-        scores=None if all(each.failed == each.transcripts for each in of_arms) else scored,
+        scores=None if all(each.failed == each.transcripts for each in named.values()) else scored,
         replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         tests=own.get("tests"),
         tables=tables,

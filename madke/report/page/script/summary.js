@@ -40,7 +40,7 @@ function sortKey(row, column) {
 }
 
 /** Figures from the highest, words from A, rows without a figure last. */
-function inOrder(one, other, falling) {
+function compareKeys(one, other, falling) {
   if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
   const rising = typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
   return falling ? -rising : rising;
@@ -59,7 +59,7 @@ function sort(heading) {
   const next = orders[(orders.indexOf(heading.ariaSort) + 1) % orders.length];
   for (const each of tHead.rows[0].cells) each.ariaSort = each === heading ? next : "none";
   const rows = [...keys.keys()];
-  if (next !== "none") rows.sort((a, b) => inOrder(keys.get(a), keys.get(b), next === "descending"));
+  if (next !== "none") rows.sort((a, b) => compareKeys(keys.get(a), keys.get(b), next === "descending"));
   body.append(...rows);
 }
 
