@@ -58,6 +58,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "questions": Explanation("Number of different questions."),
     "debates": Explanation("Questions times repeats."),
     "answered": Explanation("Debates with a readable final answer."),
+    "incomplete": Explanation("How many debates of the run are done, and why not all."),
     "abst.": Explanation(
         "Abstained: debates without a readable final answer. They count as wrong.", outcome="abstained"
     ),

@@ -69,8 +69,7 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
     ``first``: heading of the metric that decides which debates are right.
     """
     words = [
-        all(row[n] is not NOTHING and row[n].value is None and row[n].low is None for row in table.rows)
-        for n in range(len(table.columns))
+        not table.has_figures(n) and any(row[n] is not NOTHING for row in table.rows) for n in range(len(table.columns))
     ]
     named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
     joined = " \N{MIDDLE DOT} ".join
