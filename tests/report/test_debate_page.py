@@ -93,8 +93,9 @@ def debates() -> list[Any]:
     return [
         told(
             debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
-            'As [0] says: "the lake holds   more than a fifth of the\nfresh surface water of the earth, says the "survey".'
-            "\nKnowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
+            'As [0] says: "the lake holds   more than a fifth of\nthe fresh surface water of the earth, says '
+            'the "survey".\n'
+            "Knowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
             "It lies in a valley, and Tanganyika is the second deepest lake. [1]",
             "I change my mind, because of [0].",
         ),
@@ -136,10 +137,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
             )
             made = [replace(each, pool=pool) if each.pool else each for each in made]
             made[0] = replace(made[0], rounds=made[0].rounds[:1], stop_reason="budget")
-        (folder / str(n)).mkdir()
-        paths.append(
-            write_run(folder / quote(name, safe="<>"), made, passages=PASSAGES, pools=folder / str(n) / "pools")
-        )
+        paths.append(write_run(folder / name, made, passages=PASSAGES))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("madke.report.html.figures.available", lambda: False)
         write_report(paths, folder / "report.html")
