@@ -231,7 +231,7 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
-    """One debate: its transcript without default values, numbers of its texts, scores of its answers, its gold."""
+    """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
     body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
     return body | {"texts": list(texts), "scores": _scores(transcript), "gold": gold_numbers(transcript)}
 

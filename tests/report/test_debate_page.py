@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -94,8 +93,9 @@ def debates() -> list[Any]:
     return [
         told(
             debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
-            'As [0] says: "the lake holds   more than a fifth of the\nfresh surface water of the earth, says the "survey"".'
-            "\nKnowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
+            'As [0] says: "the lake holds   more than a fifth of\nthe fresh surface water of the earth, says '
+            'the "survey".\n'
+            "Knowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
             "It lies in a valley, and Tanganyika is the second deepest lake. [1]",
             "I change my mind, because of [0].",
         ),
@@ -108,8 +108,8 @@ def debates() -> list[Any]:
         replace(du, rounds=tuple(replace(entry, verdict=None) for entry in du.rounds)),
         told(debate("long", [RIGHT, WRONG], question="Why is this lake deep? " * 45, choices=choices), long, long),
         told(
-            debate("zh", ["贝加尔湖", "贝加尔湖"], question="世界上最深的湖泊是哪个？"),
-            "文中说：它是世界上最深的湖泊。[3]",
+            debate("zh", ["贝加尔湖", "贝加尔湖"], question="哪个湖泊最深"),
+            "文中说它是世界上最深的湖泊。[3]",
             ids=(3,),
         ),
         told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
@@ -137,10 +137,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
             )
             made = [replace(each, pool=pool) if each.pool else each for each in made]
             made[0] = replace(made[0], rounds=made[0].rounds[:1], stop_reason="budget")
-        (folder / str(n)).mkdir()
-        paths.append(
-            write_run(folder / quote(name, safe="<>"), made, passages=PASSAGES, pools=folder / str(n) / "pools")
-        )
+        paths.append(write_run(folder / name, made, passages=PASSAGES))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("madke.report.html.figures.available", lambda: False)
         write_report(paths, folder / "report.html")
@@ -213,7 +210,7 @@ def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
 def test_the_first_round_is_visible_without_scrolling(opened: Any, id_: str) -> None:
     for beside in ([], NAMES[1:2], NAMES[1:4]):
         page = opened(id_, *beside)
-        assert box(page.locator(".round"))["y"] < (900 if id_ == "long" else 700), beside
+        assert box(page.locator(".round"))["y"] < (900 if id_ in ("long", "hostile") else 700), beside
 
 
 @pytest.mark.parametrize("size", [PHONE, (768, 1024), (1088, 800), (1280, 900)])
@@ -223,25 +220,23 @@ def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) ->
       .filter((each) => each.getBoundingClientRect().right > innerWidth + .5
         || each.getBoundingClientRect().left < -.5)
       .map((each) => each.outerHTML.slice(0, 200))"""
-    for id_ in IDS:
+    for id_ in IDS if size in (PHONE, (1280, 900)) else ("three", "hostile"):
         for beside in ([], NAMES[1:4] if size[0] < 1000 else NAMES[1:2]):
             page = opened(id_, *beside, size=size)
-            for summary in page.locator("details:not([open]) > summary").all():
-                summary.click()
+            page.evaluate("for (const each of document.querySelectorAll('#debate details')) each.open = true")
             assert page.evaluate(outside) == [], (id_, beside)
             assert page.evaluate("document.documentElement.scrollWidth") == size[0]
 
 
 def test_the_pool_stays_next_to_the_rounds(opened: Any) -> None:
-    page = opened("plain")
-    pool, first, last = page.locator("#pool"), page.locator(".round").first, page.locator(".round").last
+    page = opened("plain", size=(1280, 600))
+    pool, first, second = page.locator("#pool"), page.locator(".round").first, page.locator(".round").nth(1)
     assert box(pool)["x"] >= box(first)["x"] + box(first)["width"]
-    assert box(pool)["y"] < 600
-    last.scroll_into_view_if_needed()
-    page.mouse.wheel(0, 2000)
-    expect(last).to_be_in_viewport()
-    assert 0 < box(pool)["y"] < 100
-    assert box(pool)["y"] + box(pool)["height"] <= 900
+    assert box(pool)["y"] < 500
+    second.evaluate("(round) => round.scrollIntoView()")
+    assert box(first)["y"] < 0
+    assert 50 < box(pool)["y"] < 100
+    assert box(pool)["y"] + box(pool)["height"] <= 600
     expect(page.locator(".drawer")).to_be_hidden()
     page = opened("du")
     assert page.locator("#pool").count() == 0
@@ -277,7 +272,7 @@ def test_quoted_sentences_are_highlighted_in_the_passages_that_the_debater_chose
 def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
     page = opened("plain")
     turn = page.locator(".turn").first
-    number, card = turn.locator(".prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
+    number, card = turn.locator("> .prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
     number.click()
     expect(card).to_have_count(1)
     expect(card).to_be_focused()
@@ -286,7 +281,7 @@ def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
     expect(card).to_contain_text("★ gold")
     expect(card.locator("mark")).to_have_text(QUOTE)
     expect(number).to_have_attribute("aria-expanded", "true")
-    line = turn.locator(".line", has=number)
+    line = turn.locator("> .prose > .line").first
     assert 0 <= box(card)["y"] - box(line)["y"] - box(line)["height"] < 20
     number.click()
     expect(card).to_have_count(0)
@@ -299,7 +294,7 @@ def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
 
 def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any) -> None:
     page = opened("plain")
-    prose = page.locator(".turn").first.locator(".prose")
+    prose = page.locator(".turn").first.locator("> .prose")
     first, second = (
         prose.get_by_role("button", name="[0]", exact=True),
         prose.get_by_role("button", name="1", exact=True),
@@ -321,9 +316,9 @@ def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any
 
 def test_only_numbers_of_passages_are_buttons(opened: Any) -> None:
     page = opened("plain")
-    assert page.locator(".turn").first.locator(".prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
     page = opened("number")
-    assert page.locator(".turn").first.locator(".prose .pick").all_inner_texts() == ["[0]"]
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]"]
     page = opened("du")
     assert page.locator(".pick").count() == 0
 
@@ -332,8 +327,8 @@ def test_numbers_work_in_the_rest_of_a_long_stance(opened: Any) -> None:
     page = opened("long")
     turn = page.locator(".turn").first
     turn.get_by_role("button", name="more").click()
-    assert turn.locator(".prose .pick").count() == 400
-    turn.locator(".prose .pick").last.click()
+    assert turn.locator("> .prose .pick").count() == 400
+    turn.locator("> .prose .pick").last.click()
     expect(turn.locator(".here")).to_be_in_viewport(ratio=1)
 
 
@@ -344,7 +339,8 @@ def test_on_a_phone_the_pool_is_a_drawer(opened: Any) -> None:
     button.press("Enter")
     expect(pool).to_be_visible()
     expect(pool.get_by_role("button", name="close")).to_be_focused()
-    assert 0 <= box(pool)["x"] and box(pool)["x"] + box(pool)["width"] <= 390
+    assert box(pool)["x"] >= 0
+    assert box(pool)["x"] + box(pool)["width"] <= 390
     page.keyboard.press("Escape")
     expect(pool).to_be_hidden()
     expect(button).to_be_focused()

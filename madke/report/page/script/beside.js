@@ -13,7 +13,7 @@ function otherRuns(number, beside) {
       {},
       el("a", { href: address(other) }, run.name),
       mark(outcome(other), false),
-      answered(other) || el("span", { class: "facts" }, MARKS[outcome(other)][1]),
+      debates.answer[other] === null ? el("span", { class: "facts" }, MARKS[outcome(other)][1]) : shortened(debates.answer[other]),
       besideLink(number, run, beside),
     );
   };

@@ -19,6 +19,8 @@ function given(record, answer, status = "ok") {
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
 }
 
+const MOST_GOLDS = 5; // Some questions have dozens of aliases.
+
 /** Question, choices and gold answers, which all runs share. */
 function questionPart(record) {
   const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -29,9 +31,11 @@ function questionPart(record) {
     return el("li", { class: right ? "gold" : null, dir: "auto" }, el("b", {}, letters[n]), text, sign);
   };
   const golds = record.answers.map((text) => el("span", { class: "answer", dir: "auto" }, text));
+  const rest = golds.splice(MOST_GOLDS);
+  const more = rest.length > 0 && moreButton((open) => (open ? golds.at(-1).after(...rest) : rest.map((each) => each.remove())));
   return [
     record.choices && el("ol", { class: "choices" }, record.choices.map(choice)),
-    golds.length > 0 && el("p", { class: "golds" }, el("span", { class: "label" }, "Gold"), golds),
+    golds.length > 0 && el("p", { class: "golds" }, el("span", { class: "label" }, "Gold"), golds, more && [" ", more]),
   ];
 }
 
@@ -85,15 +89,19 @@ function stripPart(record) {
   return el("ul", { class: "strip", "aria-label": "Answers by round" }, lines.map((line) => el("li", {}, line)));
 }
 
-const BRIEF = 60;
+const BRIEF = 40;
+
+/** The beginning of a long text, with the whole as its tooltip. */
+function shortened(text) {
+  const long = text.length > BRIEF;
+  return el("span", { class: "answer", dir: "auto", title: long && text }, long ? `${text.slice(0, BRIEF)} …` : text);
+}
 
 /** An answer and its mark, with no line break between them. */
 function briefly(record, { answer, status }) {
   if (answer == null) return given(record, answer, status);
   const kind = score(record, answer);
-  const long = answer.length > BRIEF;
-  const said = el("span", { dir: "auto", title: long && answer }, long ? `${answer.slice(0, BRIEF)} …` : answer);
-  return [said, kind !== "unknown" && ["\u00a0", mark(kind, false)]];
+  return [shortened(answer), kind !== "unknown" && ["\u00a0", mark(kind, false)]];
 }
 
 /** What a judge found: whether the answers are the same, or, if it takes sides, which one it supports. */
@@ -113,7 +121,7 @@ function outcomePart(number, record) {
       "p",
       { class: "answered" },
       el("span", { class: "label" }, "Answer"),
-      answered(number),
+      record.answer != null && shortened(record.answer),
       mark(outcome(number)),
       flagsOf(number),
     ),

@@ -75,6 +75,7 @@ function showMatrix() {
 function growMatrix() {
   const style = getComputedStyle(byId("cells"));
   matrix.height = parseFloat(style.getPropertyValue("--row")) * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  byId("grid").style.maxHeight = `max(60dvh, calc(100dvh - ${byId("grid").offsetTop}px - 1rem))`;
   byId("cells").style.height = `${matrix.height * list.shown.length}px`;
   byId("grid").ariaRowCount = 1 + list.shown.length;
   drawMatrix();

@@ -1,4 +1,29 @@
-// The summary: meanings of headings, and tables that are sorted by their headings.
+// The summary: the way to the debates, meanings of headings, and tables that are sorted by their headings.
+
+const ENTRIES = {
+  differ: "on which runs differ",
+  "none-right": "that no run has right",
+  "all-right": "that all runs have right",
+  all: "in all",
+};
+
+/** Links to the questions of the matrix, or to one run's debates, with their numbers. */
+function entries() {
+  const questionsOf = ([show, words]) => {
+    const count = spreads.filter((spread) => spread[show]).length;
+    return [count, `${plural(count, "question")} ${words}`, `#debates?show=${show}`];
+  };
+  if (runs.length > 1) return Object.entries(ENTRIES).map(questionsOf);
+  const debatesOf = (kind) => {
+    const count = runs[0].debates.filter((number) => is(number, kind)).length;
+    return [count, `${figure(count)} ${MARKS[kind][1]}`, `#debates?outcome=${kind}`];
+  };
+  return [[runs[0].count, plural(runs[0].count, "debate"), "#debates"], ...exclusive.map(debatesOf)];
+}
+
+byId("entry").replaceChildren(
+  ...entries().map(([count, text, href]) => count > 0 && el("li", {}, el("a", { href }, text))).filter(Boolean),
+);
 
 const tip = el("div", { id: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
@@ -40,7 +65,7 @@ function sortKey(row, column) {
 }
 
 /** Figures from the highest, words from A, rows without a figure last. */
-function inOrder(one, other, falling) {
+function compareKeys(one, other, falling) {
   if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
   const rising = typeof one === "number" ? one - other : one.localeCompare(other, "en", { numeric: true });
   return falling ? -rising : rising;
@@ -59,7 +84,7 @@ function sort(heading) {
   const next = orders[(orders.indexOf(heading.ariaSort) + 1) % orders.length];
   for (const each of tHead.rows[0].cells) each.ariaSort = each === heading ? next : "none";
   const rows = [...keys.keys()];
-  if (next !== "none") rows.sort((a, b) => inOrder(keys.get(a), keys.get(b), next === "descending"));
+  if (next !== "none") rows.sort((a, b) => compareKeys(keys.get(a), keys.get(b), next === "descending"));
   body.append(...rows);
 }
 
