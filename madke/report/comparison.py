@@ -94,6 +94,8 @@ class Comparison:
     arms: tuple[ArmValues, ...]
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Run -> scores on the shared questions."""
+    debates: Mapping[str, int] = field(default_factory=dict)
+    """Run -> number of its debates, on all of its questions."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
@@ -213,7 +215,10 @@ def compare(
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
     of_shared = tuple(only(arm, shared) for arm in arms)
-    return Comparison(questions=questions, unshared=unshared, arms=of_shared)
+    debates = {
+        arm.name: sum(kept.repeats for kept in column.values()) for arm, column in zip(arms, columns, strict=True)
+    }
+    return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
@@ -317,20 +322,20 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
         "n": count_cell(test.n),
-        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
-        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
         "difference": Cell(
             text=f"{scaled(found.value, '+')} ({scaled(found.low, '+')} to {scaled(found.high, '+')})",
             value=times * found.value,
             low=times * found.low,
             high=times * found.high,
         ),
+        "p": Cell(text=p_value(test.p), value=test.p),
+        "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
+        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
+        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
     }
     if pairs is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
     cells |= {
-        "p": Cell(text=p_value(test.p), value=test.p),
-        "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
         "effect": NOTHING
         if effect is None
         else Cell(text=f"{effect.name[-1]} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high),

@@ -17,7 +17,7 @@ from madke.scoring.statistics import Estimate
 
 _ALPHA = 0.05
 _NAMED = 3
-"""Runs that a sentence lists."""
+"""Runs or reasons that a sentence lists."""
 
 
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
@@ -50,8 +50,7 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
 def _score(arm: ArmValues, scores: Scores) -> str:
     found = scores.correct
     if found is None:
-        failed = scores.failed and scores.failed == scores.transcripts
-        why = f"all {scores.failed} debates failed" if failed else "no question has a gold answer"
+        why = "no question has a gold answer and a result" if not all_failed(scores) else _all(scores)
         return f"{arm.name}: no score, because {why}."
     shown = _Shown(arm.first_metric, arm.first_metric)
     return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
@@ -121,6 +120,28 @@ class _Shown:
 
     def _figure(self, value: float) -> str:
         return f"{100 * value:z.1f}" if self._share else f"{value:z.4g}"
+
+
+def all_failed(scores: Scores) -> bool:
+    """Whether every debate of a run failed, so that it has no score."""
+    return 0 < scores.failed == scores.transcripts
+
+
+def _all(scores: Scores) -> str:
+    return f"all {scores.failed:,} debates failed"
+
+
+def cause(name: str, scores: Scores) -> str:
+    """Why all debates of a run failed, the most frequent reasons first."""
+    reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
+    more = f"; {len(reasons) - _NAMED} more reasons" if len(reasons) > _NAMED else ""
+    return one_line(f"{name}: {_all(scores)}: {'; '.join(reasons[:_NAMED])}{more}")
+
+
+def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[str, str]:
+    """Run -> the text of :func:`incomplete`, for incomplete runs; ``debates``: run -> number of its transcripts."""
+    found = {arm.name: incomplete(arm, debates[arm.name]) for arm in results}
+    return {name: text for name, text in found.items() if text is not None}
 
 
 _GOES_ON = "the same command goes on"

@@ -43,8 +43,12 @@ _SCRIPTS = (
     "beside.js",
     "summary.js",
     "app.js",
+    "reload.js",
 )
 """Joined to one script in this order."""
+
+RELOADS = '<p id="reload" class="note"'
+"""The start of the line that makes the open page reload itself."""
 
 
 def write_report(
@@ -55,12 +59,14 @@ def write_report(
     title: str | None = None,
     source: str | None = None,
     tables: Sequence[Table] = (),
+    reload: int | None = None,
 ) -> dict[str, Table]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
     are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
+    ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
 
     Returns:
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
@@ -82,6 +88,7 @@ def write_report(
     own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
     scored, replies = own["scores"].split()
     pieces = environment.get_template("report.html.j2").generate(
+        reload=reload,
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
         finding=finding(arms, named, tests),

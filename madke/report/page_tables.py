@@ -87,7 +87,7 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
         of_row = _Row(
             runs=[text for text in texts if text in runs], decisive=f"{first} %" in texts or "correct %" in texts
         )
-        name = PageCell(text=joined(texts), mark=row[0].mark)
+        name = PageCell(text=joined(texts).replace(" %", "\N{NO-BREAK SPACE}%"), mark=row[0].mark)
         figures = zip(table.columns, row, best, strict=True)
         rows.append((name, *(_cell(*each, of_row) for each in [*figures][named:])))
     notes = [*table.notes]

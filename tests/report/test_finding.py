@@ -47,7 +47,7 @@ def alone(transcripts: Any) -> Any:
 def test_one_run_has_its_score_with_interval_and_n() -> None:
     assert alone(answered("+" * 17 + "-" * 7 + "!")) == "wiki: 70.8 % correct, 95 % 50.8 to 85.1, n = 24."
     assert alone(answered("!!")) == "wiki: no score, because all 2 debates failed."
-    assert alone(answered("++", golds=())) == "wiki: no score, because no question has a gold answer."
+    assert alone(answered("++", golds=())) == "wiki: no score, because no question has a gold answer and a result."
 
 
 def test_two_runs_one_better() -> None:

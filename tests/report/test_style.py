@@ -1,12 +1,14 @@
-"""The colours of the report page: one meaning each, and readable in light and dark."""
+"""The report page's style (one meaning for each colour, readable in light and dark) and the names in its script."""
 
 import re
+from collections import Counter
 from importlib.resources import files
 from typing import Any
 
 import pytest
 
 STYLE = files("madke.report").joinpath("page/style.css").read_text(encoding="utf-8")
+SCRIPT = "\n".join(each.read_text(encoding="utf-8") for each in files("madke.report").joinpath("page/script").iterdir())
 ROOT = STYLE[STYLE.index(":root {") : STYLE.index("}", STYLE.index(":root {"))]
 COLOURS = {
     name: (light, dark)
@@ -53,5 +55,11 @@ def test_every_colour_has_a_meaning_in_the_comment_and_all_others_are_variables(
 
 def test_every_variable_that_is_used_is_defined() -> None:
     defined = set(re.findall(r"--([\w-]+):", STYLE))
+    by_scripts = set(re.findall(r'setProperty\("--([\w-]+)"', SCRIPT))
     used: set[Any] = set(re.findall(r"var\(--([\w-]+)", STYLE))
-    assert used <= defined
+    assert used <= defined | by_scripts
+
+
+def test_no_two_scripts_declare_the_same_name() -> None:
+    declared = re.findall(r"^(?:async )?(?:function\*?|const|let) (\w+)", SCRIPT, re.MULTILINE)
+    assert [name for name, times in Counter(declared).items() if times > 1] == []

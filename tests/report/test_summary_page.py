@@ -101,7 +101,7 @@ def names(page: Any) -> Any:
 def test_the_finding_comes_first_then_chart_scores_and_questions_and_the_rest_is_folded(opened: Any) -> None:
     page = opened()
     expect(page.locator(".finding")).to_contain_text("many (")
-    expect(page.locator(".finding")).to_contain_text("n = 38")
+    expect(page.locator(".finding")).to_contain_text("n = 39")
     order = (".finding", "#chart", "#scores", "#questions", "#tests")
     parts = [page.locator(each).bounding_box()["y"] for each in order]
     assert parts == sorted(parts)
@@ -223,6 +223,18 @@ def test_figures_of_a_pair_open_the_questions_where_it_differs(opened: Any) -> N
     page = opened(address="#tests")
     cells.nth(places.index("difference") - 1).get_by_role("link").click()
     expect(page.locator("#count")).to_have_text("25 of 40 debates")
+
+
+def test_the_summary_counts_questions_and_leads_to_them(opened: Any) -> None:
+    page = opened()
+    entry = page.locator("#entry")
+    expect(entry).to_contain_text("25 questions on which runs differ")
+    entry.get_by_role("link", name="10 questions that no run has right").click()
+    expect(page.locator("#count")).to_have_text("10 of 40 questions")
+    page = opened("gone")
+    expect(entry.get_by_role("link")).to_have_text(["3 debates", "3 failed"])
+    entry.get_by_role("link", name="3 failed").click()
+    expect(page.locator("#count")).to_have_text("3 of 3 debates")
 
 
 def test_on_a_phone_no_name_loses_its_number_and_nothing_is_cut_off(opened: Any) -> None:

@@ -1,4 +1,29 @@
-// The summary: meanings of headings, and tables that are sorted by their headings.
+// The summary: the way to the debates, meanings of headings, and tables that are sorted by their headings.
+
+const ENTRIES = {
+  differ: "on which runs differ",
+  "none-right": "that no run has right",
+  "all-right": "that all runs have right",
+  all: "in all",
+};
+
+/** Links to the questions of the matrix, or to one run's debates, with their numbers. */
+function entries() {
+  const questionsOf = ([show, words]) => {
+    const count = spreads.filter((spread) => spread[show]).length;
+    return [count, `${plural(count, "question")} ${words}`, `#debates?show=${show}`];
+  };
+  if (runs.length > 1) return Object.entries(ENTRIES).map(questionsOf);
+  const debatesOf = (kind) => {
+    const count = runs[0].debates.filter((number) => is(number, kind)).length;
+    return [count, `${figure(count)} ${MARKS[kind][1]}`, `#debates?outcome=${kind}`];
+  };
+  return [[runs[0].count, plural(runs[0].count, "debate"), "#debates"], ...exclusive.map(debatesOf)];
+}
+
+byId("entry").replaceChildren(
+  ...entries().map(([count, text, href]) => count > 0 && el("li", {}, el("a", { href }, text))).filter(Boolean),
+);
 
 const tip = el("div", { id: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
