@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from madke.cli.progress import status_line
+import typer
+
+from madke.cli.progress import exit_status, status_line
 from madke.core.errors import UserError
 from madke.experiments.experiment import is_experiment
 from madke.files import atomic_write
@@ -61,9 +63,10 @@ def follow(paths: Sequence[Path], page: Path, write: Callable[[int | None], obje
             total = sum(len(spec.questions) * spec.repeats for spec in map(read_spec, paths))
             _follow(runs, page, total, write, show)
         write(None)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         _stop_reloads(page)
-        raise
+        say("madke: interrupted; the page stays, the same command goes on with it", err=True)
+        raise typer.Exit(exit_status(interrupt)) from None
     done = sum(run.look() for run in runs)
     say(f"report: {page}, {done:,} of {total:,} debates; {'the run has' if len(runs) == 1 else 'the runs have'} ended")
 

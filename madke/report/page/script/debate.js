@@ -44,12 +44,12 @@ function debateView(parts) {
   const found = parts.filter((part) => part.record !== null);
   const pool = poolPart(found);
   const several = parts.length > 1;
-  const row = (kind, title, cellOf) => {
-    const cells = parts.map((part) => [part, part.record && cellOf(part)]);
-    if (!cells.some(([, content]) => content)) return null;
+  const row = (kind, title, contentOf) => {
+    const lanes = parts.map((part) => [part, part.record && contentOf(part)]);
+    if (!lanes.some(([, content]) => content)) return null;
     const named = (part, content) => [several && content && el("p", { class: "run" }, part.run.name), content];
-    const made = cells.map(([part, content]) => el("div", { class: "cell" }, named(part, content)));
-    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "cells" }, made));
+    const made = lanes.map(([part, content]) => el("div", { class: "lane" }, named(part, content)));
+    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "lanes" }, made));
   };
   const longest = Math.max(...found.map(({ record }) => record.rounds.length));
   const rounds = Array.from({ length: longest }, (_, place) =>
