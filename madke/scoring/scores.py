@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
+from operator import attrgetter
 from statistics import fmean
 
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.scoring.arms import QuestionKey, read_arm
+from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate, Spread, between_repeats
@@ -117,8 +118,19 @@ class Scores:
 
 def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
     """Compute all scores in one pass; memory holds a few small rows per transcript, and texts of translations."""
+    return score_with_values("", transcripts, external)[0]
+
+
+def score_with_values(
+    name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES
+) -> tuple[Scores, ArmValues]:
+    """All scores of an arm, and the values behind them, in one pass."""
     counted = _Counted()
-    arm = read_arm("", counted.each(transcripts, external), external)
+    arm = read_arm(name, counted.each(transcripts, external), external)
+    return _scores(arm, counted, external), arm
+
+
+def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scores:
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
@@ -213,8 +225,11 @@ def shortened(transcript: Transcript) -> bool:
 
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
     """The sum, field by field."""
-    parts = list(parts)
-    return StageUsage(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(StageUsage)})
+    return StageUsage(**dict(zip(_AMOUNTS, map(sum, zip(*map(_amounts, parts), strict=True)), strict=False)))
+
+
+_AMOUNTS = tuple(each.name for each in fields(StageUsage))
+_amounts = attrgetter(*_AMOUNTS)
 
 
 @cache

@@ -160,12 +160,13 @@ def test_answers_from_elsewhere_stand_beside_a_run(tmp_path: Path) -> None:
     assert data["index"]["debates"]["tokens"] == [1100, None]
 
 
-def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
+def test_finding_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     good = write_run(tmp_path / "good", [debate(f"q{n}", [RIGHT, RIGHT]) for n in range(10)])
     bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
-    assert "100.0 (72.2 to 100.0)" in page
-    assert 'class="interval"' in page
+    assert '<p class="finding">good beats bad by 100.0 points' in page
+    assert '<b style="left:72.25%;right:0.00%"></b>' in page
+    assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
 
