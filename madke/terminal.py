@@ -70,7 +70,8 @@ def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = Fals
     lines = [text]
     if (sys.stderr if err else sys.stdout).isatty():
         width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
-        lines = [line for each in text.split("\n") for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
+        together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
+        lines = [line for each in together for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
     say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines), err=err)
 
 

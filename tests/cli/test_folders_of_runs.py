@@ -1,6 +1,7 @@
 """Folders of runs as paths of ``score``, ``compare`` and ``report``, and runs that are incomplete or failed."""
 
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(text: str) -> list[str]:
-    lines = text.splitlines()
-    return [line.split()[0] for line in lines[3 : lines.index(next(line for line in lines[3:] if not line.strip()))]]
+    """The names of the rows, which are between the rule and an empty line."""
+    after = text.splitlines()[3:]
+    return [line.split()[0] for line in takewhile(str.strip, after)]
 
 
 def test_runs_in_folders_are_found_and_the_rest_is_named(folder: Path) -> None:
@@ -80,8 +82,9 @@ def test_a_run_whose_calls_all_failed_gives_the_cause_first(tmp_path: Path) -> N
     given: list[Any] = ["--task", "short_answer", "--model", f"scripted/{script}", "--protocol", "cot", "--out", run]
     done = madke("run", questions, *given)
     assert done.returncode == 1, done.stderr
-    reasons, transcripts, _ = done.stdout.partition("transcripts: ")
+    reasons, label, files = done.stdout.partition("transcripts: ")
     assert reasons.startswith("run: all 2 debates failed: 1 x the script has no reply ")
-    assert len(transcripts.splitlines()) == 2  # no table
+    assert len((label + files).splitlines()) == 2
+    assert "─" not in done.stdout
     assert "2 questions failed" in done.stderr
     assert madke("score", run).stdout == reasons

@@ -106,7 +106,6 @@ def test_half_an_interval_is_in_the_cell_of_its_figure() -> None:
     table = Table(title="", columns=("a %", "n"), rows=((percent_cell(found), count_cell(120)),) * 2)
     text = as_text(rich_table(table))
     assert "70.8 ±8" in text
-    assert "±: half of the 95 % interval." in text
     assert "70.8 (62.1 to 78.2)" in as_text(rich_table(table, details=True))
     assert percent_cell(exact).with_half_interval == "50.0 ±0.2"
     assert Cell(text="1 to 2", low=1, high=2).with_half_interval == "1 to 2"
@@ -129,6 +128,7 @@ def test_counts_of_nothing_are_not_shown() -> None:
     assert "abst." not in text
     failed = [*runs("run")["run"], debate("q12", [None], answer=None)]
     assert "abst." in as_text(score_table([("run", score(failed))]))
+    assert "±: half of the 95 % interval." in text
 
 
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
@@ -150,3 +150,8 @@ def test_a_run_whose_debates_all_failed_has_its_cause_first_and_no_row() -> None
 
 def failed(n: int) -> Any:
     return Final(by="summarizer", status="failed", error="HTTP 401: no such key" if n else "timeout")
+
+
+def test_a_run_without_a_debate_has_no_row_of_dashes() -> None:
+    text = as_text(score_table([("run", score([]))], {"run": "0 of 40 (killed; the same command goes on)"}))
+    assert text == "run: 0 of 40 (killed; the same command goes on)\n"
