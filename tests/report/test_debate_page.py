@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import PoolEntry, Selection, Stance
+from madke.core.transcript import PoolEntry, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 
@@ -90,6 +90,7 @@ def debates() -> list[Any]:
     long = "I think about it.\n\n" + "\n".join(f"{n}. A step of my long argument, as in [0]." for n in range(400))
     choices = tuple(f"{letter} is a choice of {'many ' * 12}words" for letter in "ABCD")
     du = debate("du", [RIGHT, WRONG, WRONG], [RIGHT, WRONG, RIGHT], [RIGHT] * 3, pool=False)
+    sides, verdict = debate("sides", [RIGHT, WRONG], [RIGHT, WRONG]), Verdict(consensus=True, side="Debater 2")
     return [
         told(
             debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
@@ -115,6 +116,7 @@ def debates() -> list[Any]:
         told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
         told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
+        replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
         told(debate("only-here", [RIGHT, RIGHT])),
     ]
 
@@ -204,6 +206,8 @@ def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
     expect(lines.nth(3)).to_have_text("judge: differentdifferent")
     page = opened("du")
     assert lines.count() == 3  # There is no judge.
+    page = opened("sides")
+    expect(lines.last).to_have_text("judge: undecidedsides with Debater 2")
 
 
 @pytest.mark.parametrize("id_", IDS)

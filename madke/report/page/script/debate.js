@@ -191,7 +191,7 @@ function turnPart(part, round, turn, before) {
     el("h4", {}, agentName(turn.agent), given(part.record, stance.answer, stance.status)),
     changed && el("p", { class: "note" }, "changed from ", el("s", { dir: "auto" }, earlier)),
     selection && el("p", { class: "selection line" }, selectionWords(selection, part)),
-    search && el("p", { class: "note" }, searchWords(search)),
+    search && el("p", { class: "note line" }, searchWords(search, part)),
     read.length > 0 && !usual && el("p", { class: "note" }, `Read ${read.join(", ")}.`),
     typeof stance.confidence === "number" && el("p", { class: "note" }, `Confidence ${stance.confidence}.`),
     reply(stance, write),
@@ -200,9 +200,9 @@ function turnPart(part, round, turn, before) {
   );
 }
 
-function searchWords(search) {
-  const found = search.ids?.length ? `found ${ids(search.ids)}` : "found nothing";
-  return `Searched for “${search.query}”: ${search.error ? `failed: ${search.error}` : found}.`;
+function searchWords(search, part) {
+  const found = search.ids?.length ? ["found ", search.ids.map((n) => numberButton(part, n))] : "found nothing";
+  return [`Searched for “${search.query}”: `, search.error ? `failed: ${search.error}` : found, "."];
 }
 
 const SATISFIED = new Map([
