@@ -180,16 +180,21 @@ def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> Non
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     debates = [debate(f"n{n:03}", [LAKE, LAKE]) for n in range(200)]
     run, page = write_run(tmp_path / "run", debates[:199]), tmp_path / "report.html"
-    write_report([run], page, reload=1)
+    write_report([run], page, reload=10)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         tab = browser.new_context(offline=True).new_page()
+        tab.clock.install()
         tab.goto(f"{page.as_uri()}#debates?run=run")
         tab.wait_for_selector("html.ready")
-        tab.evaluate("draw(150); scrollTo(0, 6000)")
+        while tab.locator("#rows > li").count() < 199:
+            tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+            tab.clock.run_for(50)
+        tab.evaluate("scrollTo(0, 6000)")
         with (run / "transcripts.jsonl").open("ab") as file:
             file.write(to_json(debates[-1]) + b"\n")
-        write_report([run], page, reload=1)
+        write_report([run], page, reload=10)
+        tab.clock.run_for(11_000)
         sync_api.expect(tab.locator("#count")).to_contain_text("200", timeout=15_000)
         tab.wait_for_function("scrollY === 6000")
         assert tab.evaluate("location.hash").startswith("#debates")
@@ -197,6 +202,7 @@ def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> Non
         # An open debate stays; the final page does not reload.
         tab.goto(f"{page.as_uri()}#run/n001")
         tab.wait_for_selector("#debate h2")
+        tab.clock.run_for(30_000)
         sync_api.expect(tab.locator("#reload")).to_contain_text("not reloaded")
         write_report([run], page)
         tab.get_by_role("button", name="Reload").click()

@@ -38,23 +38,22 @@ def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
     every = replace(scores, metrics=dict.fromkeys(HEADINGS, scores.correct), parse_failures={"speak": scores.correct})
     columns = [column.heading for column in _score_columns([_Arm(name="run", scores=every, marks={})])]
     tests = compare({"one": played(9), "two": played(1)}).tests()
-    columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]  # type: ignore[dict-item]
+    columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
     named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
     assert named <= {*EXPLANATIONS}
 
 
 @pytest.mark.parametrize(
-    ("heading", "beginning", "best"),
+    ("heading", "beginning"),
     [
-        ("correct (EM) %", "Share of questions with a right final answer", True),
-        ("unparsed: judge %", "Share of this stage's replies", False),
-        ("my metric %", "A metric of the task", True),
-        ("comet", "An external score", False),
+        ("correct (EM) %", "Share of questions with a right final answer"),
+        ("unparsed: judge %", "Share of this stage's replies"),
+        ("my metric %", "A metric of the task"),
+        ("comet", "An external score"),
     ],
 )
-def test_headings_with_a_unit_and_of_other_packages_are_explained(heading: str, beginning: str, best: bool) -> None:
-    assert explanation(heading).text.startswith(beginning)
-    assert explanation(heading).best is best
+def test_headings_with_a_unit_and_of_other_packages_are_explained(heading: str, beginning: str) -> None:
+    assert explanation(heading).startswith(beginning)
 
 
 def test_all_best_values_are_marked_unless_all_are_equal() -> None:
@@ -130,13 +129,13 @@ def test_the_chart_says_what_limits_a_share() -> None:
     runs = {"done": played(5, failed=2), "stopped": played(3), "gone": played(0, failed=3)[10:]}
     runs["open"] = [debate("q", [RIGHT], golds=())]
     scores = {name: score(each) for name, each in runs.items()}
-    made = {bar.name: bar for bar in bars(scores, {"stopped": "10 of 60 (killed; the same command goes on)"})}
+    made = {bar.name.text: bar for bar in bars(scores, {"stopped": "10 of 60 (killed; the same command goes on)"})}
     assert {name: bar.note for name, bar in made.items()} == {
         "done": "2 of 12 debates failed",
         "stopped": "10 of 60",
         "gone": "3 of 3 debates failed",
-        "open": "no gold answers",
+        "open": "",
     }
     assert made["done"].share.value == 50
     assert made["gone"].share is NOTHING
-    assert made["done"].right == debates_of("done", outcome="right")
+    assert (made["done"].figure.href, made["done"].figure.opens) == debates_of("done", outcome="right")

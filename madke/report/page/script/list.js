@@ -104,7 +104,8 @@ function offer() {
   controls.run.replaceChildren(...every, ...runs.map(({ name }) => option(name, name, run?.name)));
   controls.dataset.replaceChildren(option("", "all", ""), ...datasets.map((name) => option(name, name, dataset)));
   if (run === null) {
-    controls.show.replaceChildren(...Object.entries(SHOWN).map(([name, words]) => option(name, words, show)));
+    const made = shownCounts.map(([name, count]) => option(name, `${SHOWN[name]} (${figure(count)})`, show));
+    controls.show.replaceChildren(...made);
   } else {
     const others = comparable(run);
     const names = others.map(({ name }) => option(name, name, beside?.name));

@@ -20,6 +20,8 @@ function spreadOf(question) {
   };
 }
 
+const shownCounts = Object.keys(SHOWN).map((name) => [name, spreads.filter((spread) => spread[name]).length]);
+
 /** The matrix opens on the questions where runs differ, if there are any. */
 const usualShow = () => (spreads.some((spread) => spread.differ) ? "differ" : "all");
 
@@ -162,7 +164,7 @@ function columnHead(run) {
     el(
       "button",
       { type: "button", click: turn, title: `Sort by ${run.name}: ${next ? `${next} first` : "as in the data"}` },
-      el("span", { class: "run", dir: "auto" }, run.name),
+      el("span", { class: "run", dir: "auto" }, run.name.split(/(?<=[-+_. ])/).flatMap((part) => [part, el("wbr")])),
       sort && el("span", { class: "sorted" }, `${MARKS[sort][0]} first`),
     ),
     el(
