@@ -10,7 +10,6 @@ from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from textwrap import shorten
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -19,7 +18,7 @@ from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
-from madke.report.finding import finding, incomplete
+from madke.report.finding import all_failed, cause, finding, unfinished
 from madke.report.page_data import data_elements
 from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
@@ -83,9 +82,10 @@ def write_report(
     firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
     of_page = partial(page_table, runs=[*named], first=firsts.pop() if len(firsts) == 1 else "correct")
     environment.filters.update(printable=printable, share=_share, page_table=of_page)
-    found = ((arm.name, incomplete(arm, named[arm.name].transcripts)) for arm in results)
-    unfinished = {name: done for name, done in found if done}
-    own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
+    held = unfinished(results, {name: each.transcripts for name, each in named.items()})
+    own = {"scores": table_of_arms(arms, named, tests, incomplete=held)} | (
+        {"tests": paired_table(tests)} if tests else {}
+    )
     scored, replies = own["scores"].split()
     pieces = environment.get_template("report.html.j2").generate(
         reload=reload,
@@ -93,17 +93,18 @@ def write_report(
         source=source,
         finding=finding(arms, named, tests),
         lead=_lead(results, named),
-        alerts=[*_alerts(named, unfinished)],
-        incomplete=bool(unfinished),
-        bars=[*bars(named, unfinished)] if any(each.correct for each in named.values()) else [],
+        alerts=[*_alerts(named, held)],
+        incomplete=bool(held),
+        bars=[*bars(named, held)] if any(each.correct for each in named.values()) else [],
         warnings=[
             f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
             for name, each in named.items()
             if each.read_golds
         ],
-        scores=None if all(each.failed == each.transcripts for each in named.values()) else scored,
+        scores=None if all(map(all_failed, named.values())) else scored,
         replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         tests=own.get("tests"),
+        against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
         tables=tables,
         figures=figures.draw(results, named, arms) if figures.available() else None,
         shared=shared,
@@ -141,23 +142,19 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     return " \N{MIDDLE DOT} ".join(facts)
 
 
-def _alerts(scores: Mapping[str, Scores], unfinished: Mapping[str, str]) -> Iterator[str]:
+def _alerts(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[str]:
     """What limits the scores: runs that are incomplete, and debates that failed."""
-    for name, done in unfinished.items():
+    for name, done in incomplete.items():
         yield f"Incomplete: {name}, {done}."
     for name, found in scores.items():
-        if not found.failed or not found.correct_if_failed:
-            continue
-        error = shorten(next(iter(found.failures)), 200, placeholder=" ...")
-        if found.failed == found.transcripts:
-            yield f"{name}: all {found.failed} debates failed. Most frequent error: {error}"
-            continue
-        low, high = found.correct_if_failed
-        yield (
-            f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. "
-            f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right). "
-            f"Most frequent error: {error}"
-        )
+        if all_failed(found):
+            yield cause(name, found)
+        elif found.failed and found.correct_if_failed:
+            low, high = found.correct_if_failed
+            yield (
+                f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. Including "
+                f"them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+            )
 
 
 def _settings(results: Sequence[Results]) -> tuple[dict[str, str], Table | None]:

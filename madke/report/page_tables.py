@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from urllib.parse import urlencode
 
-from madke.report.explanations import explanation
+from madke.report.explanations import explanation, name_of
 from madke.report.page_data import OUTCOMES
 from madke.report.tables import NOTHING, Cell, Table, percent_cell
 from madke.scoring.scores import Scores
@@ -54,42 +54,28 @@ class PageTable:
         return all(column.words for column in self.columns)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Row:
-    """What the figures of a row are about."""
-
-    runs: Sequence[str]
-    decisive: bool
-    """Whether the row is a test of the metric that decides which debates are right."""
-
-
 def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
     """A table for the page. The words that a row starts with are one name, so that no figure loses its name.
 
     ``first``: heading of the metric that decides which debates are right.
     """
-    words = [
-        all(row[n] is not NOTHING and row[n].value is None and row[n].low is None for row in table.rows)
-        for n in range(len(table.columns))
-    ]
+    places = range(len(table.columns))
+    words = [not table.has_figures(n) and any(row[n] is not NOTHING for row in table.rows) for n in places]
     named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
     joined = " \N{MIDDLE DOT} ".join
-    meanings = " ".join(dict.fromkeys(explanation(heading).text for heading in table.columns[:named]))
+    meanings = " ".join(dict.fromkeys(map(explanation, table.columns[:named])))
     columns = [PageColumn(heading=joined(table.columns[:named]), meaning=meanings, words=True)]
-    columns += [
-        PageColumn(heading=heading, meaning=explanation(heading).text, words=only_words)
-        for heading, only_words in zip(table.columns[named:], words[named:], strict=True)
-    ]
-    best = [_best(table, n) if named == 1 else "" for n in range(len(table.columns))]
+    for heading, only_words in [*zip(table.columns, words, strict=True)][named:]:
+        columns.append(PageColumn(heading=heading, meaning=explanation(heading), words=only_words))
+    best = [_best(table, n) if named == 1 else "" for n in places]
     rows = []
     for row in table.rows:
         texts = [cell.text for cell in row[:named]]
-        of_row = _Row(
-            runs=[text for text in texts if text in runs], decisive=f"{first} %" in texts or "correct %" in texts
-        )
+        of_row = [text for text in texts if text in runs]
+        decisive = f"{first} %" in texts or "correct %" in texts
+        figures = [*zip(table.columns, row, best, strict=True)][named:]
         name = PageCell(text=joined(texts).replace(" %", "\N{NO-BREAK SPACE}%"), mark=row[0].mark)
-        figures = zip(table.columns, row, best, strict=True)
-        rows.append((name, *(_cell(*each, of_row) for each in [*figures][named:])))
+        rows.append((name, *(_cell(*each, of_row, decisive) for each in figures)))
     notes = [*table.notes]
     if any(cell.href for row in rows for cell in row):
         notes.append(
@@ -99,17 +85,22 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
 
 
 def _best(table: Table, column: int) -> str:
-    """The best figure of a column as it is printed; empty if there is none, or all are equal."""
+    """The highest share of a column as it is printed; empty if there is none, or all are equal."""
     cells = [row[column] for row in table.rows if row[column].value is not None]
-    if not explanation(table.columns[column]).best or not cells:
+    if not cells or not table.columns[column].endswith("%") or table.columns[column].startswith("unparsed"):
         return ""
     best = max(cells, key=lambda cell: cell.value or 0.0).figure_and_interval[0]
     return best if any(cell.figure_and_interval[0] != best for cell in cells) else ""
 
 
-def _cell(heading: str, cell: Cell, best: str, row: _Row) -> PageCell:
+_BEHIND = {"correct": "right", "Co2": "right", "Cons": "divided", "failed": "failed", "abst.": "abstained"}
+_BEHIND |= dict.fromkeys(("difference", "p", "p (Holm)", "effect"), "differ")
+"""Heading -> outcome of the debates that its figures lead to. The others lead to all debates."""
+
+
+def _cell(heading: str, cell: Cell, best: str, runs: Sequence[str], decisive: bool = False) -> PageCell:
     figure, within = cell.figure_and_interval
-    href, opens = _debates(heading, cell, row) if row.runs and cell.value is not None else ("", "")
+    href, opens = _debates(heading, cell, runs, decisive) if runs and cell.value is not None else ("", "")
     return PageCell(
         text=figure,
         interval=within,
@@ -121,20 +112,22 @@ def _cell(heading: str, cell: Cell, best: str, row: _Row) -> PageCell:
     )
 
 
-def _debates(heading: str, cell: Cell, row: _Row) -> tuple[str, str]:
+def _debates(heading: str, cell: Cell, runs: Sequence[str], decisive: bool) -> tuple[str, str]:
     """Address and description of the debates behind a figure of one run or of a pair."""
-    outcome = explanation(heading).outcome
+    outcome = _BEHIND.get(name_of(heading), "")
     if heading == "of second":
-        return debates_of(row.runs[1])
-    if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
-        return debates_of(*row.runs) if "%" in heading or cell.low is not None else ("", "")
-    if outcome in ("only first", "only second"):
-        if not row.decisive:  # the list knows which debates are right by the first metric only
-            return debates_of(*row.runs, outcome="differ")
-        right, other = row.runs if outcome == "only first" else reversed(row.runs)
+        return debates_of(runs[1])
+    if heading in ("only first", "only second"):
+        if not cell.value:
+            return "", ""
+        if not decisive:  # the list knows which debates are right by the first metric only
+            return debates_of(*runs, outcome="differ")
+        right, other = runs if heading == "only first" else reversed(runs)
         parts = [("show", "all"), ("cell", f"right:{right}"), ("cell", f"missed:{other}")]
         return f"#debates?{urlencode(parts)}", f"Questions that {right} has right and {other} has not"
-    return debates_of(*row.runs, outcome=outcome)
+    if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
+        return debates_of(*runs) if cell.low is not None else ("", "")
+    return debates_of(*runs, outcome=outcome)
 
 
 def debates_of(run: str, other: str = "", *, outcome: str = "") -> tuple[str, str]:
@@ -149,12 +142,9 @@ def debates_of(run: str, other: str = "", *, outcome: str = "") -> tuple[str, st
 class Bar:
     """The share of right answers of one run."""
 
-    name: str
+    name: PageCell
+    figure: PageCell
     share: Cell
-    debates: tuple[str, str]
-    """Address and description of its debates, as of :func:`debates_of`."""
-    right: tuple[str, str]
-    """The same for those with a right answer."""
     note: str
     """What limits the figure: an incomplete run, failed debates, no gold answers."""
 
@@ -165,5 +155,7 @@ def bars(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterato
         failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
         unknown = "" if found.correct or failed else "no gold answers"
         note = "; ".join(filter(None, (incomplete.get(name, "").partition(" (")[0], failed, unknown)))
-        right = debates_of(name, outcome="right")
-        yield Bar(name=name, share=percent_cell(found.correct), debates=debates_of(name), right=right, note=note)
+        share = percent_cell(found.correct)
+        href, opens = debates_of(name)
+        figure = _cell("correct %", share, "", [name])
+        yield Bar(name=PageCell(text=name, href=href, opens=opens), figure=figure, share=share, note=note)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import PoolEntry, Selection, Stance
+from madke.core.transcript import PoolEntry, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 
@@ -90,6 +90,7 @@ def debates() -> list[Any]:
     long = "I think about it.\n\n" + "\n".join(f"{n}. A step of my long argument, as in [0]." for n in range(400))
     choices = tuple(f"{letter} is a choice of {'many ' * 12}words" for letter in "ABCD")
     du = debate("du", [RIGHT, WRONG, WRONG], [RIGHT, WRONG, RIGHT], [RIGHT] * 3, pool=False)
+    sides, verdict = debate("sides", [RIGHT, WRONG], [RIGHT, WRONG]), Verdict(consensus=True, side="Debater 2")
     return [
         told(
             debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
@@ -115,6 +116,7 @@ def debates() -> list[Any]:
         told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
         told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
+        replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
         told(debate("only-here", [RIGHT, RIGHT])),
     ]
 
@@ -204,6 +206,8 @@ def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
     expect(lines.nth(3)).to_have_text("judge: differentdifferent")
     page = opened("du")
     assert lines.count() == 3  # There is no judge.
+    page = opened("sides")
+    expect(lines.last).to_have_text("judge: undecidedsides with Debater 2")
 
 
 @pytest.mark.parametrize("id_", IDS)
@@ -379,15 +383,15 @@ def test_two_to_four_runs_are_chosen_among_any_number(opened: Any) -> None:
 @pytest.mark.parametrize("count", [2, 4])
 def test_rounds_are_aligned(opened: Any, count: int) -> None:
     page = opened("plain", *NAMES[1:count])
-    heads, rounds = page.locator(".heads .cell"), page.locator(".round:not(.final, .used)")
+    heads, rounds = page.locator(".heads .lane"), page.locator(".round:not(.final, .used)")
     assert (heads.count(), rounds.count()) == (count, 2)
     lefts = [each.bounding_box()["x"] for each in heads.all()]
     assert lefts == sorted(set(lefts))
     for each in rounds.all():
-        cells = [cell.bounding_box() for cell in each.locator(".cell").all()]
+        cells = [cell.bounding_box() for cell in each.locator(".lane").all()]
         assert len({cell["y"] for cell in cells}) == 1
         assert [cell["x"] for cell in cells] == lefts
-    expect(rounds.nth(1).locator(".cell").nth(1)).to_contain_text("Ended after round 1: budget.")
+    expect(rounds.nth(1).locator(".lane").nth(1)).to_contain_text("Ended after round 1: budget.")
     # The names stay in view.
     page.locator(".round").last.scroll_into_view_if_needed()
     expect(page.locator(".names")).to_be_in_viewport(ratio=1)
@@ -402,7 +406,7 @@ def test_runs_side_by_side_share_one_pool(opened: Any) -> None:
     expect(pool.locator(".passage").nth(2).locator(".number")).to_have_text("[2]")
     expect(pool.locator(".passage").nth(2).locator(".chips .run")).to_have_text(["first"])
     # [0] of the second run is its own passage 0.
-    second = page.locator(".round").first.locator(".cell").nth(1)
+    second = page.locator(".round").first.locator(".lane").nth(1)
     second.locator(".prose").get_by_role("button", name="[0]", exact=True).click()
     expect(second.locator(".here .title")).to_have_text("ימת באיקל")
 
@@ -416,13 +420,13 @@ def test_four_runs_have_the_pool_in_a_drawer(opened: Any) -> None:
 
 def test_a_run_without_the_debate_says_so(opened: Any) -> None:
     page = opened("only-here", "second")
-    expect(page.locator(".heads .cell").nth(1)).to_contain_text("This run has no debate on this question.")
-    expect(page.locator(".round").first.locator(".cell").nth(1)).to_be_empty()
+    expect(page.locator(".heads .lane").nth(1)).to_contain_text("This run has no debate on this question.")
+    expect(page.locator(".round").first.locator(".lane").nth(1)).to_be_empty()
 
 
 def test_on_a_phone_runs_are_stacked_with_their_names(opened: Any) -> None:
     page = opened("plain", *NAMES[1:4], size=PHONE)
-    cells = page.locator(".round").first.locator(".cell")
+    cells = page.locator(".round").first.locator(".lane")
     assert len({cell.bounding_box()["x"] for cell in cells.all()}) == 1
     assert [cell.locator("> .run").inner_text() for cell in cells.all()] == NAMES[:4]
 

@@ -301,7 +301,7 @@ def test_what_stands_around_a_passage_is_small(opened: Any) -> None:
 def test_two_runs_are_read_side_by_side(opened: Any) -> None:
     page = opened(f"#{GOOD}/n07")
     page.get_by_role("link", name=f"side by side with {MARKUP}").click()
-    columns = page.locator(".heads .cell")
+    columns = page.locator(".heads .lane")
     expect(columns).to_have_count(2)
     expect(columns.nth(0).locator(".answered .answer")).to_have_text(RIGHT)
     expect(columns.nth(1).locator(".answered .answer")).to_have_text(WRONG)

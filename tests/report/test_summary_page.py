@@ -260,13 +260,13 @@ def test_an_incomplete_run_says_so_in_headline_banner_and_chart(opened: Any) -> 
     expect(page.locator("#summary h1")).to_have_text("2 runs incomplete")
     expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
     expect(page.locator("#chart li").first).to_contain_text("42 of 60")
-    expect(page.locator(".banner")).to_contain_text("Most frequent error: no connection to the server")
+    expect(page.locator(".banner")).to_contain_text("1 of 42 debates failed and are excluded from scores.")
 
 
 def test_a_run_whose_debates_all_failed_gives_the_cause_and_no_table_of_dashes(opened: Any) -> None:
     page = opened("gone")
     expect(page.locator(".finding")).to_contain_text("all 3 debates failed")
-    expect(page.locator(".banner")).to_contain_text("Most frequent error: no connection to the server")
+    expect(page.locator(".banner")).to_contain_text("all 3 debates failed: 3 x no connection to the server")
     expect(page.locator("#scores, #chart")).to_have_count(0)
 
 

@@ -42,18 +42,18 @@ function besideLink(number, run, beside) {
 
 /** For each run its name, outcome and answers by round. The names stay at the top while rounds scroll. */
 function columnHeads(parts) {
-  const name = ({ run }) => el("p", { class: "cell run" }, run.name);
+  const name = ({ run }) => el("p", { class: "lane run" }, run.name);
   const head = ({ run, number, record }) =>
     el(
       "div",
-      { class: "cell" },
+      { class: "lane" },
       el("p", { class: "run" }, run.name),
       record
         ? [stripPart(record), outcomePart(number, record)]
         : el("p", { class: "note" }, "This run has no debate on this question."),
     );
   return [
-    el("div", { class: "cells names", "aria-hidden": "true" }, parts.map(name)),
-    el("div", { class: "cells heads" }, parts.map(head)),
+    el("div", { class: "lanes names", "aria-hidden": "true" }, parts.map(name)),
+    el("div", { class: "lanes heads" }, parts.map(head)),
   ];
 }

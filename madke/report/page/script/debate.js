@@ -44,12 +44,12 @@ function debateView(parts) {
   const found = parts.filter((part) => part.record !== null);
   const pool = poolPart(found);
   const several = parts.length > 1;
-  const row = (kind, title, cellOf) => {
-    const cells = parts.map((part) => [part, part.record && cellOf(part)]);
-    if (!cells.some(([, content]) => content)) return null;
+  const row = (kind, title, contentOf) => {
+    const lanes = parts.map((part) => [part, part.record && contentOf(part)]);
+    if (!lanes.some(([, content]) => content)) return null;
     const named = (part, content) => [several && content && el("p", { class: "run" }, part.run.name), content];
-    const made = cells.map(([part, content]) => el("div", { class: "cell" }, named(part, content)));
-    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "cells" }, made));
+    const made = lanes.map(([part, content]) => el("div", { class: "lane" }, named(part, content)));
+    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "lanes" }, made));
   };
   const longest = Math.max(...found.map(({ record }) => record.rounds.length));
   const rounds = Array.from({ length: longest }, (_, place) =>
@@ -191,7 +191,7 @@ function turnPart(part, round, turn, before) {
     el("h4", {}, agentName(turn.agent), given(part.record, stance.answer, stance.status)),
     changed && el("p", { class: "note" }, "changed from ", el("s", { dir: "auto" }, earlier)),
     selection && el("p", { class: "selection line" }, selectionWords(selection, part)),
-    search && el("p", { class: "note" }, searchWords(search)),
+    search && el("p", { class: "note line" }, searchWords(search, part)),
     read.length > 0 && !usual && el("p", { class: "note" }, `Read ${read.join(", ")}.`),
     typeof stance.confidence === "number" && el("p", { class: "note" }, `Confidence ${stance.confidence}.`),
     reply(stance, write),
@@ -200,9 +200,9 @@ function turnPart(part, round, turn, before) {
   );
 }
 
-function searchWords(search) {
-  const found = search.ids?.length ? `found ${ids(search.ids)}` : "found nothing";
-  return `Searched for “${search.query}”: ${search.error ? `failed: ${search.error}` : found}.`;
+function searchWords(search, part) {
+  const found = search.ids?.length ? ["found ", search.ids.map((n) => numberButton(part, n))] : "found nothing";
+  return [`Searched for “${search.query}”: `, search.error ? `failed: ${search.error}` : found, "."];
 }
 
 const SATISFIED = new Map([

@@ -21,7 +21,8 @@ function el(tag, attributes = {}, ...children) {
 }
 
 const byId = (id) => document.getElementById(id);
-const figure = (number) => number.toLocaleString("en");
+const figures = new Intl.NumberFormat("en");
+const figure = (number) => figures.format(number);
 const plural = (number, noun) => `${figure(number)} ${noun}${number === 1 ? "" : "s"}`;
 const ids = (numbers) => numbers.map((n) => `[${n}]`).join(" ");
 

@@ -81,8 +81,17 @@ function option(value, text, chosen) {
   return made;
 }
 
+const countOf = (run, kind, beside = null) => run.debates.filter(cameOut(kind, beside)).length;
+
+/** The outcomes of a run: name, words, number of debates. */
+function outcomesOf(run) {
+  const words = { ...index.outcomes, unknown: "no gold answer", missed: "not right" };
+  run.counts ??= Object.keys(words).map((kind) => [kind, words[kind], countOf(run, kind)]);
+  return [...run.counts];
+}
+
 /** Fill a control with the kinds that occur, and their counts. */
-function offerCounted(control, kinds, chosen, all = "all") {
+function offerCounted(control, kinds, chosen, all) {
   const offered = kinds.filter(([kind, , count]) => count > 0 || kind === chosen);
   const made = offered.map(([kind, words, count]) => option(kind, `${words} (${figure(count)})`, chosen));
   control.replaceChildren(option("", all, chosen), ...made);
@@ -95,17 +104,17 @@ function offer() {
   controls.run.replaceChildren(...every, ...runs.map(({ name }) => option(name, name, run?.name)));
   controls.dataset.replaceChildren(option("", "all", ""), ...datasets.map((name) => option(name, name, dataset)));
   if (run === null) {
-    controls.show.replaceChildren(...Object.entries(SHOWN).map(([name, words]) => option(name, words, show)));
+    const made = shownCounts.map(([name, count]) => option(name, `${SHOWN[name]} (${figure(count)})`, show));
+    controls.show.replaceChildren(...made);
   } else {
     const others = comparable(run);
     const names = others.map(({ name }) => option(name, name, beside?.name));
     controls.with.replaceChildren(option("", "none", ""), ...names);
     byId("choose-with").hidden = others.length === 0;
-    const kinds = Object.entries(index.outcomes);
-    if (beside) kinds.push(["differ", `differs from ${beside.name}`]);
-    if (outcome.includes(",")) kinds.push([outcome, outcome.replaceAll(",", ", ")]);
-    const count = (kind) => run.debates.filter((number) => cameOut(number, kind, beside)).length;
-    offerCounted(controls.outcome, kinds.map(([kind, words]) => [kind, words, count(kind)]), outcome);
+    const kinds = outcomesOf(run);
+    const more = [beside && ["differ", `differs from ${beside.name}`], outcome.includes(",") && [outcome, outcome]];
+    for (const [kind, words] of more.filter(Boolean)) kinds.push([kind, words, countOf(run, kind, beside)]);
+    offerCounted(controls.outcome, kinds, outcome, "all");
   }
   if (controls.q.value.trim() !== q) controls.q.value = q;
   byId("choose-run").hidden = runs.length === 1;
@@ -115,9 +124,12 @@ function offer() {
   if (run === null) byId("choose-with").hidden = true;
 }
 
-/** Whether a debate has all outcomes of a filter, such as "right" or "right,corrected". */
-const cameOut = (number, kinds, beside) =>
-  kinds.split(",").every((kind) => (kind === "differ" ? differ(number, counterpart(beside, number)) : is(number, kind)));
+/** A test whether a debate has all outcomes of a filter, such as "right" or "right,corrected". */
+function cameOut(filter, beside) {
+  const kinds = filter.split(",");
+  return (number) =>
+    kinds.every((kind) => (kind === "differ" ? differ(number, counterpart(beside, number)) : is(number, kind)));
+}
 
 /** Items of the list: debates of one run, or questions of the matrix. */
 const itemOf = (number) => (filters.run ? number : debates.question[number]);
@@ -125,25 +137,24 @@ const debatesOf = (item) => (filters.run ? [item] : onQuestion(item));
 
 const heads = { of: undefined, texts: null }; // Of a run, or of the matrix (null).
 
-/** Whether a word is in an item's id, question, gold answers or answers. */
-function isInHead(word, item) {
-  if (heads.of !== filters.run) {
-    const text = (each) => {
-      const answers = debatesOf(each).map((number) => debates.answer[number] ?? "");
-      const q = filters.run ? debates.question[each] : each;
-      return [questions.id[q], questions.text[q], questions.gold[q], ...answers].join("\n").toLowerCase();
-    };
-    const items = filters.run ? filters.run.debates : questions.id.keys();
-    Object.assign(heads, { of: filters.run, texts: new Map(Array.from(items, (each) => [each, text(each)])) });
-  }
-  return heads.texts.get(item).includes(word);
+/** Read ids, questions, gold answers and answers in lower case. */
+function readHeads() {
+  if (heads.of === filters.run) return;
+  const text = (item) => {
+    const answers = debatesOf(item).map((number) => debates.answer[number] ?? "");
+    const q = filters.run ? debates.question[item] : item;
+    return [questions.id[q], questions.text[q], questions.gold[q], ...answers].join("\n").toLowerCase();
+  };
+  const items = filters.run ? filters.run.debates : questions.id.keys();
+  Object.assign(heads, { of: filters.run, texts: new Map(Array.from(items, (item) => [item, text(item)])) });
 }
+
+const isInHead = (word, item) => heads.texts.get(item).includes(word);
 
 /** The debates of one run that the filters leave, before the search. */
 function inList({ run, dataset, outcome, beside }) {
-  const wanted = (number) =>
-    (!dataset || questions.dataset[debates.question[number]] === dataset) && (!outcome || cameOut(number, outcome, beside));
-  return run.debates.filter(wanted);
+  const ofDataset = (number) => !dataset || questions.dataset[debates.question[number]] === dataset;
+  return run.debates.filter(ofDataset).filter(outcome ? cameOut(outcome, beside) : () => true);
 }
 
 /** Show what matches the filters: questions and answers that have the words at once, other texts as they are found. */
@@ -153,6 +164,7 @@ async function filter(wanted = filters) {
   offer();
   const items = filters.run ? inList(filters) : inMatrix(filters);
   const words = filters.q.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length) readHeads();
   const shown = items.filter((item) => words.every((word) => isInHead(word, item)));
   const at = new Set(shown);
   const left = words.length ? items.filter((item) => !at.has(item)) : [];
@@ -324,6 +336,7 @@ for (const [name, control] of Object.entries(controls)) {
     refine(changes, name === "q");
   });
 }
+controls.q.addEventListener("focus", readHeads); // So that the first key has no more to do than others.
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 const nearEnd = (entries) => entries.some((entry) => entry.isIntersecting) && draw();
 new IntersectionObserver(nearEnd, { rootMargin: "600px" }).observe(byId("more"));

@@ -20,6 +20,8 @@ function spreadOf(question) {
   };
 }
 
+const shownCounts = Object.keys(SHOWN).map((name) => [name, spreads.filter((spread) => spread[name]).length]);
+
 /** The matrix opens on the questions where runs differ, if there are any. */
 const usualShow = () => (spreads.some((spread) => spread.differ) ? "differ" : "all");
 
@@ -30,7 +32,7 @@ const slots = runs.flatMap((run) => {
   const repeats = new Set(run.debates.map((number) => debates.repeat[number]));
   return [...repeats].sort((a, b) => a - b).map((repeat) => ({ run, repeat }));
 });
-const matrix = { rows: new Map(), at: { row: 0, column: 0 }, height: 1 };
+const matrix = { rows: new Map(), at: { row: 0, column: 0 }, top: 0, height: 0 };
 
 const inSlot = ({ run, repeat }, question) =>
   (run.byQuestion.get(question) ?? []).find((number) => debates.repeat[number] === repeat) ?? null;
@@ -64,27 +66,24 @@ function showMatrix() {
   grid.style.setProperty("--runs", runs.length);
   grid.ariaColCount = 1 + slots.length;
   byId("columns").replaceChildren(el("span", { role: "columnheader" }, "Question"), ...runs.map(columnHead));
-  grid.scrollTop = 0;
-  for (const row of matrix.rows.values()) row.remove();
+  byId("cells").replaceChildren();
   matrix.rows.clear();
   matrix.at = { row: 0, column: 0 };
+  if (matrix.top > 0) grid.scrollTop = matrix.top = 0;
+  if (!matrix.height) fitMatrix();
   growMatrix();
 }
 
 /** Make room for all questions that are shown, and draw those in sight. */
 function growMatrix() {
-  const style = getComputedStyle(byId("cells"));
-  matrix.height = parseFloat(style.getPropertyValue("--row")) * parseFloat(getComputedStyle(document.documentElement).fontSize);
-  byId("grid").style.maxHeight = `max(60dvh, calc(100dvh - ${byId("grid").offsetTop}px - 1rem))`;
   byId("cells").style.height = `${matrix.height * list.shown.length}px`;
   byId("grid").ariaRowCount = 1 + list.shown.length;
   drawMatrix();
 }
 
 function drawMatrix() {
-  const { scrollTop, clientHeight } = byId("grid");
-  const from = Math.max(0, Math.floor(scrollTop / matrix.height) - BEYOND);
-  const until = Math.min(list.shown.length, Math.ceil((scrollTop + clientHeight) / matrix.height) + BEYOND);
+  const from = Math.max(0, Math.floor(matrix.top / matrix.height) - BEYOND);
+  const until = Math.min(list.shown.length, Math.ceil((matrix.top + innerHeight) / matrix.height) + BEYOND);
   const inSight = (place) => (place >= from && place < until) || place === matrix.at.row;
   for (const [place, row] of matrix.rows) {
     if (inSight(place)) continue;
@@ -156,7 +155,8 @@ function columnHead(run) {
     byId("columns").querySelectorAll("select")[runs.indexOf(run)].focus();
   };
   const select = el("select", { "aria-label": `Outcome in ${run.name}`, input: pick });
-  offerCounted(select, run.kinds, cell, `all (${figure(run.byQuestion.size)})`);
+  const kinds = outcomesOf(run).map(([kind, words, count]) => [kind, `${MARKS[kind]?.[0] ?? ""} ${words}`.trim(), count]);
+  offerCounted(select, kinds, cell, `all (${figure(run.count)})`);
   const sign = MARKS[cell]?.[0];
   return el(
     "div",
@@ -164,7 +164,7 @@ function columnHead(run) {
     el(
       "button",
       { type: "button", click: turn, title: `Sort by ${run.name}: ${next ? `${next} first` : "as in the data"}` },
-      el("span", { class: "run", dir: "auto" }, run.name),
+      el("span", { class: "run", dir: "auto" }, run.name.split(/(?<=[-+_. ])/).flatMap((part) => [part, el("wbr")])),
       sort && el("span", { class: "sorted" }, `${MARKS[sort][0]} first`),
     ),
     el(
@@ -176,16 +176,8 @@ function columnHead(run) {
   );
 }
 
-for (const run of runs) {
-  const kinds = [...Object.keys(MARKS), "missed", ...outcomes.slice(exclusive.length)];
-  const has = (kind) => [...run.byQuestion.values()].filter((numbers) => numbers.some((n) => is(n, kind))).length;
-  const words = (kind) => (MARKS[kind] ? MARKS[kind].join(" ") : (index.outcomes[kind] ?? "not right"));
-  run.kinds = runs.length > 1 ? kinds.map((kind) => [kind, words(kind), has(kind)]) : [];
-}
-
-byId("legend").replaceChildren(
-  ...Object.keys(MARKS).filter((kind) => runs.some((run) => run.kinds.some(([name, , count]) => name === kind && count))).map((kind) => mark(kind)),
-);
+const occurs = (kind) => runs.some((run) => outcomesOf(run).some(([name, , count]) => name === kind && count > 0));
+if (runs.length > 1) byId("legend").replaceChildren(...Object.keys(MARKS).filter(occurs).map((kind) => mark(kind)));
 
 // Keys: one cell is reached with Tab, the others with arrows.
 
@@ -237,13 +229,20 @@ byId("cells").addEventListener("focusin", ({ target }) => {
   const { place, column } = target.dataset;
   if (place !== undefined) matrix.at = { row: Number(place), column: Number(column) };
 });
-byId("grid").addEventListener("scroll", () => drawMatrix());
-new ResizeObserver(() => !byId("matrix").hidden && resized()).observe(byId("grid"));
+byId("grid").addEventListener("scroll", () => {
+  matrix.top = byId("grid").scrollTop;
+  drawMatrix();
+});
 
-/** Rows are higher on a phone: draw them anew if their height changed. */
-function resized() {
+/** Measure the window and the rows, which are higher on a phone. Draw them anew if their height changed. */
+function fitMatrix() {
   const before = matrix.height;
-  growMatrix();
-  if (matrix.height === before) return;
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  matrix.height = parseFloat(getComputedStyle(byId("cells")).getPropertyValue("--row")) * rem;
+  byId("grid").style.maxHeight = `max(60dvh, calc(100dvh - ${byId("grid").offsetTop}px - 1rem))`;
+  if (matrix.height === before || !before) return;
   for (const [place, row] of matrix.rows) row.style.top = `${place * matrix.height}px`;
+  growMatrix();
 }
+
+new ResizeObserver(() => byId("matrix").checkVisibility() && fitMatrix()).observe(document.documentElement);
