@@ -146,15 +146,14 @@ class Bar:
     figure: PageCell
     share: Cell
     note: str
-    """What limits the figure: an incomplete run, failed debates, no gold answers."""
+    """What limits the figure: an incomplete run, failed debates."""
 
 
 def bars(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[Bar]:
     """The chart: one bar with an interval per run."""
     for name, found in scores.items():
         failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
-        unknown = "" if found.correct or failed else "no gold answers"
-        note = "; ".join(filter(None, (incomplete.get(name, "").partition(" (")[0], failed, unknown)))
+        note = "; ".join(filter(None, (incomplete.get(name, "").partition(" (")[0], failed)))
         share = percent_cell(found.correct)
         href, opens = debates_of(name)
         figure = _cell("correct %", share, "", [name])

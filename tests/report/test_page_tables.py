@@ -38,7 +38,7 @@ def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
     every = replace(scores, metrics=dict.fromkeys(HEADINGS, scores.correct), parse_failures={"speak": scores.correct})
     columns = [column.heading for column in _score_columns([_Arm(name="run", scores=every, marks={})])]
     tests = compare({"one": played(9), "two": played(1)}).tests()
-    columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]  # type: ignore[dict-item]
+    columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
     named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
     assert named <= {*EXPLANATIONS}
 
@@ -134,7 +134,7 @@ def test_the_chart_says_what_limits_a_share() -> None:
         "done": "2 of 12 debates failed",
         "stopped": "10 of 60",
         "gone": "3 of 3 debates failed",
-        "open": "no gold answers",
+        "open": "",
     }
     assert made["done"].share.value == 50
     assert made["gone"].share is NOTHING
