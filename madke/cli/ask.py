@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +13,16 @@ from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from madke.cli.live import LiveDebate
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
+
+_REAL_MODEL = (
+    "For a language model: --model openai/gpt-4o-mini with OPENAI_API_KEY set, "
+    "or --model openai/NAME --base-url http://localhost:8000/v1 for your own server."
+)
 
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,
@@ -42,31 +49,55 @@ def command(
     ] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
-    """Debate one question over retrieved knowledge. Print the debate as text."""
-    from madke.core.transcript import to_json
-    from madke.report.debate_text import debate_text
+    """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
+    from madke.cli.progress import status_line
     from madke.runs.job import prepared
 
-    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
-    transcript = asyncio.run(_transcript(job, options))
+    with status_line() as show:
+        show("reading the protocol")
+        job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
+    for line in _header(job):
+        say(line, err=True)
+    # The header comes first, since these imports take a while.
+    from madke.cli.live import LiveDebate
+    from madke.core.transcript import to_json
+
+    with LiveDebate(job, debate=not as_json) as live:
+        transcript = asyncio.run(_transcript(job, options, live))
     for line in job.spent:
         say(line, err=True)
     if as_json:
         say_json(to_json(transcript).decode())
-    else:
-        say(debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)
 
 
-async def _transcript(job: Job, options: RunOptions) -> Transcript:
-    from madke.api.one_question import events_of
-    from madke.cli.progress import show_source
-    from madke.core.events import DebateFinished, SourceOpened
+def _header(job: Job) -> Iterator[str]:
+    """Which model and which knowledge answer, and how to take others."""
+    from madke.knowledge.named import is_sample
 
-    async for event in events_of(job, options):
-        if isinstance(event, SourceOpened):
-            show_source(event.name, event.spec, event.description)
+    roles: dict[str, list[str]] = {}
+    for role, model in job.spec.models.items():
+        roles.setdefault(model, []).append(role)
+    by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
+    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}"
+    if "offline" in roles:
+        yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
+    specs = job.spec.source_specs
+    yield f"Knowledge: {', '.join(specs) or 'none'}"
+    if samples := [name for name, spec in specs.items() if name not in job.own_sources and is_sample(name, spec)]:
+        yield (
+            f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
+            "For your own passages: --sources NAME=FOLDER, see `madke index build --help`."
+        )
+
+
+async def _transcript(job: Job, options: RunOptions, live: LiveDebate) -> Transcript:
+    from madke.api.one_question import events_of
+    from madke.core.events import DebateFinished
+
+    async for event in events_of(job, options, deltas=live.redrawn):
+        live.hear(event)
         if isinstance(event, DebateFinished):
             return event.transcript
     raise AssertionError("a debate ends with its transcript")
