@@ -116,6 +116,11 @@ def log_handler() -> logging.Handler:
     return handler
 
 
+def printed_once(package: str) -> None:
+    """Remove the handlers of an imported package's logger: its lines reach ours too, which makes them printable."""
+    logging.getLogger(package).handlers.clear()
+
+
 class PrintableFormatter(logging.Formatter):
     """Formats our warnings like our errors. Other lines start with the module's name."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from madke.runs.job import Job
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
-
-_REAL_MODEL = (
-    "For a language model: --model openai/gpt-4o-mini with OPENAI_API_KEY set, "
-    "or --model openai/NAME --base-url http://localhost:8000/v1 for your own server."
-)
 
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,
@@ -50,18 +44,14 @@ def command(
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
+    from madke.cli.live import LiveDebate
     from madke.cli.progress import status_line
+    from madke.core.transcript import to_json
     from madke.runs.job import prepared
 
     with status_line() as show:
         show("reading the protocol")
         job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
-    for line in _header(job):
-        say(line, err=True)
-    # The header comes first, since these imports take a while.
-    from madke.cli.live import LiveDebate
-    from madke.core.transcript import to_json
-
     with LiveDebate(job, debate=not as_json) as live:
         transcript = asyncio.run(_transcript(job, options, live))
     for line in job.spent:
@@ -72,32 +62,16 @@ def command(
         raise typer.Exit(1)
 
 
-def _header(job: Job) -> Iterator[str]:
-    """Which model and which knowledge answer, and how to take others."""
-    from madke.knowledge.named import is_sample
-
-    roles: dict[str, list[str]] = {}
-    for role, model in job.spec.models.items():
-        roles.setdefault(model, []).append(role)
-    by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
-    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}"
-    if "offline" in roles:
-        yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
-    specs = job.spec.source_specs
-    yield f"Knowledge: {', '.join(specs) or 'none'}"
-    if samples := [name for name, spec in specs.items() if name not in job.own_sources and is_sample(name, spec)]:
-        yield (
-            f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
-            "For your own passages: --sources NAME=FOLDER, see `madke index build --help`."
-        )
-
-
 async def _transcript(job: Job, options: RunOptions, live: LiveDebate) -> Transcript:
     from madke.api.one_question import events_of
     from madke.core.events import DebateFinished
 
-    async for event in events_of(job, options, deltas=live.redrawn):
-        live.hear(event)
-        if isinstance(event, DebateFinished):
-            return event.transcript
+    waiting = asyncio.create_task(live.tell_now_and_then())
+    try:
+        async for event in events_of(job, options, deltas=live.redrawn):
+            live.hear(event)
+            if isinstance(event, DebateFinished):
+                return event.transcript
+    finally:
+        waiting.cancel()
     raise AssertionError("a debate ends with its transcript")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 import textwrap
@@ -9,13 +10,12 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from madke.cli.progress import Region, duration, show_source
+from madke.cli.progress import PLAIN_SECONDS, Region, duration, show_source
 from madke.core import events
 from madke.core.chat import Purpose
 from madke.core.transcript import PoolEntry, Round, Search, Selection, Turn
 from madke.engine.parse import without_reasoning
 from madke.knowledge.named import is_sample
-from madke.report import debate_text
 from madke.terminal import say
 
 if TYPE_CHECKING:
@@ -39,6 +39,30 @@ _DOING = {
 }
 
 
+_REAL_MODEL = (
+    "For a language model: --model openai/gpt-4o-mini with OPENAI_API_KEY set, "
+    "or --model openai/NAME --base-url http://localhost:8000/v1 for your own server."
+)
+
+
+def _header(job: Job) -> Iterator[str]:
+    """Which model and which knowledge answer, and how to take others."""
+    roles: dict[str, list[str]] = {}
+    for role, model in job.spec.models.items():
+        roles.setdefault(model, []).append(role)
+    by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
+    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}"
+    if "offline" in roles:
+        yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
+    specs = job.spec.source_specs
+    yield f"Knowledge: {', '.join(specs) or 'none'}"
+    if samples := [name for name, spec in specs.items() if name not in job.own_sources and is_sample(name, spec)]:
+        yield (
+            f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
+            "For your own passages: --sources NAME=FOLDER, see `madke index build --help`."
+        )
+
+
 class LiveDebate:
     """A listener that shows one debate. On a terminal, calls in flight and streamed replies are redrawn below it.
 
@@ -58,6 +82,7 @@ class LiveDebate:
         self._calls: dict[Purpose, tuple[float, str]] = {}
         """Calls in flight -> when they started, and the text that has been streamed."""
         self._opened = 0
+        self._headed = False
         self._chosen: dict[str, Selection] = {}
         self._searched: dict[str, Search] = {}
         self._before: Round | None = None
@@ -71,6 +96,7 @@ class LiveDebate:
 
     def hear(self, event: events.Event) -> None:
         """Show what an event tells."""
+        self._head(event)
         match event:
             case events.CallStarted(purpose=purpose):
                 self._calls[purpose] = (time.monotonic(), "")
@@ -79,26 +105,41 @@ class LiveDebate:
                 self._calls[purpose] = (started, said + text)
             case events.CallFinished(purpose=purpose):
                 self._calls.pop(purpose, None)
-            case events.SourceOpened(name=name, spec=spec):
-                self._source(event, sample=is_sample(name, spec))
+            case events.SourceOpened():
+                self._source(event)
+            case events.RoundStarted(n=n):
+                self._tell(f"round {n} of at most {self._job.protocol.rounds}")
             case events.SelectionMade(agent=agent, selection=selection):
                 self._chosen[agent] = selection
             case events.SearchMade(agent=agent, search=search):
                 self._searched[agent] = search
-        self._print(self._lines(event))
+        if self._debate:
+            self._print(self._lines(event))
         if isinstance(event, events.RoundEnded):
             self._before = event.round
             self._chosen, self._searched = {}, {}
 
-    def _source(self, event: events.SourceOpened, *, sample: bool) -> None:
+    def _head(self, event: events.Event) -> None:
+        """Print the header before anything that takes long, but after what can be wrong with the command."""
+        if not (self._headed or (isinstance(event, events.SourceOpening) and not self._is_sample(event))):
+            self._headed = True
+            for line in _header(self._job):
+                say(line, err=True)
+
+    def _is_sample(self, event: events.SourceOpening | events.SourceOpened) -> bool:
+        return event.name not in self._job.own_sources and is_sample(event.name, event.spec)
+
+    def _source(self, event: events.SourceOpened) -> None:
         self._opened += 1
-        if not sample:
+        if not self._is_sample(event):
             show_source(event.name, event.spec, event.description)
         if self._opened == len(self._job.spec.source_specs):
             self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
 
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
+        from madke.report import debate_text  # slow to import: the header comes first
+
         (question,) = self._job.questions
         match event:
             case events.DebateStarted(pool=pool):
@@ -109,7 +150,6 @@ class LiveDebate:
                 yield from debate_text.question_lines(question)
                 yield from debate_text.pool_lines(entries, pool.partial)
             case events.RoundStarted(n=n):
-                self._tell(f"round {n} of at most {self._job.protocol.rounds}")
                 yield from ("", f"--- round {n} ---")
             case events.CallFinished(purpose=purpose, completion=completion):
                 if purpose.stage in {stage for each in self._job.protocol.cast for stage in each.prepare}:
@@ -128,8 +168,10 @@ class LiveDebate:
                 yield from debate_text.final_lines(transcript)
 
     def _print(self, lines: Iterable[str]) -> None:
-        shown = list(debate_text.wrapped(lines, self._width))
-        if not shown or not self._debate:
+        from madke.report.debate_text import wrapped
+
+        shown = list(wrapped(lines, self._width))
+        if not shown:
             return
         same_screen = sys.stdout.isatty()
         if same_screen:
@@ -152,15 +194,31 @@ class LiveDebate:
             self._region.stop()
             self._region = None
 
+    async def tell_now_and_then(self) -> None:
+        """Without a terminal, print every 30 seconds what goes on."""
+        while not self.redrawn:
+            await asyncio.sleep(PLAIN_SECONDS)
+            say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
+
+    def _doing(self) -> list[tuple[str, str]]:
+        """What goes on, since when, and the text that has been streamed."""
+        now, calls = time.monotonic(), list(self._calls.items())
+        if not calls:
+            return [(f"{self._status}, {duration(now - self._since)}", "")]
+        return [
+            (
+                f"{p.agent[:1].upper()}{p.agent[1:]} {_DOING.get(p.stage, p.stage)}, {duration(now - started)}",
+                said,
+            )
+            for p, (started, said) in calls
+        ]
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         from rich.text import Text
 
-        now, calls = time.monotonic(), list(self._calls.items())
-        lines = [] if calls else [f"{self._status}, {duration(now - self._since)}"]
-        room = min(_STREAMED_LINES, (console.height - 2) // max(1, len(calls)) - 1)
-        for purpose, (started, said) in calls:
-            doing = _DOING.get(purpose.stage, purpose.stage)
-            lines.append(f"{purpose.agent} {doing}, {duration(now - started)}")
+        doing, lines = self._doing(), []
+        room = max(0, min(_STREAMED_LINES, (console.height - 2) // len(doing) - 1))
+        for what, said in doing:
             tail = textwrap.wrap(said[-options.max_width * _STREAMED_LINES :], max(20, options.max_width - 4))
-            lines += [f"    {line}" for line in tail[max(0, len(tail) - room) :]]
+            lines += [what, *(f"    {line}" for line in tail[max(0, len(tail) - room) :])]
         yield Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
-_PLAIN_SECONDS = 30.0
+PLAIN_SECONDS = 30.0
 _PACE_SECONDS = 600.0
 """Window of the pace from which the remaining time is estimated."""
 _SLOWEST = 0.05
@@ -208,7 +208,7 @@ class _Line:
     def __init__(self, what: str, *, stays: bool = True) -> None:
         self._what = what
         self._stays = stays
-        self._due = time.monotonic() + _PLAIN_SECONDS
+        self._due = time.monotonic() + PLAIN_SECONDS
         self._region: Region | None = None
         self._text: Callable[[ConsoleOptions], str]
         self._seen: deque[tuple[float, int]] = deque()
@@ -244,7 +244,7 @@ class _Line:
             if last:
                 self.stop()
         elif last or time.monotonic() >= self._due:
-            self._due = time.monotonic() + _PLAIN_SECONDS
+            self._due = time.monotonic() + PLAIN_SECONDS
             say(plain, err=True)
 
     def _seconds_left(self, done: int, total: int | None) -> float | None:
