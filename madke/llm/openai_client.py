@@ -142,7 +142,8 @@ class OpenAIChat:
         assert self._client is not None
         where: Any = {"path": "/chat/completions", "body": sent, "options": self._options}
         if on_delta is None or "stream" not in sent:
-            return await self._client.post(**where, cast_to=bytes)
+            whole: bytes = await self._client.post(**where, cast_to=bytes)
+            return whole
         response = await self._client.post(
             **where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any]
         )

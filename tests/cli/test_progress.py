@@ -14,7 +14,7 @@ from madke.core.events import RoundStarted, RunProgress
 
 
 class Terminal(io.StringIO):
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> Any:
         return True
