@@ -68,7 +68,7 @@ class LiveDebate:
 
     Args:
         job: The job with the question.
-        debate: Whether to print the debate on stdout.
+        debate: Whether to print the header and the debate. If not, stderr has what goes on only on a terminal.
     """
 
     def __init__(self, job: Job, *, debate: bool) -> None:
@@ -114,14 +114,15 @@ class LiveDebate:
             case events.SearchMade(agent=agent, search=search):
                 self._searched[agent] = search
         if self._debate:
-            self._print(self._lines(event))
+            self._say(self._lines(event))
         if isinstance(event, events.RoundEnded):
             self._before = event.round
             self._chosen, self._searched = {}, {}
 
     def _head(self, event: events.Event) -> None:
         """Print the header before anything that takes long, but after what can be wrong with the command."""
-        if not (self._headed or (isinstance(event, events.SourceOpening) and not self._is_sample(event))):
+        waits = isinstance(event, events.SourceOpening) and not self._is_sample(event)
+        if self._debate and not self._headed and not waits:
             self._headed = True
             for line in _header(self._job):
                 say(line, err=True)
@@ -131,7 +132,7 @@ class LiveDebate:
 
     def _source(self, event: events.SourceOpened) -> None:
         self._opened += 1
-        if not self._is_sample(event):
+        if not self._debate or not self._is_sample(event):
             show_source(event.name, event.spec, event.description)
         if self._opened == len(self._job.spec.source_specs):
             self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
@@ -167,7 +168,7 @@ class LiveDebate:
             case events.DebateFinished(transcript=transcript):
                 yield from debate_text.final_lines(transcript)
 
-    def _print(self, lines: Iterable[str]) -> None:
+    def _say(self, lines: Iterable[str]) -> None:
         from madke.report.debate_text import wrapped
 
         shown = list(wrapped(lines, self._width))
@@ -182,7 +183,7 @@ class LiveDebate:
 
     def _tell(self, status: str) -> None:
         self._status, self._since = status, time.monotonic()
-        if not self.redrawn:
+        if self._debate and not self.redrawn:
             say(f"madke: {status}", err=True)
 
     def _draw(self) -> None:
@@ -196,7 +197,7 @@ class LiveDebate:
 
     async def tell_now_and_then(self) -> None:
         """Without a terminal, print every 30 seconds what goes on."""
-        while not self.redrawn:
+        while self._debate and not self.redrawn:
             await asyncio.sleep(PLAIN_SECONDS)
             say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
 

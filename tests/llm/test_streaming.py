@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+import madke
 from madke.core.chat import Usage
 from madke.core.errors import CallError
+from madke.core.events import CallDelta, DebateFinished
 from madke.llm import OpenAIChat, close
 from tests.llm.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request
@@ -108,3 +110,23 @@ def test_a_stream_that_never_ends_times_out(transport: Any) -> None:
     with openai_server(lambda asked, n: (200, headers, pieces())) as server, pytest.raises(CallError) as caught:
         said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.3), chat_request(on_delta=print))
     assert caught.value.timed_out
+
+
+def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:
+    async def heard(url: str, **asked: Any) -> Any:
+        options = madke.RunOptions(base_url=url)
+        asked = {"model": "openai/m", "sources": "none", "options": options, **asked}
+        return [event async for event in madke.stream("Which lake is the deepest?", **asked)]
+
+    with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat("Lake Ba\u00efkal")) as server:
+        *told, last = asyncio.run(heard(server.url, deltas=True, settings={"rounds": 1}))
+        *plain, _ = asyncio.run(heard(server.url, settings={"rounds": 1}))
+    heard_of = [event for event in told if isinstance(event, CallDelta)]
+    assert {event.purpose.stage for event in heard_of} == {"speak", "judge", "summarize"}
+    for agent in ("Debater 1", "Debater 2"):
+        assert [event.text for event in heard_of if event.purpose.agent == agent] == ["Lake ", "Ba\u00efkal"]
+    assert not any(isinstance(event, CallDelta) for event in plain)
+    assert isinstance(last, DebateFinished)
+    assert last.transcript.rounds[0].turns[0].stance.text == "Lake Ba\u00efkal"
+    assert last.transcript.usage["speak"].completion_tokens == 10
+    assert not last.transcript.usage["speak"].estimated
