@@ -27,18 +27,7 @@ if TYPE_CHECKING:
 _WIDTH = 96
 _STREAMED_LINES = 6
 """Lines of each reply that are shown while it is streamed."""
-_DOING = {
-    "select": "chooses passages",
-    "speak": "speaks",
-    "reply": "speaks",
-    "reflect": "reflects",
-    "judge": "compares the answers",
-    "extract": "extracts the answer",
-    "summarize": "states the answer",
-    "digest": "sums up the round",
-}
-
-
+_DOING = {"select": "chooses passages", "speak": "speaks", "reply": "speaks", "judge": "compares the answers"}
 _REAL_MODEL = (
     "For a language model: --model openai/gpt-4o-mini with OPENAI_API_KEY set, "
     "or --model openai/NAME --base-url http://localhost:8000/v1 for your own server."
@@ -56,7 +45,7 @@ def _header(job: Job) -> Iterator[str]:
         yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
     specs = job.spec.source_specs
     yield f"Knowledge: {', '.join(specs) or 'none'}"
-    if samples := [name for name, spec in specs.items() if name not in job.own_sources and is_sample(name, spec)]:
+    if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
         yield (
             f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
             "For your own passages: --sources NAME=FOLDER, see `madke index build --help`."
@@ -96,68 +85,58 @@ class LiveDebate:
 
     def hear(self, event: events.Event) -> None:
         """Show what an event tells."""
-        self._head(event)
+        opening = isinstance(event, events.SourceOpening) and not is_sample(event.name, event.spec)
+        if self._debate and not self._headed and not opening:
+            # Before anything that takes long, but after what can be wrong with the command.
+            self._headed = True
+            for line in _header(self._job):
+                say(line, err=True)
+        self._note(event)
+        lines = list(self._lines(event))
+        if self._debate and lines:
+            self._say(lines)
+
+    def _note(self, event: events.Event) -> None:
+        """Remember what later lines need."""
         match event:
+            case events.SourceOpened(name=name, spec=spec, description=description):
+                self._opened += 1
+                if not self._debate or not is_sample(name, spec):
+                    show_source(name, spec, description)
+                if self._opened == len(self._job.spec.source_specs):
+                    self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
             case events.CallStarted(purpose=purpose):
                 self._calls[purpose] = (time.monotonic(), "")
             case events.CallDelta(purpose=purpose, text=text):
                 started, said = self._calls[purpose]
                 self._calls[purpose] = (started, said + text)
             case events.CallFinished(purpose=purpose):
-                self._calls.pop(purpose, None)
-            case events.SourceOpened():
-                self._source(event)
-            case events.RoundStarted(n=n):
-                self._tell(f"round {n} of at most {self._job.protocol.rounds}")
+                del self._calls[purpose]
             case events.SelectionMade(agent=agent, selection=selection):
                 self._chosen[agent] = selection
             case events.SearchMade(agent=agent, search=search):
                 self._searched[agent] = search
-        if self._debate:
-            self._say(self._lines(event))
-        if isinstance(event, events.RoundEnded):
-            self._before = event.round
-            self._chosen, self._searched = {}, {}
-
-    def _head(self, event: events.Event) -> None:
-        """Print the header before anything that takes long, but after what can be wrong with the command."""
-        waits = isinstance(event, events.SourceOpening) and not self._is_sample(event)
-        if self._debate and not self._headed and not waits:
-            self._headed = True
-            for line in _header(self._job):
-                say(line, err=True)
-
-    def _is_sample(self, event: events.SourceOpening | events.SourceOpened) -> bool:
-        return event.name not in self._job.own_sources and is_sample(event.name, event.spec)
-
-    def _source(self, event: events.SourceOpened) -> None:
-        self._opened += 1
-        if not self._debate or not self._is_sample(event):
-            show_source(event.name, event.spec, event.description)
-        if self._opened == len(self._job.spec.source_specs):
-            self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
 
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
         from madke.report import debate_text  # slow to import: the header comes first
 
-        (question,) = self._job.questions
+        protocol = self._job.protocol
         match event:
             case events.DebateStarted(pool=pool):
-                entries = [
-                    PoolEntry(n=n, source=passage.source, key=passage.key, title=passage.title)
-                    for n, passage in enumerate(pool.passages)
-                ]
-                yield from debate_text.question_lines(question)
+                yield from debate_text.question_lines(self._job.questions[0])
+                found = enumerate(pool.passages)
+                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
                 yield from debate_text.pool_lines(entries, pool.partial)
             case events.RoundStarted(n=n):
+                self._tell(f"round {n} of at most {protocol.rounds}")
                 yield from ("", f"--- round {n} ---")
             case events.CallFinished(purpose=purpose, completion=completion):
-                if purpose.stage in {stage for each in self._job.protocol.cast for stage in each.prepare}:
+                if purpose.stage in {stage for debater in protocol.cast for stage in debater.prepare}:
                     text = completion.error or without_reasoning(completion.text)
                     yield from debate_text.prepared_lines(purpose.agent, purpose.stage, text)
             case events.StanceGiven(agent=agent, stance=stance):
-                chosen, searched = self._chosen.get(agent), self._searched.get(agent)
+                chosen, searched = self._chosen.pop(agent, None), self._searched.pop(agent, None)
                 turn = Turn(agent=agent, stance=stance, selection=chosen, search=searched)
                 yield from debate_text.turn_lines(turn, before=self._before)
             case events.RoundEnded(round=entry):
@@ -165,19 +144,17 @@ class LiveDebate:
                 for turn in entry.turns:
                     yield from debate_text.reflection_lines(turn)
                 yield from debate_text.verdict_lines(entry, self._before)
+                self._before = entry
             case events.DebateFinished(transcript=transcript):
                 yield from debate_text.final_lines(transcript)
 
     def _say(self, lines: Iterable[str]) -> None:
         from madke.report.debate_text import wrapped
 
-        shown = list(wrapped(lines, self._width))
-        if not shown:
-            return
         same_screen = sys.stdout.isatty()
         if same_screen:
             self._erase()
-        say("\n".join(shown))
+        say("\n".join(wrapped(lines, self._width)))
         if same_screen:
             self._draw()
 
@@ -202,16 +179,13 @@ class LiveDebate:
             say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
 
     def _doing(self) -> list[tuple[str, str]]:
-        """What goes on, since when, and the text that has been streamed."""
+        """What goes on, for how long, and the text that has been streamed."""
         now, calls = time.monotonic(), list(self._calls.items())
         if not calls:
             return [(f"{self._status}, {duration(now - self._since)}", "")]
         return [
-            (
-                f"{p.agent[:1].upper()}{p.agent[1:]} {_DOING.get(p.stage, p.stage)}, {duration(now - started)}",
-                said,
-            )
-            for p, (started, said) in calls
+            (f"{purpose.agent} {_DOING.get(purpose.stage, purpose.stage)}, {duration(now - started)}", said)
+            for purpose, (started, said) in calls
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:

@@ -19,19 +19,15 @@ _OFFLINE_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """What the duration is estimated from.
-
-    Args:
-        options: Limits of the command.
-        reply_tokens: Assumed tokens per reply.
-        call_seconds: Seconds per call, as given by the user.
-        measured: Calls per second of earlier commands, and where they ran.
-    """
+    """What the duration is estimated from."""
 
     options: RunOptions
     reply_tokens: int
+    """Assumed tokens per reply."""
     call_seconds: float | None = None
+    """As given by the user."""
     measured: tuple[float, Path] | None = None
+    """Calls per second of earlier commands, and where they ran."""
 
     def seconds(self, plans: Sequence[Planned]) -> tuple[float, float]:
         """Of the shortest and of the longest debates; the runs follow each other."""
