@@ -123,8 +123,10 @@ def _show_plan(
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
+    from madke.report.finding import all_failed, unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
+    from madke.scoring.arms import open_results
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -133,19 +135,14 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    reasons = list(scores.failures.items())[:_SHOWN_REASONS]
-    all_failed = scores.failed == scores.transcripts and reasons
-    if all_failed:
-        # A table of dashes would hide the cause.
-        say(f"madke: all {scores.failed} questions failed: {reasons[0][0]}", err=True)
-    else:
-        console().print(score_table([(str(out), scores)]))
+    (arm,) = open_results([out])
+    console().print(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        for reason, count in reasons if len(reasons) > 1 or not all_failed else ():
+        for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
