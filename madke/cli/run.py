@@ -66,6 +66,7 @@ def command(
     ] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
+    call_seconds: flags.CallSeconds = None,
 ) -> None:
     """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT."""
     from madke.api.batch import check_pools
@@ -77,7 +78,7 @@ def command(
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)
     if plan:
-        _show_plan(job, pools, out, options, reply_tokens)
+        _show_plan(job, pools, out, options, reply_tokens, call_seconds)
     else:
         _run(job, pools, out, options)
 
@@ -102,8 +103,10 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     _show_scores(out, meter, own.budget.prices, options)
 
 
-def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int) -> None:
-    from madke.cli.ablate import refuse_limits, show_plans
+def _show_plan(
+    job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
+) -> None:
+    from madke.cli.ablate import pace_of, refuse_limits, show_plans
     from madke.experiments.plan import Planner
     from madke.runs.run_pools import RunPools
     from madke.runs.runner import prices_of
@@ -115,7 +118,7 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, rep
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
     plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    show_plans([plan], prices, reply_tokens)
+    show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:

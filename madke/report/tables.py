@@ -12,6 +12,7 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.scoring.arms import Results
@@ -328,7 +329,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+        raise UserError(f"Parquet needs pyarrow: {install('report')}, or choose .csv") from None
     return pyarrow, parquet
 
 

@@ -1,0 +1,57 @@
+"""Hints that a person can follow as they are printed, and causes before consequences."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from madke import assets
+from madke.assets import install
+from madke.terminal import log_handler, printed_once
+from tests.support.cli import madke
+from tests.support.dataset import write_dataset
+from tests.support.openai_server import error, openai_server
+
+
+def test_extras_are_installed_into_a_checkout_or_next_to_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "my checkout" / "madke")
+    (tmp_path / "my checkout" / "madke").mkdir(parents=True)
+    assert install("wiki") == f"pip install -e '{tmp_path}/my checkout[wiki]'"
+    monkeypatch.chdir(tmp_path / "my checkout")
+    assert install("wiki") == "pip install -e '.[wiki]'"
+    (tmp_path / "my checkout" / "madke" / "_assets").mkdir()
+    assert install("wiki") == "pip install 'madke[wiki]'"
+
+
+def test_a_package_that_logs_by_itself_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, theirs = logging.getLogger(), logging.getLogger("some_hub")
+    own, ours = logging.StreamHandler(sys.stderr), log_handler()
+    theirs.addHandler(own)
+    root.addHandler(ours)
+    try:
+        printed_once("some_hub")
+        logging.getLogger("some_hub.http").warning("Retrying in 1s \x1b[31m")
+    finally:
+        root.removeHandler(ours)
+    assert capsys.readouterr().err == "some_hub.http: Retrying in 1s [31m\n"
+
+
+def test_a_run_whose_calls_all_fail_says_the_cause_first_and_shows_no_table(tmp_path: Path) -> None:
+    questions, pools = write_dataset(tmp_path, 2)
+    with openai_server(error(401, "Incorrect API key")) as server:
+        options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools)
+        done = madke("run", questions, *options, "--out", tmp_path / "out")
+    assert done.returncode == 1
+    cause, *rest = done.stdout.splitlines()
+    assert cause.startswith("out: all 2 debates failed: ")
+    assert "Incorrect API key" in cause
+    assert rest == [
+        f"transcripts: {tmp_path / 'out' / 'transcripts.jsonl'}",
+        f"report: {tmp_path / 'out' / 'report.html'}",
+    ]
+    assert "madke: 2 questions failed; the same command retries them" in done.stderr.splitlines()
