@@ -39,7 +39,7 @@ EPILOG = flags.epilog(
 
 @flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Question file (CSV, JSONL, ...), or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory. The same command resumes it.")],
     shared: dict[str, Any],
     options: RunOptions,
