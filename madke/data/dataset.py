@@ -13,7 +13,6 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.data.columns import Columns
 from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.own_files import own_rows
 from madke.data.published_rows import Format, Item, Row
@@ -87,13 +86,11 @@ def _own_rows(path: Path) -> Iterator[Row]:
 
 
 def _hint(path: Path, dataset: str | None = None) -> str:
-    """How else the file can be read; empty if ``dataset`` fits it, or nothing does."""
+    """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
     likely = [name for name, format_ in FORMATS.items() if _reads_first(format_, path)]
-    if dataset in likely:
+    if not likely or dataset in likely:
         return ""
-    if likely:
-        return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
-    return "; it can be read without --dataset" if dataset is not None and _is_own(path) else ""
+    return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
 
 
 def _reads_first(format_: Format, path: Path) -> bool:
@@ -110,14 +107,6 @@ def _is_of(format_: Format, row: Row) -> bool:
         return False
     try:
         return bool(_item(format_, row).answers)
-    except UserError:
-        return False
-
-
-def _is_own(path: Path) -> bool:
-    """Whether the first entry of a file has the fields of a user's question file."""
-    try:
-        return any(Columns().names(row) for row in islice(own_rows(path), 1))
     except UserError:
         return False
 

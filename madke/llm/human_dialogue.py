@@ -92,10 +92,8 @@ class Dialogue:
             self._say(f"The debate has ended. Final answer: {event.transcript.answer or 'none'}")
 
     def _selection(self, prompt: Prompt) -> str:
-        chosen: list[int] | None = [] if not prompt.knowledge else None
-        self._say(
-            f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "No passage was found."
-        )
+        chosen: list[int] | None = None if prompt.knowledge else []
+        self._say(f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "There are none yet.")
         while chosen is None:
             chosen = self._numbers(self._line(PASSAGES), prompt)
         query = self._line(SEARCH) if "[Search:" in prompt.closing else ""
@@ -135,9 +133,8 @@ class Dialogue:
             if answer is not None and is_read(closing, answer):
                 break
             expected = _EXPECTED.get(prompt.form, "a few words without brackets")
-            self._say(
-                f"{shorten(typed, 60)!r} cannot be read. " if typed else "", f"Type {expected}, or - for no answer."
-            )
+            found = f"{typed[:60]!r} cannot be read. " if typed else ""
+            self._say(f"{found}Type {expected}, or - for no answer.")
         if prompt.stage == "summarize":
             return closing
         while not is_read(text := "\n".join([*self._lines(REASONS), closing]), answer):
