@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 from madke.core.errors import UserError
 
@@ -14,6 +15,14 @@ def asset(*parts: str) -> Path:
     """The path of a shipped asset in ``prompts``, ``indexes``, ``eval`` or ``examples``, in a checkout or a wheel."""
     installed = _PACKAGE / "_assets"
     return (installed if installed.is_dir() else _PACKAGE.parent).joinpath(*parts)
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra: for this checkout, or for the installed package."""
+    if (_PACKAGE / "_assets").is_dir():
+        return f"pip install 'madke[{extra}]'"
+    checkout = "." if Path.cwd() == _PACKAGE.parent else str(_PACKAGE.parent)
+    return f"pip install -e {quote(f'{checkout}[{extra}]')}"
 
 
 def cache_dir(*parts: str) -> Path:

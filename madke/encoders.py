@@ -22,7 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from madke.assets import install
 from madke.core.errors import UserError
+from madke.terminal import printed_once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +101,7 @@ def _load(name: str, dtype: Dtype) -> Encoder:
                 return _DprEncoder(name, *_dpr_pair(name), dtype)
             return _SentenceEncoder(name, name, dtype)
     except ImportError as error:
-        raise UserError(f"encoder {name!r} needs {error.name or error}: pip install 'madke[offline]'") from error
+        raise UserError(f"encoder {name!r} needs {error.name or error}: {install('offline')}") from error
     except (OSError, ValueError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
@@ -112,6 +114,7 @@ def _load(name: str, dtype: Dtype) -> Encoder:
 def _no_progress_bars() -> Iterator[None]:
     from transformers.utils import logging
 
+    printed_once("huggingface_hub")
     if not logging.is_progress_bar_enabled():
         yield
         return

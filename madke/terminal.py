@@ -102,11 +102,23 @@ def console(*, err: bool = False) -> Console:
     return PrintableConsole(stderr=err, width=width, markup=False, highlight=False)
 
 
+class _ErrorHandler(logging.Handler):
+    """Writes to the present ``sys.stderr``, which a redrawn line replaces to print above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record), err=True)
+
+
 def log_handler() -> logging.Handler:
     """Writes log lines to standard error; see :class:`PrintableFormatter`."""
-    handler = logging.StreamHandler()
+    handler = _ErrorHandler()
     handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
     return handler
+
+
+def printed_once(package: str) -> None:
+    """Remove the handlers of an imported package's logger: its lines reach ours too, which makes them printable."""
+    logging.getLogger(package).handlers.clear()
 
 
 class PrintableFormatter(logging.Formatter):

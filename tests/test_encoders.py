@@ -229,5 +229,5 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
 
-    with pytest.raises(UserError, match=r"needs sentence_transformers: pip install 'madke\[offline\]'"):
+    with pytest.raises(UserError, match=r"needs sentence_transformers: pip install .*\[offline\]"):
         load_encoder(str(Path(__file__).parent))

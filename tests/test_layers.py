@@ -10,8 +10,8 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "encoders", "files", "memory", "terminal", "versions", "yaml_file"},
-    {"command_scorer", "tasks", "workers"},
+    {"assets", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"command_scorer", "encoders", "tasks", "workers"},
     {"engine", "indexing"},
     {"knowledge", "llm", "data", "variants"},
     {"runs", "adapters"},

@@ -94,6 +94,7 @@ async def stream(
     prompts: Path | None = None,
     answer_scorer: str | None = None,
     seed: int | None = None,
+    deltas: bool = False,
     options: RunOptions = DEFAULTS,
 ) -> AsyncGenerator[Event, None]:
     """Debate one question and yield its events.
@@ -114,6 +115,7 @@ async def stream(
         prompts: A folder of your own protocols, searched first.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         seed: Sampling seed; each call derives its own. Default: the server chooses.
+        deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
         options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` are used.
 
     Yields:
@@ -139,15 +141,15 @@ async def stream(
         answer_scorer=answer_scorer,
         seed=seed,
     )
-    async with aclosing(events_of(job, options)) as events:
+    async with aclosing(events_of(job, options, deltas=deltas)) as events:
         async for event in events:
             yield event
 
 
-async def events_of(job: Job, options: RunOptions) -> AsyncGenerator[Event, None]:
-    """Yield the events of a job with one question."""
+async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
+    """Yield the events of a job with one question; with ``deltas``, the parts of streamed replies too."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(_run_debate(job, options, events))
+    work = asyncio.create_task(_run_debate(job, options, events, deltas=deltas))
     work.add_done_callback(lambda _: events.put_nowait(None))
     try:
         while (event := await events.get()) is not None:
@@ -158,7 +160,7 @@ async def events_of(job: Job, options: RunOptions) -> AsyncGenerator[Event, None
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None]) -> None:
+async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None], *, deltas: bool) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
@@ -174,6 +176,7 @@ async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event
             retrieve=searching(live, knowledge) if live and knowledge else None,
             score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
             listen=with_people(models, job.protocol, events.put_nowait),
+            deltas=deltas,
         )
     finally:
         await job.close_models(models)

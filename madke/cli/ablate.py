@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from madke.terminal import console, say, say_json, say_table
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
+    from madke.experiments.duration import Pace
     from madke.experiments.experiment_spec import ExperimentSpec
     from madke.experiments.plan import Load, Planned
     from madke.llm.prices import Prices
@@ -75,6 +76,7 @@ def command(
     ] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
+    call_seconds: flags.CallSeconds = None,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
@@ -95,12 +97,13 @@ def command(
     if out is not None and not plan:
         _refuse_own_files(out, experiment_spec, [Path(text.rpartition("=")[2]) for text in data or ()], options)
     experiment_spec.check(options)
+    pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
-        _show_plan(experiment_spec, options, reply_tokens, as_json=as_json)
+        _show_plan(experiment_spec, options, pace, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    _run(experiment_spec, out, options, reply_tokens)
+    _run(experiment_spec, out, options, pace)
 
 
 def _list_recipes() -> None:
@@ -119,7 +122,7 @@ def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence
     refuse_own_files(out, files)
 
 
-def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, reply_tokens: int, *, as_json: bool) -> None:
+def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from madke.experiments.plan import Planner, planned
@@ -129,16 +132,16 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, reply_token
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options)
-    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=reply_tokens))
+    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
     if as_json:
-        say_json(json.dumps([asdict(plan) for plan in plans]))
+        say_json(json.dumps([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans]))
         return
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say(recipe.about.strip())
     say(f"{len(experiment_spec.questions):,} questions of {experiment_spec.data}")
-    show_plans(plans, prices, reply_tokens)
+    show_plans(plans, prices, pace)
     _show_tables([published_table(recipe)])
 
 
@@ -149,7 +152,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
         console().print(rich_table(table))
 
 
-def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_tokens: int) -> None:
+def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
     from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
     from madke.runs.runner import prices_of
@@ -162,9 +165,9 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, reply_
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans(plans, prices, reply_tokens),
+                on_plans=lambda plans: show_plans(plans, prices, pace),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
-                reply_tokens=reply_tokens,
+                reply_tokens=pace.reply_tokens,
                 signals=True,
             )
         for line in done.spent:
@@ -222,10 +225,18 @@ def refuse_limits(options: RunOptions) -> None:
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
-def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> None:
-    """Print planned calls, tokens and cost, from the shortest to the longest debates, and their assumptions."""
+def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
+    """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
+    from madke.experiments.duration import Pace, measured_pace
+
+    return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
+
+
+def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
+    """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
     from rich.table import Table
 
+    from madke.cli.progress import duration
     from madke.experiments.plan import Load
     from madke.report.experiment_tables import planned_range
 
@@ -240,9 +251,12 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int) -> N
         table.add_section()
         table.add_row("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
     console().print(table)
+    shortest, longest = map(duration, pace.seconds(plans))
+    between = shortest if shortest == longest else f"{shortest} to {longest}"
     notes = [
+        f"Duration: {between}, estimated from {pace.basis(plans)}.",
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
-        f"Tokens are estimates for paid calls: four characters per prompt token, {reply_tokens} tokens per reply."
+        f"Tokens are estimates for paid calls: four characters per prompt token, {pace.reply_tokens} tokens per reply.",
     ]
     if len(plans) > 1:
         notes.append(

@@ -12,6 +12,7 @@ from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from madke.cli.live import LiveDebate
     from madke.core.transcript import Transcript
     from madke.runs.job import Job
 
@@ -42,31 +43,35 @@ def command(
     ] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
-    """Debate one question over retrieved knowledge. Print the debate as text."""
+    """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
+    from madke.cli.live import LiveDebate
+    from madke.cli.progress import status_line
     from madke.core.transcript import to_json
-    from madke.report.debate_text import debate_text
     from madke.runs.job import prepared
 
-    job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
-    transcript = asyncio.run(_transcript(job, options))
+    with status_line() as show:
+        show("reading the protocol")
+        job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
+    with LiveDebate(job, debate=not as_json) as live:
+        transcript = asyncio.run(_transcript(job, options, live))
     for line in job.spent:
         say(line, err=True)
     if as_json:
         say_json(to_json(transcript).decode())
-    else:
-        say(debate_text(transcript))
     if transcript.status == "failed":
         raise typer.Exit(1)
 
 
-async def _transcript(job: Job, options: RunOptions) -> Transcript:
+async def _transcript(job: Job, options: RunOptions, live: LiveDebate) -> Transcript:
     from madke.api.one_question import events_of
-    from madke.cli.progress import show_source
-    from madke.core.events import DebateFinished, SourceOpened
+    from madke.core.events import DebateFinished
 
-    async for event in events_of(job, options):
-        if isinstance(event, SourceOpened):
-            show_source(event.name, event.spec, event.description)
-        if isinstance(event, DebateFinished):
-            return event.transcript
+    waiting = asyncio.create_task(live.tell_now_and_then())
+    try:
+        async for event in events_of(job, options, deltas=live.redrawn):
+            live.hear(event)
+            if isinstance(event, DebateFinished):
+                return event.transcript
+    finally:
+        waiting.cancel()
     raise AssertionError("a debate ends with its transcript")

@@ -108,9 +108,15 @@ SampleSeed = Annotated[
         metavar="SEED", help="Draw the --limit questions at random, with this seed.", rich_help_panel=QUESTIONS
     ),
 ]
-Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens and cost, then exit.")]
+Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
 ReplyTokens = Annotated[
     int, typer.Option(min=1, metavar="N", help="With --plan: assumed tokens per reply.", rich_help_panel=COST)
+]
+CallSeconds = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001, metavar="S", help="With --plan: seconds per call. Default: measured in OUT.", rich_help_panel=COST
+    ),
 ]
 AnswerScorer = Annotated[
     str | None,

@@ -1,15 +1,17 @@
 """Progress lines on stderr, and a clean end on Ctrl-C.
 
-On a terminal Rich redraws one line. Elsewhere a plain line is printed every 30 seconds.
+On a terminal one line is redrawn, cut to its width. Elsewhere a plain line is printed every 30 seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import math
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -19,15 +21,20 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProg
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.console import Console, ConsoleOptions, RenderableType
 
     from madke.core.knowledge import SourceCounts
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
-_PLAIN_SECONDS = 30.0
+PLAIN_SECONDS = 30.0
 _PACE_SECONDS = 600.0
 """Window of the pace from which the remaining time is estimated."""
+_SLOWEST = 0.05
+"""Fewer calls per second are shown as none."""
+_BAR, _SHORT_BAR = 30, 10
+_WANTED = {_BAR: 4, _SHORT_BAR: 1, 0: 0}
+"""Width of the bar -> the number of parts for which it makes room."""
 
 
 @contextmanager
@@ -85,8 +92,7 @@ def run_progress() -> Iterator[Listener]:
     latest: RunProgress | None = None
 
     def show(progress: RunProgress, *, last: bool) -> None:
-        done, extra = progress.resumed + progress.done, counts(progress)
-        line.show(f"{done:,}/{progress.total:,} questions, {extra}", extra, done=done, total=progress.total, last=last)
+        line.count(progress.resumed + progress.done, progress.total, _counts(progress), last=last)
 
     def listen(event: Event) -> None:
         nonlocal latest
@@ -102,15 +108,22 @@ def run_progress() -> Iterator[Listener]:
 
 
 def counts(progress: RunProgress) -> str:
-    """The text after the progress bar: rate, calls in flight, cost, failures."""
-    parts = [f"{progress.calls / progress.at if progress.at else 0.0:.1f} calls/s", f"{progress.in_flight} in flight"]
-    if progress.cost is not None:
-        parts.append(f"cost {progress.cost:.4g}")
-    if progress.too_long:
-        parts.append(f"{progress.too_long:,} prompts too long")
-    if progress.failed or progress.failed_calls:
-        parts.append(f"{progress.failed_calls:,} calls and {progress.failed:,} questions failed")
-    return ", ".join(parts)
+    """Cost, failures, rate and calls in flight, without zeros."""
+    return ", ".join(_counts(progress))
+
+
+def _counts(progress: RunProgress) -> list[str]:
+    """The most important first."""
+    rate = progress.calls / progress.at if progress.at else 0.0
+    parts = {
+        f"cost {progress.cost or 0:.4g}": progress.cost,
+        f"{progress.failed:,} failed": progress.failed,
+        f"{progress.failed_calls:,} calls failed": progress.failed_calls,
+        f"{rate:.1f} calls/s": rate >= _SLOWEST,
+        f"{progress.in_flight} in flight": progress.in_flight,
+        f"{progress.too_long:,} prompts too long": progress.too_long,
+    }
+    return [text for text, shown in parts.items() if shown]
 
 
 @asynccontextmanager
@@ -151,8 +164,7 @@ def counter(what: str) -> Callable[[int, int | None], None]:
     line = _Line(what)
 
     def show(done: int, total: int | None) -> None:
-        of = "" if total is None else f"/{total:,}"
-        line.show(f"{what}: {done:,}{of}", done=done, total=total, last=done == total)
+        line.count(done, total, last=done == total)
 
     return show
 
@@ -167,55 +179,105 @@ def status_line() -> Iterator[Callable[[str], None]]:
         line.stop()
 
 
+class Region:
+    """Lines at the end of the terminal that are redrawn in place until :meth:`stop`; with ``stays`` they remain."""
+
+    def __init__(self, shown: RenderableType, *, stays: bool = False) -> None:
+        from rich.live import Live
+
+        self._live = Live(
+            shown,
+            console=console(err=True),
+            refresh_per_second=1 / _TERMINAL_SECONDS,
+            transient=not stays,
+            redirect_stdout=False,
+        )
+        self._live.start(refresh=True)
+        self._live.console.show_cursor(True)  # otherwise a killed process leaves it hidden
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """Draw the last state, or erase it."""
+        self._live.stop()
+        atexit.unregister(self.stop)
+
+
 class _Line:
     """One line of progress. With ``stays``, its last state remains on a terminal."""
 
     def __init__(self, what: str, *, stays: bool = True) -> None:
         self._what = what
         self._stays = stays
-        self._due = time.monotonic() + _PLAIN_SECONDS
-        self._drawn: tuple[Progress, TaskID] | None = None
+        self._due = time.monotonic() + PLAIN_SECONDS
+        self._region: Region | None = None
+        self._text: Callable[[ConsoleOptions], str]
+        self._seen: deque[tuple[float, int]] = deque()
+        """Times of the pace's window, and the counts then."""
 
-    def show(
-        self, text: str, extra: str = "", *, done: int | None = None, total: int | None = None, last: bool = False
-    ) -> None:
-        """Show ``text``, or on a terminal with ``done``, a bar and ``extra``."""
+    def show(self, text: str, *, last: bool = False) -> None:
+        """Show a text."""
+        self._show(lambda options: text, text, last=last)
+
+    def count(self, done: int, total: int | None, extra: Sequence[str] = (), *, last: bool = False) -> None:
+        """Show a count with a bar on a terminal, its remaining time, and what fits of ``extra``."""
+        number = f"{done:,}" if total is None else f"{done:,}/{total:,}"
+        left = self._seconds_left(done, total)
+        extra = [*([f"{duration(left)} left"] if left else []), *extra]
+        plain = f"{self._what}: {', '.join((number, *extra))}"
+        self._show(lambda options: _fitted(options, self._what, done, total, number, extra), plain, last=last)
+
+    def stop(self) -> None:
+        if self._region is not None:
+            self._region.stop()
+            self._region = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        yield Text(self._text(options), no_wrap=True, overflow="ellipsis", end="")
+
+    def _show(self, text: Callable[[ConsoleOptions], str], plain: str, *, last: bool) -> None:
         if sys.stderr.isatty():
-            self._draw(text if done is None else extra, done, total)
+            self._text = text
+            if self._region is None:
+                self._region = Region(self, stays=self._stays)
             if last:
                 self.stop()
         elif last or time.monotonic() >= self._due:
-            self._due = time.monotonic() + _PLAIN_SECONDS
-            say(text, err=True)
+            self._due = time.monotonic() + PLAIN_SECONDS
+            say(plain, err=True)
 
-    def stop(self) -> None:
-        if self._drawn is not None:
-            self._drawn[0].stop()
-            self._drawn = None
+    def _seconds_left(self, done: int, total: int | None) -> float | None:
+        """The remaining time at the pace of the window; None if there is none to tell."""
+        now = time.monotonic()
+        if self._seen and done < self._seen[-1][1]:  # a count that begins again
+            self._seen.clear()
+        if not self._seen or now >= self._seen[-1][0] + _TERMINAL_SECONDS:
+            self._seen.append((now, done))
+        while now - self._seen[0][0] > _PACE_SECONDS:
+            self._seen.popleft()
+        began, before = self._seen[0]
+        return None if total is None or done <= before else (total - done) * (now - began) / (done - before)
 
-    def _draw(self, text: str, done: int | None, total: int | None) -> None:
-        if self._drawn is None:
-            from rich import progress as rich
 
-            bar = (
-                rich.TextColumn("{task.description}", markup=False),
-                rich.BarColumn(),
-                rich.MofNCompleteColumn(),
-                rich.TimeRemainingColumn(),
-            )
-            line = rich.Progress(
-                *(bar if done is not None else ()),
-                rich.TextColumn("{task.fields[text]}", markup=False),
-                console=console(err=True),
-                refresh_per_second=1 / _TERMINAL_SECONDS,
-                speed_estimate_period=_PACE_SECONDS,
-                transient=not self._stays,
-                redirect_stdout=False,
-            )
-            self._drawn = line, line.add_task(self._what, completed=done or 0, total=total, text=text)
-            line.start()
-            line.console.show_cursor(True)  # otherwise a killed process leaves it hidden
-            atexit.register(self.stop)
-        else:
-            line, task = self._drawn
-            line.update(task, completed=done, total=total, text=text)
+def _fitted(options: ConsoleOptions, what: str, done: int, total: int | None, number: str, extra: Sequence[str]) -> str:
+    """The line with a bar, as wide as the terminal allows: parts are dropped from the right, then the bar."""
+    full, empty = ("#", ".") if options.ascii_only else ("\u2501", "\u2500")
+    for width in (_BAR, _SHORT_BAR, 0):
+        filled = width * done // total if total else 0
+        bar = f"{full * filled}{empty * (width - filled)} " if width and total else ""
+        head, kept = f"{what} {bar}{number}", len(extra)
+        while kept and len(", ".join((head, *extra[:kept]))) > options.max_width:
+            kept -= 1
+        if kept >= min(_WANTED[width], len(extra)) and len(head) <= options.max_width:
+            break
+    return ", ".join((head, *extra[:kept]))
+
+
+def duration(seconds: float) -> str:
+    """Seconds as ``45 s``, ``12 min`` or ``3 h 20 min``."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{math.ceil(seconds)} s"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{minutes} min"

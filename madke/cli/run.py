@@ -66,6 +66,7 @@ def command(
     ] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
+    call_seconds: flags.CallSeconds = None,
 ) -> None:
     """Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT."""
     from madke.api.batch import check_pools
@@ -77,7 +78,7 @@ def command(
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)
     if plan:
-        _show_plan(job, pools, out, options, reply_tokens)
+        _show_plan(job, pools, out, options, reply_tokens, call_seconds)
     else:
         _run(job, pools, out, options)
 
@@ -103,8 +104,10 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     _show_scores(out, meter, own.budget.prices, options)
 
 
-def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int) -> None:
-    from madke.cli.ablate import refuse_limits, show_plans
+def _show_plan(
+    job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
+) -> None:
+    from madke.cli.ablate import pace_of, refuse_limits, show_plans
     from madke.experiments.plan import Planner
     from madke.runs.run_pools import RunPools
     from madke.runs.runner import prices_of
@@ -116,7 +119,7 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, rep
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
     plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    show_plans([plan], prices, reply_tokens)
+    show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
@@ -131,13 +134,19 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    console().print(score_table([(str(out), scores)]))
+    reasons = list(scores.failures.items())[:_SHOWN_REASONS]
+    all_failed = scores.failed == scores.transcripts and reasons
+    if all_failed:
+        # A table of dashes would hide the cause.
+        say(f"madke: all {scores.failed} questions failed: {reasons[0][0]}", err=True)
+    else:
+        console().print(score_table([(str(out), scores)]))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        for reason, count in list(scores.failures.items())[:_SHOWN_REASONS]:
+        for reason, count in reasons if len(reasons) > 1 or not all_failed else ():
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:

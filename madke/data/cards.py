@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from madke.assets import asset
+from madke.assets import asset, install
 from madke.core.errors import UserError
 from madke.data.dataset import Entry, entries
 from madke.data.formats import FORMATS, get_format
@@ -95,7 +95,7 @@ def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
     try:
         import datasets
     except ImportError:
-        raise UserError("Hugging Face datasets need the package datasets: pip install 'madke[datasets]'") from None
+        raise UserError(f"Hugging Face datasets need the package datasets: {install('datasets')}") from None
     place = " ".join((source, *([config] if config else []), split))
     datasets.disable_progress_bars()
     # Without a network the client logs two warnings per attempt; the error below is enough.

@@ -81,6 +81,7 @@ class Planned:
     """If every debate ends as early as possible."""
     most: Load
     """If every debate plays all rounds."""
+    models: tuple[str, ...] = ()
     unpriced: tuple[str, ...] = ()
     assumed_passages: bool = False
     """Whether placeholders replace passages, because no pool file contains all of the run's knowledge yet."""
@@ -214,13 +215,14 @@ class Planner:
             self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
         )
         _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
-        models = set(job.spec.models.values())
+        models = sorted(set(job.spec.models.values()))
         return Planned(
             name=name,
             debates=debates,
             least=least,
             most=most,
-            unpriced=tuple(sorted(model for model in models if price_of(model, self.prices) is None)),
+            models=tuple(models),
+            unpriced=tuple(model for model in models if price_of(model, self.prices) is None),
             assumed_passages=protocol.knowledge is not None and pool_of is None,
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )

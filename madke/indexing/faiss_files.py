@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke import memory
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import Inputs, atomic_write, disk_full, finish, is_finished
 from madke.indexing.index_folder import DenseSettings
@@ -75,7 +76,7 @@ def load_faiss() -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise UserError("dense indexes need faiss-cpu: pip install 'madke[dense]'") from error
+        raise UserError(f"dense indexes need faiss-cpu: {install('dense')}") from error
     return faiss
 
 

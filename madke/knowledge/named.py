@@ -221,5 +221,7 @@ def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
     """The BM25 or dense index over the sample passages; built if it is not in the cache folder."""
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
+    if not folder.exists():
+        _log.warning("building the %s index of the sample, once; this can take a minute", kind)
     build_index(corpus, folder, kind)
     return IndexSpec(index=folder)

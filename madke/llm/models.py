@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
-from madke.core.errors import CallError, UserError, unknown
+from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
 from madke.llm.endpoints import Models, read_models
 from madke.llm.human import HumanChat
@@ -120,9 +120,10 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
         except UserError:
             if not _CHAT_NAMES.fullmatch(name):
                 raise
-    if _CHAT_NAMES.fullmatch(name):
-        raise UserError(f"unknown model {name!r}; did you mean openai/{name}?")
-    raise unknown("model", kind_of(name), [*MODEL_FORMS, *models.entries, *PLUGINS])
+    known = [*MODEL_FORMS, *models.entries, *PLUGINS]
+    if _CHAT_NAMES.fullmatch(name) or ("/" not in name and nearest(name, known) is None):
+        raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")
+    raise unknown("model", kind_of(name), known)
 
 
 def as_chat_model(model: Any, name: str | None = None) -> ChatModel:

@@ -9,7 +9,7 @@ import os
 import re
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.limiter import LONGEST_PAUSE
-from madke.llm.openai_wire import assembled, rates_wait, read_broken, read_completion, read_refusal
+from madke.llm.openai_wire import assembled, delta_text, rates_wait, read_broken, read_completion, read_refusal
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class OpenAIChat:
             try:
                 # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
                 async with asyncio.timeout(self._timeout):
-                    body = await self._client.post("/chat/completions", cast_to=bytes, body=sent, options=self._options)
+                    body = await self._post(sent, request.on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
@@ -130,9 +130,34 @@ class OpenAIChat:
                     raise
                 raise failure from None
             self._report_dialect()
-            body = assembled(body) if dialect.stream else body
+            body = assembled(body) if "stream" in sent else body
             completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
+
+    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
+        """The body of the response. If it is a stream, ``on_delta`` gets each part of the text as it arrives."""
+        import httpx2
+        import openai
+
+        assert self._client is not None
+        where: Any = {"path": "/chat/completions", "body": sent, "options": self._options}
+        if on_delta is None or "stream" not in sent:
+            whole: bytes = await self._client.post(**where, cast_to=bytes)
+            return whole
+        response = await self._client.post(
+            **where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any]
+        )
+        body, read = bytearray(), 0
+        try:
+            async for piece in response.aiter_bytes():
+                body += piece
+                while (end := body.find(b"\n", read)) >= 0:
+                    if text := delta_text(bytes(body[read:end])):
+                        on_delta(text)
+                    read = end + 1
+        finally:
+            await response.aclose()
+        return bytes(body)
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""

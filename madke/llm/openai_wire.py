@@ -64,13 +64,13 @@ def assembled(body: bytes) -> bytes:
     An error chunk is a failure, and so is a stream without a finish reason.
     """
     parts, usage, finish_reason, error = [], None, "", None
-    for line in body.decode("utf-8", "replace").splitlines():
-        if not line.startswith("data:") or (data := line.removeprefix("data:").strip()) == "[DONE]":
-            continue
+    for line in body.splitlines():
         try:
-            chunk = json.loads(data)
+            chunk = _chunk(line)
         except (ValueError, RecursionError):
             return body
+        if chunk is None:
+            continue
         choice = _first(field(chunk, "choices"))
         parts.append(_message_parts(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
@@ -83,6 +83,20 @@ def assembled(body: bytes) -> bytes:
     )
     choice = {"message": message, "finish_reason": finish_reason or "network_error"}
     return json.dumps({"choices": [choice], "usage": usage} | ({"error": error} if error else {})).encode()
+
+
+def delta_text(line: bytes) -> str:
+    """The text that one line of a stream adds to the reply; empty for all other lines."""
+    try:
+        return _message_parts(field(_first(field(_chunk(line), "choices")), "delta"))[0]
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _chunk(line: bytes) -> Any:
+    """The JSON of one line of a stream; None if it holds none."""
+    data = line.decode("utf-8", "replace").strip()
+    return json.loads(data[5:]) if data.startswith("data:") and data[5:].strip() != "[DONE]" else None
 
 
 def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
@@ -106,9 +120,9 @@ def read_broken(error: Exception) -> CallError | None:
     """The CallError for a network exception; None for any other exception."""
     import aiohttp
     import openai
-    from httpx2 import ConnectTimeout
+    from httpx2 import ConnectTimeout, TransportError
 
-    if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError):
+    if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError | TransportError):
         causes: list[BaseException] = [error]
         while cause := causes[-1].__cause__ or causes[-1].__context__:
             causes.append(cause)

@@ -179,8 +179,8 @@ class Dialect(BaseModel):
     """False: stop strings are not sent; the client cuts the reply at them."""
     system: bool = True
     """False: the system text is put before the first user message."""
-    stream: bool = False
-    """True: the server only streams. The client reads the whole stream and assembles the reply."""
+    stream: bool | None = None
+    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
 
@@ -196,7 +196,7 @@ class Dialect(BaseModel):
             body["stop"] = list(request.stop)
         if request.seed is not None and self.seed:
             body["seed"] = request.seed
-        if self.stream:
+        if self.stream or (self.stream is None and request.on_delta is not None):
             body["stream"] = True
             if self.stream_options:
                 body["stream_options"] = {"include_usage": True}
@@ -258,7 +258,7 @@ _TEMPLATE_FAILED = 500
 REFUSALS = (400, 416, 422, _TEMPLATE_FAILED)
 """Statuses of refusals that another dialect may avoid."""
 
-_NAME = r"(max_completion_tokens|max_tokens|temperature|seed|stop|stream_options)\b"
+_NAME = r"(max_completion_tokens|max_tokens|temperature|seed|stop|stream_options|stream)\b"
 _REFUSED = (
     # OpenAI, Azure, Gemini, xAI, serde: "unsupported value: temperature", "unknown name seed", "not support ... stop"
     re.compile(

@@ -13,9 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
 
+from madke.assets import install
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.refusals import without_system
+from madke.terminal import printed_once
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +114,8 @@ class LocalModel:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
         except ImportError as error:
-            raise UserError(f"hf/{name} needs the package {error.name}: install madke[dense]") from None
+            raise UserError(f"hf/{name} needs the package {error.name}: {install('dense')}") from None
+        printed_once("huggingface_hub")
         try:
             # By default transformers asks on the terminal whether to run a model's own code.
             self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)

@@ -18,6 +18,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import atomic_write, refuse_repeated
@@ -293,7 +294,7 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
     try:
         from sklearn.metrics import cohen_kappa_score
     except ImportError:
-        raise UserError("agreement of people needs scikit-learn: pip install 'madke[report]'") from None
+        raise UserError(f"agreement of people needs scikit-learn: {install('report')}") from None
     if len({*left, *right}) < 2:
         return None
     steps = list(range(int(min(*left, *right)), int(max(*left, *right)) + 1))

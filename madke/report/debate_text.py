@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from madke.core.question import Question
 from madke.core.transcript import Final, PoolEntry, Round, Selection, Transcript, Truncation, Turn, Verdict
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
@@ -17,72 +18,106 @@ from madke.tasks.choice import lettered
 from madke.terminal import printable
 
 _WIDTH = 96
+_INDENT = " " * 4
 
 _CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
 
 def debate_text(transcript: Transcript) -> str:
     """One debate as text: question, pool, rounds, final answer."""
-    return "\n".join(_debate_lines(transcript))
+    return "\n".join(wrapped(_debate_lines(transcript)))
 
 
 def _debate_lines(transcript: Transcript) -> Iterator[str]:
-    noun = "Claim" if transcript.task == "claim" else "Question"
-    yield one_line(f"{noun} ({transcript.id}): {transcript.question}")
-    for letter, choice in lettered(transcript.choices):
-        yield f"  ({letter}) {one_line(choice)}"
-    if transcript.answers:
-        yield one_line(f"Gold: {' | '.join(transcript.answers)}")
+    yield from question_lines(transcript)
     if transcript.oracle:
         yield f"({ORACLE})"
-    if transcript.pool:
-        yield "Knowledge pool:"
-        yield from (
-            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}"
-            for p in transcript.pool
-        )
-    yield from (f"  {source} failed: {one_line(why)}" for source, why in transcript.pool_partial.items())
+    yield from pool_lines(transcript.pool, transcript.pool_partial)
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
-            yield f"{one_line(agent)} prepares {one_line(stage)}:"
-            yield from _wrapped(text)
+            yield from prepared_lines(agent, stage, text)
+    before = None
     for entry in transcript.rounds:
-        yield ""
         given = transcript.first_round_given and entry is transcript.rounds[0]
-        yield f"--- round {entry.n}{', from a file' if given else ''} ---"
-        yield from _round_lines(entry)
-    yield ""
-    yield from _final_lines(transcript)
-    if not transcript.usage:
-        return
-    calls = sum(used.calls for used in transcript.usage.values())
-    tokens = sum(used.tokens for used in transcript.usage.values())
-    yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
+        yield from ("", f"--- round {entry.n}{', from a file' if given else ''} ---")
+        yield from order_lines(entry)
+        for turn in entry.turns:
+            yield from turn_lines(turn, entry.order, before)
+            yield from reflection_lines(turn)
+        yield from verdict_lines(entry, before)
+        before = entry
+    yield from final_lines(transcript)
 
 
-def _round_lines(entry: Round) -> Iterator[str]:
-    spoke = [turn.agent for turn in entry.turns]
-    if list(entry.order) != spoke:
+def question_lines(asked: Transcript | Question) -> Iterator[str]:
+    """The question with its choices and gold answers."""
+    noun = "Claim" if asked.task == "claim" else "Question"
+    yield one_line(f"{noun} ({asked.id}): {asked.question}")
+    for letter, choice in lettered(asked.choices):
+        yield f"  ({letter}) {one_line(choice)}"
+    if asked.answers:
+        yield one_line(f"Gold: {' | '.join(asked.answers)}")
+
+
+def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterator[str]:
+    """The numbered passages, and the sources that failed."""
+    if pool:
+        yield "Knowledge pool:"
+        yield from (
+            f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}" for p in pool
+        )
+    yield from (f"  {source} failed: {one_line(why)}" for source, why in partial.items())
+
+
+def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:
+    """What a debater prepared before its first turn."""
+    yield f"{one_line(agent)} prepares {one_line(stage)}:"
+    yield from _indented(text)
+
+
+def order_lines(entry: Round) -> Iterator[str]:
+    """The reading order and its scores, unless it is that of the cast."""
+    if list(entry.order) != [turn.agent for turn in entry.turns]:
         yield f"Read in the order {_names(entry.order)}"
     if entry.scores:
         yield f"Path consistency: {_figures(entry.scores)}"
-    for turn in entry.turns:
-        stance, did = turn.stance, ", ".join(_actions(turn, entry.order))
-        yield f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance.truncated)}"
-        yield from _wrapped(stance.error or stance.text)
-        if (found := turn.reflection) is not None:
-            yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found.truncated)}"
-            yield from _wrapped(found.error or found.text)
+
+
+def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = None) -> Iterator[str]:
+    """What a debater did and said. A reply that equals its reply of the round ``before`` is not repeated."""
+    stance, did = turn.stance, ", ".join(_actions(turn, order))
+    head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance.truncated)}"
+    said = stance.error or stance.text
+    if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
+        yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
+        return
+    yield head
+    yield from _indented(said)
+
+
+def reflection_lines(turn: Turn) -> Iterator[str]:
+    """What a debater found on its own answer, if the protocol asks."""
+    if (found := turn.reflection) is not None:
+        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found.truncated)}"
+        yield from _indented(found.error or found.text)
+
+
+def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
+    """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
     if (verdict := entry.verdict) is not None:
-        yield f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
-        yield from _wrapped(verdict.error or verdict.reason or verdict.text)
+        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
+        same = (
+            before is not None and before.verdict is not None and verdict.text and verdict.text == before.verdict.text
+        )
+        yield f"{head}, as in round {entry.n - 1}" if same else head
+        yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         answer = _answer(extracted.answer, extracted.status)
         yield f"Answer extracted so far: {answer}{_left_out(extracted.truncated)}"
-        yield from _wrapped(extracted.error or extracted.text)
+        yield from _indented(extracted.error or extracted.text)
     if entry.digest is not None:
         yield f"Summary for the next round{_left_out(entry.digest.truncated)}:"
-        yield from _wrapped(entry.digest.error or entry.digest.text)
+        yield from _indented(entry.digest.error or entry.digest.text)
 
 
 def _tie_word(final: Final) -> str:
@@ -90,15 +125,22 @@ def _tie_word(final: Final) -> str:
     return "split" if final.by == "summarizer" else "tie"
 
 
-def _final_lines(transcript: Transcript) -> Iterator[str]:
+def final_lines(transcript: Transcript) -> Iterator[str]:
+    """The final answer, why the debate ended, and what it used."""
     final = transcript.final
+    yield ""
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
     tie = f"  ({_tie_word(final)})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final.truncated)}"
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
-    yield from _wrapped(final.error or final.text)
+    yield from _indented(final.error or final.text)
+    if not transcript.usage:
+        return
+    calls = sum(used.calls for used in transcript.usage.values())
+    tokens = sum(used.tokens for used in transcript.usage.values())
+    yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
 
 
 _SATISFIED = {
@@ -162,9 +204,15 @@ def _numbers(ids: Iterable[int]) -> str:
     return " ".join(f"[{n}]" for n in ids)
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    for paragraph in printable(text).splitlines():
-        yield from textwrap.wrap(paragraph, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+def _indented(text: str) -> Iterator[str]:
+    yield from (f"{_INDENT}{paragraph}" for paragraph in printable(text).splitlines())
+
+
+def wrapped(lines: Iterable[str], width: int = _WIDTH) -> Iterator[str]:
+    """The lines, with the indented ones wrapped to a width."""
+    for line in lines:
+        text = line.startswith(_INDENT)
+        yield from textwrap.wrap(line, width, subsequent_indent=_INDENT) if text else [line]
 
 
 _NARROWEST_COLUMN = 40

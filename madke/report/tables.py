@@ -16,6 +16,7 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.scoring.arms import Results
@@ -316,7 +317,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError("Parquet needs pyarrow: pip install 'madke[report]', or choose .csv") from None
+        raise UserError(f"Parquet needs pyarrow: {install('report')}, or choose .csv") from None
     return pyarrow, parquet
 
 

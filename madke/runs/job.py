@@ -12,7 +12,7 @@ from typing import cast as typing_cast
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, SourceOpened
+from madke.core.events import Listener, SourceOpened, SourceOpening
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -67,8 +67,10 @@ class Job:
     _opened: list[Source] = field(default_factory=list)
 
     def sources(self, listen: Listener | None = None) -> Sequence[Source]:
-        """The protocol's sources, each opened once; ``listen`` gets an event for each newly opened one."""
+        """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
         for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
+            if listen is not None:
+                listen(SourceOpening(question="", name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
             self._opened.append(source)
             if listen is not None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
@@ -70,7 +71,7 @@ def connected(address: str | None) -> Iterator[Any]:
     try:
         import ray
     except ImportError as error:
-        raise UserError("--engine ray needs ray: pip install 'madke[ray]'") from error
+        raise UserError(f"--engine ray needs ray: {install('ray')}") from error
     # Keeps Ray's messages about lost tasks out of the commands' output, which scripts read.
     with redirect_stdout(sys.stderr):
         if ray.is_initialized():

@@ -37,6 +37,8 @@ def test_the_offline_model_opens() -> None:
         ("opnai/gpt-4o", "did you mean 'openai'"),
         ("gpt-4o-mini", "unknown model 'gpt-4o-mini'; did you mean openai/gpt-4o-mini"),
         ("llama3:8b", "did you mean openai/llama3:8b"),
+        ("house-model-7b", "unknown model 'house-model-7b'; did you mean openai/house-model-7b? known: azure, hf"),
+        ("ofline", "did you mean 'offline'"),
         ("nothing", "known: azure, hf, human, offline, openai, scripted"),
         ("", "unknown model ''"),
         ("openai", "expected openai/NAME"),

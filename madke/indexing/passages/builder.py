@@ -18,6 +18,7 @@ from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write, dir_lock, fingerprint, unfinished
 from madke.indexing.corpus import (
@@ -78,7 +79,7 @@ def build_passages(
             parser versions, a package is missing, or the disk is full. Finished shards are kept.
     """
     if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
-        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: pip install 'madke[wiki]'")
+        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: {install('wiki')}")
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the passages", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))

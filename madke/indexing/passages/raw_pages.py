@@ -12,6 +12,7 @@ from io import SEEK_END
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import fingerprint
 from madke.indexing.corpus import Counts, Kind, SourceFile
@@ -73,7 +74,7 @@ def make_passages(batch: Batch) -> Made:
         try:
             kind, found = _passages_of(page, batch)
         except ImportError as error:  # on a node of a cluster
-            raise UserError(f"a worker lacks {error.name}: pip install 'madke[wiki]' on its node") from error
+            raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
         except Exception as error:  # one page of millions may raise anything in a parser
             kind, found = "unparsable", []
             unparsable.append(f"{page.title or page.page_id}: {type(error).__name__}: {error}")

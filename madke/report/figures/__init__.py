@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
@@ -60,7 +61,7 @@ def write_figures(
 @contextmanager
 def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[list[Drawing]]:
     if not available():
-        raise UserError("figures need matplotlib: pip install 'madke[report]'")
+        raise UserError(f"figures need matplotlib: {install('report')}")
     arms = arms_of(results, scores)
     tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if arm.scores.correct}
     with style():

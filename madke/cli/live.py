@@ -1,0 +1,225 @@
+"""A debate shown as it happens: its turns on stdout, and on stderr what goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Self
+
+from madke.cli.progress import PLAIN_SECONDS, Region, duration, show_source
+from madke.core import events
+from madke.core.chat import Purpose
+from madke.core.transcript import PoolEntry, Round, Search, Selection, Turn
+from madke.engine.parse import without_reasoning
+from madke.knowledge.named import is_sample
+from madke.terminal import say
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
+    from madke.runs.job import Job
+
+_WIDTH = 96
+_STREAMED_LINES = 6
+"""Lines of each reply that are shown while it is streamed."""
+_DOING = {
+    "select": "chooses passages",
+    "speak": "speaks",
+    "reply": "speaks",
+    "reflect": "reflects",
+    "judge": "compares the answers",
+    "extract": "extracts the answer",
+    "summarize": "states the answer",
+    "digest": "sums up the round",
+}
+
+
+_REAL_MODEL = (
+    "For a language model: --model openai/gpt-4o-mini with OPENAI_API_KEY set, "
+    "or --model openai/NAME --base-url http://localhost:8000/v1 for your own server."
+)
+
+
+def _header(job: Job) -> Iterator[str]:
+    """Which model and which knowledge answer, and how to take others."""
+    roles: dict[str, list[str]] = {}
+    for role, model in job.spec.models.items():
+        roles.setdefault(model, []).append(role)
+    by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
+    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}"
+    if "offline" in roles:
+        yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
+    specs = job.spec.source_specs
+    yield f"Knowledge: {', '.join(specs) or 'none'}"
+    if samples := [name for name, spec in specs.items() if name not in job.own_sources and is_sample(name, spec)]:
+        yield (
+            f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
+            "For your own passages: --sources NAME=FOLDER, see `madke index build --help`."
+        )
+
+
+class LiveDebate:
+    """A listener that shows one debate. On a terminal, calls in flight and streamed replies are redrawn below it.
+
+    Args:
+        job: The job with the question.
+        debate: Whether to print the header and the debate. If not, stderr has what goes on only on a terminal.
+    """
+
+    def __init__(self, job: Job, *, debate: bool) -> None:
+        self._job = job
+        self._debate = debate
+        self.redrawn = sys.stderr.isatty() and "human" not in job.spec.models.values()
+        """Whether streamed replies are shown. A person who types needs a terminal that stands still."""
+        self._width = min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+        self._region: Region | None = None
+        self._status, self._since = "opening models and sources", time.monotonic()
+        self._calls: dict[Purpose, tuple[float, str]] = {}
+        """Calls in flight -> when they started, and the text that has been streamed."""
+        self._opened = 0
+        self._headed = False
+        self._chosen: dict[str, Selection] = {}
+        self._searched: dict[str, Search] = {}
+        self._before: Round | None = None
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._erase()
+
+    def hear(self, event: events.Event) -> None:
+        """Show what an event tells."""
+        self._head(event)
+        match event:
+            case events.CallStarted(purpose=purpose):
+                self._calls[purpose] = (time.monotonic(), "")
+            case events.CallDelta(purpose=purpose, text=text):
+                started, said = self._calls[purpose]
+                self._calls[purpose] = (started, said + text)
+            case events.CallFinished(purpose=purpose):
+                self._calls.pop(purpose, None)
+            case events.SourceOpened():
+                self._source(event)
+            case events.RoundStarted(n=n):
+                self._tell(f"round {n} of at most {self._job.protocol.rounds}")
+            case events.SelectionMade(agent=agent, selection=selection):
+                self._chosen[agent] = selection
+            case events.SearchMade(agent=agent, search=search):
+                self._searched[agent] = search
+        if self._debate:
+            self._say(self._lines(event))
+        if isinstance(event, events.RoundEnded):
+            self._before = event.round
+            self._chosen, self._searched = {}, {}
+
+    def _head(self, event: events.Event) -> None:
+        """Print the header before anything that takes long, but after what can be wrong with the command."""
+        waits = isinstance(event, events.SourceOpening) and not self._is_sample(event)
+        if self._debate and not self._headed and not waits:
+            self._headed = True
+            for line in _header(self._job):
+                say(line, err=True)
+
+    def _is_sample(self, event: events.SourceOpening | events.SourceOpened) -> bool:
+        return event.name not in self._job.own_sources and is_sample(event.name, event.spec)
+
+    def _source(self, event: events.SourceOpened) -> None:
+        self._opened += 1
+        if not self._debate or not self._is_sample(event):
+            show_source(event.name, event.spec, event.description)
+        if self._opened == len(self._job.spec.source_specs):
+            self._tell(f"searching {', '.join(self._job.spec.source_specs)}")
+
+    def _lines(self, event: events.Event) -> Iterator[str]:
+        """The lines of the debate that an event completes."""
+        from madke.report import debate_text  # slow to import: the header comes first
+
+        (question,) = self._job.questions
+        match event:
+            case events.DebateStarted(pool=pool):
+                entries = [
+                    PoolEntry(n=n, source=passage.source, key=passage.key, title=passage.title)
+                    for n, passage in enumerate(pool.passages)
+                ]
+                yield from debate_text.question_lines(question)
+                yield from debate_text.pool_lines(entries, pool.partial)
+            case events.RoundStarted(n=n):
+                yield from ("", f"--- round {n} ---")
+            case events.CallFinished(purpose=purpose, completion=completion):
+                if purpose.stage in {stage for each in self._job.protocol.cast for stage in each.prepare}:
+                    text = completion.error or without_reasoning(completion.text)
+                    yield from debate_text.prepared_lines(purpose.agent, purpose.stage, text)
+            case events.StanceGiven(agent=agent, stance=stance):
+                chosen, searched = self._chosen.get(agent), self._searched.get(agent)
+                turn = Turn(agent=agent, stance=stance, selection=chosen, search=searched)
+                yield from debate_text.turn_lines(turn, before=self._before)
+            case events.RoundEnded(round=entry):
+                yield from debate_text.order_lines(entry)
+                for turn in entry.turns:
+                    yield from debate_text.reflection_lines(turn)
+                yield from debate_text.verdict_lines(entry, self._before)
+            case events.DebateFinished(transcript=transcript):
+                yield from debate_text.final_lines(transcript)
+
+    def _say(self, lines: Iterable[str]) -> None:
+        from madke.report.debate_text import wrapped
+
+        shown = list(wrapped(lines, self._width))
+        if not shown:
+            return
+        same_screen = sys.stdout.isatty()
+        if same_screen:
+            self._erase()
+        say("\n".join(shown))
+        if same_screen:
+            self._draw()
+
+    def _tell(self, status: str) -> None:
+        self._status, self._since = status, time.monotonic()
+        if self._debate and not self.redrawn:
+            say(f"madke: {status}", err=True)
+
+    def _draw(self) -> None:
+        if self.redrawn:
+            self._region = Region(self)
+
+    def _erase(self) -> None:
+        if self._region is not None:
+            self._region.stop()
+            self._region = None
+
+    async def tell_now_and_then(self) -> None:
+        """Without a terminal, print every 30 seconds what goes on."""
+        while self._debate and not self.redrawn:
+            await asyncio.sleep(PLAIN_SECONDS)
+            say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
+
+    def _doing(self) -> list[tuple[str, str]]:
+        """What goes on, since when, and the text that has been streamed."""
+        now, calls = time.monotonic(), list(self._calls.items())
+        if not calls:
+            return [(f"{self._status}, {duration(now - self._since)}", "")]
+        return [
+            (
+                f"{p.agent[:1].upper()}{p.agent[1:]} {_DOING.get(p.stage, p.stage)}, {duration(now - started)}",
+                said,
+            )
+            for p, (started, said) in calls
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from rich.text import Text
+
+        doing, lines = self._doing(), []
+        room = max(0, min(_STREAMED_LINES, (console.height - 2) // len(doing) - 1))
+        for what, said in doing:
+            tail = textwrap.wrap(said[-options.max_width * _STREAMED_LINES :], max(20, options.max_width - 4))
+            lines += [what, *(f"    {line}" for line in tail[max(0, len(tail) - room) :])]
+        yield Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")

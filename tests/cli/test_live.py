@@ -1,0 +1,147 @@
+"""``madke ask`` while it goes on: header, turns, streamed replies, and what a pipe gets."""
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from madke.cli.live import LiveDebate
+from madke.core import events
+from madke.core.chat import ChatRequest, Purpose
+from madke.core.knowledge import EMPTY_POOL
+from madke.core.transcript import Round, Stance, Turn, Verdict
+from madke.runs.job import prepared
+from tests.cli.test_progress import frames, terminal_of
+from tests.support.cli import madke
+
+
+def job_of(**changes: Any) -> Any:
+    return prepared([{"id": "ask", "question": "Which lake is the deepest?"}], **{"sources": "none", **changes})
+
+
+def call(agent: str, stage: str = "speak") -> Any:
+    return Purpose(question="ask", stage=stage, agent=agent, round=1)
+
+
+def started(purpose: Any) -> Any:
+    request = ChatRequest(messages=(), purpose=purpose, temperature=0.5, max_tokens=9)
+    return events.CallStarted(question="ask", purpose=purpose, request=request)
+
+
+def said(agent: str, text: str, n: int = 1) -> Any:
+    return events.StanceGiven(question="ask", n=n, agent=agent, stance=Stance(text=text, answer="Baikal"))
+
+
+def opening(name: str, spec: str | None = None) -> Any:
+    return events.SourceOpening(question="", name=name, spec=spec)
+
+
+def both_streams(monkeypatch: pytest.MonkeyPatch, columns: int) -> Any:
+    terminal = terminal_of(monkeypatch, columns)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    return terminal
+
+
+REPLY = "Lake Baikal in Siberia is 1,642 metres deep, and no other lake on Earth comes near to it. [Lake Baikal]"
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_replies_are_seen_while_they_are_streamed_and_then_printed_whole(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = both_streams(monkeypatch, columns)
+    first, second = call("Debater 1"), call("Debater 2")
+    with LiveDebate(job_of(), debate=True) as live:
+        assert live.redrawn
+        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
+        for purpose in (first, second):
+            live.hear(started(purpose))
+        live.hear(events.CallDelta(question="ask", purpose=first, text="Lake Bai"))
+        live.hear(events.CallDelta(question="ask", purpose=first, text="kal in Sib"))
+        live.hear(said("Debater 2", REPLY))
+    shown = terminal.getvalue()
+    assert re.search(r"Debater 1 speaks, \d s", shown)
+    assert "    Lake Baikal in Sib" in frames(shown)
+    whole = shown[shown.index("Debater 2\n    Lake") :]
+    assert " ".join(whole.split())[len("Debater 2 ") :].startswith(REPLY)
+    longest = max(frames(shown), key=len)
+    assert len(longest) <= max(columns, len(max(shown.splitlines()[:4], key=len)))  # the header wraps by itself
+    assert shown.endswith("\x1b[2K") or shown.endswith("\x1b[?25h")  # the redrawn lines are erased
+
+
+def test_a_streamed_text_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = both_streams(monkeypatch, 80)
+    with LiveDebate(job_of(), debate=True) as live:
+        live.hear(started(call("Debater 1")))
+        live.hear(events.CallDelta(question="ask", purpose=call("Debater 1"), text="\x1b]0;owned\x07 [red]x[/red]"))
+        live.hear(said("Debater 2", "x"))
+    assert "]0;owned [red]x[/red]" in terminal.getvalue()
+    assert "\x1b]0" not in terminal.getvalue()
+
+
+def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = both_streams(monkeypatch, 80)
+    with LiveDebate(job_of(cast={"debater-2": "human"}), debate=True) as live:
+        live.hear(started(call("Debater 2")))
+        live.hear(said("Debater 1", "It is [Baikal]."))
+    assert not live.redrawn
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveDebate(job_of(sources="wiki,docs=./mine"), debate=True) as live:
+        live.hear(opening("docs", "./mine"))
+        assert capsys.readouterr().err == ""  # a wrong source is one line of error
+        live.hear(opening("wiki"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Model: offline"
+    assert "not a language model" in lines[1]
+    assert "--model openai/gpt-4o-mini" in lines[1]
+    assert lines[2] == "Knowledge: wiki, docs"
+    assert lines[3].startswith("  wiki: the shipped sample")
+    assert "--sources" in lines[3]
+
+
+def test_the_header_names_the_models_of_roles(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    with LiveDebate(job_of(model="openai/m", cast={"judge": "openai/j"}), debate=True) as live:
+        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
+    assert capsys.readouterr().err.splitlines() == [
+        "Model: openai/m (Debater 1, Debater 2, summarizer), openai/j (judge)",
+        "Knowledge: none",
+    ]
+
+
+def test_a_pipe_gets_the_debate_and_the_other_the_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict(consensus=True, text="[SAME]")
+    stance = Stance(text="It is [Baikal].", answer="Baikal")
+    entry = Round(n=1, order=("A",), turns=(Turn(agent="A", stance=stance),), verdict=verdict)
+    with LiveDebate(job_of(), debate=True) as live:
+        live.hear(events.DebateStarted(question="ask", pool=EMPTY_POOL))
+        live.hear(events.RoundStarted(question="ask", n=1))
+        live.hear(said("A", "It is [Baikal]."))
+        live.hear(events.RoundEnded(question="ask", round=entry))
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "Question (ask): Which lake is the deepest?",
+        "",
+        "--- round 1 ---",
+        "A",
+        "    It is [Baikal].",
+        "Judge: consensus",
+        "    [SAME]",
+    ]
+    assert err.splitlines()[-1] == "madke: round 1 of at most 3"
+
+
+def test_an_abstention_is_not_printed_three_times() -> None:
+    done = madke("ask", "Who was the first king of Freedonia?", "--sources", "none")
+    assert done.returncode == 0, done.stderr
+    rounds = re.split(r"--- round \d ---\n", done.stdout.partition("\n\nFinal answer")[0])
+    assert len(rounds) == 4
+    assert rounds[2] == (
+        "Debater 1 repeats its reply of round 1\nDebater 2 repeats its reply of round 1\n"
+        "Judge: no consensus, as in round 1\n\n"
+    )
+    assert done.stdout.count("cannot tell") == 2
+    assert "none (abstained)" in done.stdout

@@ -1,0 +1,93 @@
+"""How long a plan says that runs take, and what it rests on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.cli.progress import duration
+from madke.core.errors import UserError
+from madke.experiments.duration import Pace, measured_pace
+from madke.experiments.plan import Load, Planned
+from madke.runs.options import RunOptions
+from tests.support.cli import madke
+
+
+def plan(paid: float = 600, *models: str, debates: int = 100, tokens: float = 0) -> Any:
+    load = Load(calls=paid, paid=paid, prompt_tokens=tokens)
+    return Planned(name="a", debates=debates, least=load, most=load + load, models=models or ("openai/m",))
+
+
+def pace(call_seconds: float | None = 2.0, measured: Any = None, **options: Any) -> Any:
+    options = {"concurrency": 10, **options}
+    return Pace(options=RunOptions(**options), reply_tokens=150, call_seconds=call_seconds, measured=measured)
+
+
+@pytest.mark.parametrize(
+    ("found", "plans", "seconds", "basis"),
+    [
+        (pace(), [plan()], (120, 240), "2 s per call (given), 10 at a time"),
+        (pace(), [plan(), plan()], (240, 480), "2 s per call (given), 10 at a time"),
+        # Three debates keep at most three calls going.
+        (pace(), [plan(30, debates=3)], (20, 40), "2 s per call (given), 10 at a time"),
+        (pace(rpm=60), [plan()], (600, 1200), "2 s per call (given), 10 at a time, at most 60 calls per minute"),
+        (
+            pace(rpm=600, tpm=1000),
+            [plan(tokens=60_000)],
+            (3600, 7200),
+            "2 s per call (given), 10 at a time, at most 600 calls per minute and 1,000 tokens per minute",
+        ),
+        (pace(None), [plan()], (210, 420), "3.5 s per call (assumed; --call-seconds sets it), 10 at a time"),
+        (pace(None, (5.0, Path("runs/x"))), [plan()], (120, 240), "5 calls/s, measured in runs/x"),
+        (pace(2.0, (5.0, Path("runs/x"))), [plan()], (120, 240), "2 s per call (given), 10 at a time"),
+        (
+            pace(None),
+            [plan(600, "offline")],
+            (60, 120),
+            "0.1 s per call (assumed; --call-seconds sets it), 1 at a time",
+        ),
+    ],
+)
+def test_seconds_and_what_they_rest_on(found: Any, plans: Any, seconds: Any, basis: str) -> None:
+    assert found.seconds(plans) == pytest.approx(seconds)
+    assert found.basis(plans) == basis
+
+
+def test_the_limits_of_an_endpoint_count(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("small: {base_url: 'http://localhost:1/v1', concurrency: 2, rpm: 30}\n")
+    found = pace(models_file=file)
+    assert found.seconds([plan(60, "small")]) == pytest.approx((120, 240))
+    assert found.basis([plan(60, "small")]) == "2 s per call (given), 2 at a time, at most 30 calls per minute"
+
+
+def test_the_pace_is_measured_in_earlier_commands(tmp_path: Path) -> None:
+    done, empty = tmp_path / "done", tmp_path / "empty"
+    for folder, sessions in (
+        (empty, [{"started": "now"}]),
+        (done, [{"calls": 50, "failed_calls": 10, "seconds": 15.0}, {"calls": 20, "seconds": 5.0}, {}]),
+    ):
+        folder.mkdir()
+        record = {"format": 2, "spec": {}, "endpoints": {}, "sessions": sessions}
+        (folder / "run.json").write_text(json.dumps(record))
+    assert measured_pace([tmp_path / "none", empty]) is None
+    assert measured_pace([empty, done]) == (3.0, done)
+    (empty / "run.json").write_text("{}")
+    with pytest.raises(UserError):
+        measured_pace([empty])
+
+
+def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
+    data = tmp_path / "q.jsonl"
+    data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
+    options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--call-seconds", "2", "--concurrency", "4")
+    done = madke("run", data, *options, "--model", "openai/m")
+    assert "Duration: 8 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (119, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
+)
+def test_durations_in_words(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,132 @@
+"""Replies that are streamed because somebody listens to them."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.chat import Usage
+from madke.core.errors import CallError
+from madke.core.events import CallDelta, DebateFinished
+from madke.llm import OpenAIChat, close
+from tests.llm.test_dialects import CHUNKS, events
+from tests.support.chat_requests import chat_request
+from tests.support.openai_server import chat, error, openai_server
+
+WHOLE = ("Lake Baïkal", "It is deep.", "stop", Usage(prompt_tokens=20, completion_tokens=5))
+
+
+def said_by(model: Any, *requests: Any) -> Any:
+    async def one_after_the_other() -> Any:
+        try:
+            return [await model.complete(request) for request in requests]
+        finally:
+            await close(model)
+
+    return asyncio.run(one_after_the_other())
+
+
+def parts_of(said: Any) -> Any:
+    return said.text, said.reasoning, said.finish_reason, said.usage
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_a_part_of_a_reply_is_heard_before_the_reply_ends(transport: Any) -> None:
+    heard: list[str] = []
+    first_heard = threading.Event()
+
+    def hear(text: str) -> None:
+        heard.append(text)
+        first_heard.set()
+
+    status, headers, body = events(CHUNKS)
+    cut = body.index("Ba\u00efkal")
+
+    def pieces() -> Any:
+        yield body[: cut + 2].encode()
+        # The rest is sent only once the first part has been heard.
+        assert first_heard.wait(10)
+        yield body[cut + 2 :].encode()
+
+    with openai_server(lambda asked, n: (status, headers, pieces())) as server:
+        model = OpenAIChat("o", base_url=server.url, transport=transport)
+        (said,) = said_by(model, chat_request(on_delta=hear))
+        asked = server.requests[0].body
+    assert heard == ["Lake ", "Baïkal"]
+    assert parts_of(said) == WHOLE
+    assert (asked["stream"], asked["stream_options"]) == (True, {"include_usage": True})
+
+
+def test_a_call_that_nobody_listens_to_is_not_streamed() -> None:
+    with openai_server(chat()) as server:
+        said_by(OpenAIChat("o", base_url=server.url), chat_request())
+        assert not {"stream", "stream_options"} & server.requests[0].body.keys()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        error(
+            400, "Your organization must be verified to stream this model.", param="stream", code="unsupported_value"
+        ),
+        error(400, "stream is not supported by this model"),
+    ],
+)
+def test_a_server_that_refuses_to_stream_answers_in_one_piece(refused: Any) -> None:
+    heard: list[str] = []
+    with openai_server(lambda body, n: refused if "stream" in body else chat("Baikal")) as server:
+        request = chat_request(on_delta=heard.append)
+        first, second = said_by(OpenAIChat("o", base_url=server.url), request, request)
+        assert [("stream" in seen.body) for seen in server.requests] == [True, False, False]
+    assert (first.text, second.text, heard) == ("Baikal", "Baikal", [])
+
+
+def test_a_server_that_does_not_stream_although_asked_is_read_as_ever() -> None:
+    heard: list[str] = []
+    with openai_server(chat("Baikal")) as server:
+        (said,) = said_by(OpenAIChat("o", base_url=server.url), chat_request(on_delta=heard.append))
+    assert (said.text, said.usage.completion_tokens, heard) == ("Baikal", 5, [])
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_a_stream_that_breaks_off_can_be_repeated(transport: Any) -> None:
+    status, headers, body = events(CHUNKS[:4], end="")
+    whole = {**headers, "Content-Length": "100000"}
+    with openai_server((status, whole, [body.encode()])) as server, pytest.raises(CallError) as caught:
+        said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=5), chat_request(on_delta=print))
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+def test_a_stream_that_never_ends_times_out(transport: Any) -> None:
+    _, headers, body = events(CHUNKS[:4], end="")
+
+    def pieces() -> Any:
+        yield body.encode()
+        server.stopping.wait(10)
+
+    with openai_server(lambda asked, n: (200, headers, pieces())) as server, pytest.raises(CallError) as caught:
+        said_by(OpenAIChat("o", base_url=server.url, transport=transport, timeout=0.3), chat_request(on_delta=print))
+    assert caught.value.timed_out
+
+
+def test_a_debate_yields_the_parts_of_replies_if_asked() -> None:
+    async def heard(url: str, **asked: Any) -> Any:
+        options = madke.RunOptions(base_url=url)
+        asked = {"model": "openai/m", "sources": "none", "options": options, **asked}
+        return [event async for event in madke.stream("Which lake is the deepest?", **asked)]
+
+    with openai_server(lambda body, n: events(CHUNKS) if "stream" in body else chat("Lake Ba\u00efkal")) as server:
+        *told, last = asyncio.run(heard(server.url, deltas=True, settings={"rounds": 1}))
+        *plain, _ = asyncio.run(heard(server.url, settings={"rounds": 1}))
+    heard_of = [event for event in told if isinstance(event, CallDelta)]
+    assert {event.purpose.stage for event in heard_of} == {"speak", "judge", "summarize"}
+    for agent in ("Debater 1", "Debater 2"):
+        assert [event.text for event in heard_of if event.purpose.agent == agent] == ["Lake ", "Ba\u00efkal"]
+    assert not any(isinstance(event, CallDelta) for event in plain)
+    assert isinstance(last, DebateFinished)
+    assert last.transcript.rounds[0].turns[0].stance.text == "Lake Ba\u00efkal"
+    assert last.transcript.usage["speak"].completion_tokens == 10
+    assert not last.transcript.usage["speak"].estimated
