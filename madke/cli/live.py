@@ -74,8 +74,12 @@ class LiveDebate:
     def __init__(self, job: Job, *, debate: bool) -> None:
         self._job = job
         self._debate = debate
-        self.redrawn = sys.stderr.isatty() and "human" not in job.spec.models.values()
-        """Whether streamed replies are shown. A person who types needs a terminal that stands still."""
+        self._person = "human" in job.spec.models.values()
+        """Whether a person debates, who needs a terminal that stands still, and hears of the others' turns in time."""
+        self.redrawn = sys.stderr.isatty() and not self._person
+        """Whether streamed replies are shown."""
+        self._held: list[str] = []
+        """Lines for the end of a debate with a person."""
         self._width = min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
         self._region: Region | None = None
         self._status, self._since = "opening models and sources", time.monotonic()
@@ -114,7 +118,10 @@ class LiveDebate:
             case events.SearchMade(agent=agent, search=search):
                 self._searched[agent] = search
         if self._debate:
-            self._say(self._lines(event))
+            self._held += self._lines(event)
+            if not self._person or isinstance(event, events.DebateFinished):
+                self._say(self._held)
+                self._held = []
         if isinstance(event, events.RoundEnded):
             self._before = event.round
             self._chosen, self._searched = {}, {}
@@ -199,6 +206,8 @@ class LiveDebate:
         """Without a terminal, print every 30 seconds what goes on."""
         while self._debate and not self.redrawn:
             await asyncio.sleep(PLAIN_SECONDS)
+            if self._person and self._calls:
+                continue  # the person may be typing
             say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
 
     def _doing(self) -> list[tuple[str, str]]:

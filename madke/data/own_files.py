@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from madke.assets import install
 from madke.core.errors import UserError
 from madke.data.columns import Columns, is_header
 from madke.data.published_rows import Row, cells_of, json_rows, jsonl_rows, text_lines
@@ -102,7 +103,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        raise UserError("Parquet files need pyarrow: pip install 'madke[report]'", file=path) from None
+        raise UserError(f"Parquet files need pyarrow: {install('report')}", file=path) from None
     try:
         with ParquetFile(path) as file:
             batches = file.iter_batches(batch_size=_BATCH)
