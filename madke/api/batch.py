@@ -147,7 +147,7 @@ async def arun(
         pools: A pool file. None: pools are built into ``out``.
         first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        dataset: The published dataset whose format the file has. Default: madke's own JSON Lines.
+        dataset: The published dataset whose format the file has. Default: a question file of your own.
         ids: Only the questions of this list: a file of ids, or the name of a shipped list.
         limit: Maximum number of questions: the first ones, or with ``sample_seed`` a random sample.
         sample_seed: Seed of that sample.

@@ -39,7 +39,7 @@ EPILOG = flags.epilog(
 
 @flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory. The same command resumes it.")],
     shared: dict[str, Any],
     options: RunOptions,
@@ -89,7 +89,8 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.runs.runner import account, execute
 
     own = account(options)
-    with RunDirectory(out, replay=options.replay) as directory, listening() as listen:
+    by_models = "human" not in job.spec.models.values()  # a person types where the line of progress would be
+    with RunDirectory(out, replay=options.replay) as directory, listening(line=by_models) as listen:
         try:
             meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
