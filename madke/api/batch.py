@@ -75,10 +75,13 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
+        from madke.report.finding import unfinished
         from madke.report.score_tables import score_table
+        from madke.scoring.arms import open_results
         from madke.terminal import as_text
 
-        return as_text(score_table([(self.path.name, self._scored)]))
+        (arm,), scores = open_results([self.path]), self._scored
+        return as_text(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""

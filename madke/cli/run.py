@@ -120,8 +120,10 @@ def _show_plan(job: Job, pools: Path | None, out: Path, options: RunOptions, rep
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
+    from madke.report.finding import all_failed, unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
+    from madke.scoring.arms import open_results
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -130,13 +132,14 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    console().print(score_table([(str(out), scores)]))
+    (arm,) = open_results([out])
+    console().print(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        for reason, count in list(scores.failures.items())[:_SHOWN_REASONS]:
+        for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:

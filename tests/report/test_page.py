@@ -179,7 +179,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
     own = write_report(results, tmp_path / "report.html")
     comparison = compare({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
-    assert len(own["tests"].rows) == 3 * 3
+    assert len(own["tests"].rows) == 6 * 3
     assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
 
 
