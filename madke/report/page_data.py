@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from base64 import b64encode
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
@@ -66,7 +66,7 @@ class Blocks:
 
 def element(name: str, value: Any) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 4, mtime=0)
+    packed = gzip.compress(to_json(value), 4, mtime=0)
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
-from operator import attrgetter
+from operator import add, attrgetter
 from statistics import fmean
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -185,10 +186,15 @@ class _Counted:
         self.stops: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.lost: Counter[QuestionKey] = Counter()
-        self.usage: dict[str, StageUsage] = {}
+        self._used: dict[str, Sequence[Any]] = {}
+        """Stage -> its amounts so far."""
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
+
+    @property
+    def usage(self) -> dict[str, StageUsage]:
+        return {stage: StageUsage(**dict(zip(_AMOUNTS, used, strict=True))) for stage, used in self._used.items()}
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -209,7 +215,8 @@ class _Counted:
         elif transcript.task == "translation" and transcript.answers:
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
-            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
+            amounts = _amounts(used)
+            self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 self.unread[stage][transcript.id].append(float(missed))

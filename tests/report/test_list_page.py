@@ -444,3 +444,10 @@ def test_a_narrow_window_has_higher_rows(opened: Any) -> None:
     assert first.evaluate(heights) == [0, 124]
     for label in ("alpha", RUNS[1], "gamma"):
         expect(page.get_by_role("button", name=label)).to_be_visible()
+
+
+def test_on_a_phone_each_answer_has_the_name_of_its_run(opened: Any) -> None:
+    page = opened(f"#debates?run=alpha&with={BETA}", width=390)
+    name = "(each) => getComputedStyle(each, '::before').content"
+    assert [each.evaluate(name) for each in rows(page).first.locator(".outcome").all()] == ['"alpha"', f'"{RUNS[1]}"']
+    expect(page.locator("#heads")).to_be_hidden()

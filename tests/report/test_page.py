@@ -264,7 +264,14 @@ def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
 def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
     blocks = Blocks("letters", 2)
     assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
-    full = data_of(blocks.full())
-    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"]}
-    assert data_of(blocks.full(rest=True)) == {"letters-2": ["e"]}
+    packed = blocks.full()  # what is packed already
+    full = data_of(packed + blocks.full(rest=True))
+    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"], "letters-2": ["e"]}
     assert blocks.full(rest=True) == ""
+
+
+def test_few_blocks_wait_to_be_packed() -> None:
+    blocks = Blocks("letters", 1)
+    for letter in "abcdefgh":
+        blocks.add(letter)
+    assert len(data_of(blocks.full())) >= 4

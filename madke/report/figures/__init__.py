@@ -12,8 +12,7 @@ from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
-from madke.scoring.arms import ArmValues, Results
-from madke.scoring.outside import arm_of
+from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.scores import Scores
 
 __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
@@ -41,7 +40,7 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
 
     ``values``: those of the arms, if the caller has them already.
     """
-    with _drawings(results, scores, values or [arm_of(one) for one in results]) as drawings:
+    with _drawings(results, scores, values or _values(results)) as drawings:
         return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
 
 
@@ -53,12 +52,16 @@ def write_figures(
     ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of
     :func:`draw`. UserError if matplotlib is not installed or the folder cannot be written.
     """
-    with _drawings(results, scores, [arm_of(one) for one in results]) as drawings:
+    with _drawings(results, scores, _values(results)) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
         with atomic_write(path) as file:
             file.write(data)
     return list(files)
+
+
+def _values(results: Sequence[Results]) -> list[ArmValues]:
+    return [read_arm(one.name, one.transcripts()) for one in results]
 
 
 @contextmanager

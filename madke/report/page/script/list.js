@@ -8,7 +8,7 @@
 //
 // Filters of a list, joined with & and combined with "and":
 //
-//   outcome=KIND         debates with this outcome, a name in page_data.OUTCOMES; several, joined by commas: all of them
+//   outcome=KIND         debates with this outcome, a name in page_data.OUTCOMES; with all of several, joined by commas
 //   with=NAME            next to the debates of another run; outcome=differ then shows where the two differ
 //   dataset=NAME, q=WORDS
 //
@@ -19,9 +19,11 @@
 //   sort=right:NAME      by the outcome of run NAME, right ones first; sort=wrong:NAME: wrong ones first
 //   dataset=NAME, q=WORDS
 //
-// Example: #debates?show=all&cell=right:wiki&cell=wrong:both shows what wiki has right and both has wrong. Names and words
-// are encoded as by encodeURIComponent. What the page does not know is ignored. A debate takes the filters of the list
-// that it was opened from, for "previous" and "next": with show= those of the matrix, else those of its run's list.
+// Example: #debates?show=all&cell=right:wiki&cell=wrong:both shows what wiki has right and both has wrong.
+//
+// Names and words are encoded as by encodeURIComponent. What the page does not know is ignored. A debate takes the
+// filters of the list that it was opened from, for "previous" and "next": with show= those of the matrix, else those of
+// its run's list.
 
 const PAGE = 60;
 const CONTROLS = ["run", "show", "with", "dataset", "outcome", "q"];
@@ -31,7 +33,8 @@ let filters; // What `filtersOf` gives for the list that is shown.
 const list = { shown: [], left: [], drawn: 0, searched: new Set(), words: [], turn: 0 };
 
 const datasets = [...new Set(questions.dataset)].filter(Boolean).sort();
-const comparable = (run) => runs.filter((other) => other !== run && run.debates.some((n) => counterpart(other, n) !== null));
+const shareQuestions = (run, other) => run.debates.some((number) => counterpart(other, number) !== null);
+const comparable = (run) => runs.filter((other) => other !== run && shareQuestions(run, other));
 
 /** The filters that an address asks for. Its run is null for the matrix. `own` is the run of a debate's address. */
 function filtersOf(query, own = null) {
@@ -44,7 +47,8 @@ function filtersOf(query, own = null) {
   const shared = { run, dataset: one("dataset", datasets), q: (given.get("q") ?? "").trim() };
   if (run === null) {
     const show = one("show", Object.keys(SHOWN)) || usualShow();
-    return { ...shared, show, cells: pairs("cell", [...outcomes, "unknown", "missed"]), sort: pairs("sort", ["right", "wrong"])[0] ?? null };
+    const cells = pairs("cell", [...outcomes, "unknown", "missed"]);
+    return { ...shared, show, cells, sort: pairs("sort", ["right", "wrong"])[0] ?? null };
   }
   const beside = comparable(run).find(({ name }) => name === given.get("with")) ?? null;
   const kinds = (given.get("outcome") ?? "").split(",");
@@ -257,15 +261,17 @@ function row(number) {
   const other = filters.beside && counterpart(filters.beside, number);
   const facts = spentOn(number, "rounds", "tokens");
   if (repeat > 0) facts.unshift(`repeat ${repeat + 1}`);
-  const result = (each) =>
-    el("span", { class: "outcome" }, answered(each), mark(outcome(each)), flagsOf(each), goldBeside(each));
+  const result = (run, each) => {
+    const parts = () => [answered(each), mark(outcome(each)), flagsOf(each), goldBeside(each)];
+    return el("span", { class: "outcome", "data-run": run.name }, each === null ? "not in this run" : parts());
+  };
   const link = el(
     "a",
     { href: address(number, filters.beside) },
     el("span", { class: "asked", dir: "auto" }, questions.text[debates.question[number]]),
     el("span", { class: "facts" }, facts.join(" · "), excerptIn(number)),
-    result(number),
-    filters.beside && (other === null ? el("span", { class: "outcome" }, "not in this run") : result(other)),
+    result(filters.run, number),
+    filters.beside && result(filters.beside, other),
   );
   return el("li", {}, link);
 }
@@ -282,12 +288,14 @@ function excerptIn(item) {
 function goldBeside(number) {
   const gold = questions.gold[debates.question[number]];
   if (!gold || is(number, "right")) return null;
-  return el("span", { class: "gold" }, el("span", { class: "label" }, "gold"), goldWords(gold));
+  return goldPart(gold);
 }
 
-function goldWords(gold) {
+function goldPart(gold) {
   const [first, ...others] = gold.split(" | ");
-  return [el("span", { dir: "auto" }, first), others.length > 0 && el("span", { title: gold }, ` +${others.length}`)];
+  const more = others.length > 0 && el("span", { title: gold }, ` +${others.length}`);
+  const label = el("span", { class: "label" }, "gold");
+  return el("span", { class: "gold" }, label, el("span", { dir: "auto" }, first), more);
 }
 
 function answered(number) {

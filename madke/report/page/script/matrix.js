@@ -1,6 +1,11 @@
 // The matrix of question by run: the first view of the debates of several runs. Only the rows in sight are elements.
 
-const SHOWN = { differ: "runs differ", "none-right": "no run right", "all-right": "all runs right", all: "all questions" };
+const SHOWN = {
+  differ: "runs differ",
+  "none-right": "no run right",
+  "all-right": "all runs right",
+  all: "all questions",
+};
 const BEYOND = 6; // Rows that are drawn beyond the edges.
 
 /** How the runs' outcomes on each question compare. Without gold answers, their answers are compared. */
@@ -107,10 +112,10 @@ function matrixRow(place) {
     "div",
     { role: "rowheader", class: "asked" },
     el("span", { class: "text", dir: "auto", title: text }, text),
-    excerptIn(question) ?? (gold && el("span", { class: "gold" }, el("span", { class: "label" }, "gold"), goldWords(gold))),
+    excerptIn(question) ?? (gold && goldPart(gold)),
   );
   const cells = runs.map((run) => {
-    const links = slots.flatMap((slot, column) => (slot.run === run ? [matrixCell(slot, question, place, column)] : []));
+    const links = slots.map((slot, column) => slot.run === run && matrixCell(slot, question, place, column));
     return el("div", { role: "gridcell", class: "cell" }, links);
   });
   return el("div", { role: "row", "aria-rowindex": place + 2, style: `top: ${place * matrix.height}px` }, asked, cells);
@@ -155,12 +160,13 @@ function columnHead(run) {
     byId("columns").querySelectorAll("select")[runs.indexOf(run)].focus();
   };
   const select = el("select", { "aria-label": `Outcome in ${run.name}`, input: pick });
-  const kinds = outcomesOf(run).map(([kind, words, count]) => [kind, `${MARKS[kind]?.[0] ?? ""} ${words}`.trim(), count]);
+  const signed = (kind, words) => (MARKS[kind] ? `${MARKS[kind][0]} ${words}` : words);
+  const kinds = outcomesOf(run).map(([kind, words, count]) => [kind, signed(kind, words), count]);
   offerCounted(select, kinds, cell, `all (${figure(run.count)})`);
   const sign = MARKS[cell]?.[0];
   return el(
     "div",
-    { role: "columnheader", class: "head", "aria-sort": sort ? { right: "descending", wrong: "ascending" }[sort] : "none" },
+    { role: "columnheader", class: "head", "aria-sort": { right: "descending", wrong: "ascending" }[sort] ?? "none" },
     el(
       "button",
       { type: "button", click: turn, title: `Sort by ${run.name}: ${next ? `${next} first` : "as in the data"}` },

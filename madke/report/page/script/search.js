@@ -1,4 +1,4 @@
-// Search: questions and answers at once, then what models wrote, then passages. Blocks are unpacked when first searched.
+// Search of texts: what models wrote, then passages. Blocks are unpacked when first searched.
 
 const PIECE = 12; // Milliseconds of work before the browser gets its turn.
 const BEFORE = 30; // Characters of an excerpt before the word, and after it.
@@ -93,7 +93,8 @@ async function excerpt(numbers, words) {
   const texts = [];
   for (const number of numbers) {
     const record = await debate(number);
-    const pool = (record.pool ?? []).map(({ n, title }, place) => [`[${n}] ${title}`, record.texts[place]?.[0] ?? title]);
+    const textOf = ({ n, title }, place) => [`[${n}] ${title}`, record.texts[place]?.[0] ?? title];
+    const pool = (record.pool ?? []).map(textOf);
     const run = numbers.length > 1 ? `${runOf(number).name}, ` : "";
     texts.push(...[...writtenIn(record), ...pool].map(([place, text]) => [run + place, text]));
   }
