@@ -93,7 +93,10 @@ class LiveDebate:
         if self._debate and not self._headed and not opening:
             # Before anything that takes long, but after what can be wrong with the command.
             self._headed = True
-            filled = (textwrap.fill(line, self._width, subsequent_indent="  ") for line in _header(self._job))
+            filled = (
+                textwrap.fill(line, self._width, subsequent_indent="  ", break_on_hyphens=False)
+                for line in _header(self._job)
+            )
             say("\n".join(filled), err=True)  # at once: sources are opened in another thread
         self._note(event)
         self._held += self._lines(event)
