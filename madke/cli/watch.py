@@ -68,7 +68,8 @@ def follow(paths: Sequence[Path], page: Path, write: Callable[[int | None], obje
         say("madke: interrupted; the page stays, the same command goes on with it", err=True)
         raise typer.Exit(exit_status(interrupt)) from None
     done = sum(run.look() for run in runs)
-    say(f"report: {page}, {done:,} of {total:,} debates; {'the run has' if len(runs) == 1 else 'the runs have'} ended")
+    state = "has ended" if done >= total else "is no longer under way"
+    say(f"report: {page}, {done:,} of {total:,} debates; {'the run' if len(runs) == 1 else 'the last run'} {state}")
 
 
 def _wait(runs: Sequence[_Run], show: Callable[[str], None]) -> None:

@@ -192,11 +192,11 @@ def score_table(
 ) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run whose debates all failed has no row; the reasons stand above the table. ``incomplete``: run -> how much of it
-    is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``incomplete``: run -> how much
+    of it is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
     """
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
-    rest = [(name, scores) for name, scores in runs if not all_failed(scores)]
+    rest = [(name, scores) for name, scores in runs if scores.transcripts > scores.failed]
     arms = [_Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, "")) for name, scores in rest]
     if not arms:
         return Group(*causes, *(Text(f"{name}: {text}") for name, text in incomplete.items()))

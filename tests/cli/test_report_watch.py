@@ -89,7 +89,7 @@ def test_without_new_debates_nothing_is_written(tmp_path: Path, monkeypatch: pyt
             if looks == 5:
                 end()
 
-        monkeypatch.setattr(watch.time, "sleep", sleep)
+        monkeypatch.setattr("madke.cli.watch.time.sleep", sleep)
         follow([run], run / "report.html", pages.append)
 
     assert pages == [watch.RELOAD_SECONDS, None]

@@ -150,3 +150,8 @@ def test_a_run_whose_debates_all_failed_has_its_cause_first_and_no_row() -> None
 
 def failed(n: int) -> Any:
     return Final(by="summarizer", status="failed", error="HTTP 401: no such key" if n else "timeout")
+
+
+def test_a_run_without_a_debate_has_no_row_of_dashes() -> None:
+    text = as_text(score_table([("run", score([]))], {"run": "0 of 40 (killed; the same command goes on)"}))
+    assert text == "run: 0 of 40 (killed; the same command goes on)\n"

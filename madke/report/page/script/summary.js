@@ -29,7 +29,7 @@ const tip = el("div", { id: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
 let explained = null; // The element whose meaning is shown.
 
-/** Show the meaning of an element below it, within the window. */
+/** Show the meaning of an element above it, or below it at the top of the window. */
 function explain(element) {
   if (element === explained) return;
   explained?.removeAttribute("aria-describedby");
@@ -44,9 +44,9 @@ function explain(element) {
 function placeTip() {
   const place = explained.getBoundingClientRect();
   const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  const above = place.bottom + tip.offsetHeight + 8 > innerHeight;
+  const above = place.top - tip.offsetHeight - 6;
   tip.style.left = `${Math.max(8, Math.min(place.left, room))}px`;
-  tip.style.top = `${above ? place.top - tip.offsetHeight - 6 : place.bottom + 6}px`;
+  tip.style.top = `${above < 0 ? place.bottom + 6 : above}px`;
 }
 
 const meant = (event) => event.target.closest?.("[data-meaning]") ?? null;
