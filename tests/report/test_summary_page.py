@@ -248,6 +248,10 @@ def test_on_a_phone_no_name_loses_its_number_and_nothing_is_cut_off(opened: Any)
     for table in (page.locator("#scores + figure"), page.locator("#tests figure")):
         name = table.locator("tbody th").first
         before = name.bounding_box()
+        table.locator(".scroll").evaluate("(scroll) => scroll.scrollBy(130, 0)")
+        edge = before["x"] + before["width"]
+        cells = [cell.bounding_box() for cell in table.locator("tbody tr").first.locator("td").all()]
+        assert any(abs(cell["x"] - edge) <= 1 for cell in cells)
         table.locator(".scroll").evaluate("(scroll) => scroll.scrollBy(9999, 0)")
         assert name.bounding_box()["x"] == before["x"]
         last = table.locator("tbody tr").first.locator("td").last.bounding_box()
