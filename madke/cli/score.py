@@ -157,7 +157,8 @@ def _show_json(scores: ByName, per_dataset: Mapping[str, ByName], incomplete: Ma
         if per_dataset:
             record = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
         else:
-            record = {"incomplete": incomplete.get(name), **json.loads(scores_to_json(found))}
+            record = json.loads(scores_to_json(found))
+            record |= {"incomplete": incomplete[name]} if name in incomplete else {}
         say_json(json.dumps(record, ensure_ascii=False))
 
 

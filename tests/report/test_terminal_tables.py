@@ -1,6 +1,7 @@
 """Tables on terminals of 60 to 140 columns: whole words and figures, and a note of what is left out."""
 
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
-from madke.terminal import FittedTable, TextColumn, as_text, say_table
+from madke.terminal import FittedTable, TextColumn, as_text, say_table, say_wrapped
 from tests.report.run_folders import debate
 
 WIDTHS = range(60, 141, 10)
@@ -120,6 +121,18 @@ def test_a_word_longer_than_any_column_is_broken_and_not_lost() -> None:
 def test_a_table_without_rows_has_its_headings(capsys: Any) -> None:
     say_table(("name", "size"), [])
     assert capsys.readouterr().out.split()[:2] == ["name", "size"]
+
+
+def test_lines_next_to_tables_wrap_between_words_on_a_terminal(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{'x' * 69} 95 % of them."
+    say_wrapped(text, label="found", indent=7)
+    assert capsys.readouterr().out == f"found  {text}\n"  # a script reads one line
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    say_wrapped(text, label="found", indent=7)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"found  {'x' * 69}"
+    assert second == "       95\N{NO-BREAK SPACE}% of them."
 
 
 def test_counts_of_nothing_are_not_shown() -> None:
