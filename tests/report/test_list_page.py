@@ -345,9 +345,7 @@ def test_search_covers_debates_and_passages_and_says_where(opened: Any) -> None:
     expect(rows(page).nth(0).locator(".excerpt")).to_contain_text(f"Debater 2, round 1: {SAID}")
     expect(rows(page).nth(0).locator("mark")).to_have_text("Heliotrope")
     expect(rows(page).nth(1)).to_contain_text(f"q{QUAGGA}")
-    expect(rows(page).nth(1).locator(".excerpt")).to_contain_text(
-        "[1] Lake Tanganyika: … quagga drank there, and the heliotrope grew."
-    )
+    expect(rows(page).nth(1).locator(".excerpt")).to_contain_text("[1]: … quagga drank there, and the heliotrope grew.")
     # Words of a question and of a passage together.
     page.get_by_role("searchbox").fill("quagga survey heliotrope")
     counted(page, "1 of 300 debates, 1 of them in debates or passages")
@@ -363,6 +361,14 @@ def test_questions_and_answers_come_first_in_a_search(opened: Any) -> None:
     expect(rows(page).nth(1)).to_contain_text("q010")
     expect(rows(page).nth(30)).to_contain_text("q001")
     assert rows(page).nth(29).locator(".excerpt").count() == 0
+    # Here only the title of a passage has the word.
+    expect(rows(page).nth(30).locator(".excerpt")).to_contain_text("[1]: Lake Tanganyika: It is 1,470 metres deep.")
+    expect(rows(page).nth(30).locator("mark")).to_have_text("Tanganyika")
+    # What was found later is drawn when the end comes near.
+    for _ in range(20):
+        rows(page).last.scroll_into_view_if_needed()
+        page.wait_for_timeout(20)
+    expect(rows(page)).to_have_count(300)
 
 
 def test_search_finds_questions_of_the_matrix_by_the_texts_of_any_run(opened: Any) -> None:

@@ -190,12 +190,13 @@ async function searchOn(turn) {
   await new Promise((resume) => setTimeout(resume, TYPING));
   if (turn !== list.turn) return;
   performance.mark("madke-search");
-  for await (const { found, share } of searchTexts(list.left, list.words, isInHead, debatesOf)) {
+  for await (const { found, share } of searchTexts(list.left, list.words)) {
     if (turn !== list.turn) return;
     for (const item of found) list.searched.add(item);
     list.shown.push(...found);
     if (filters.run === null) growMatrix();
     else if (list.drawn < PAGE) draw();
+    else byId("more").hidden = list.drawn === list.shown.length;
     tell(share);
   }
   performance.measure("madke-search", "madke-search");
@@ -218,7 +219,7 @@ async function listAround(number, wanted) {
   const item = itemOf(number);
   if (list.shown.includes(item)) return;
   if (list.left.includes(item)) {
-    for await (const { found } of searchTexts([item], list.words, isInHead, debatesOf)) if (found.length) return;
+    for await (const { found } of searchTexts([item], list.words)) if (found.length) return;
   }
   filter(filtersOf(wanted.run ? "" : "show=all", wanted.run ? runOf(number) : null));
 }

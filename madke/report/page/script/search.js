@@ -60,10 +60,10 @@ function isInPassages(word, number, hits) {
 /**
  * Search the texts of items for all words, in pieces: first what models wrote, then passages as well.
  *
- * `debatesOf` gives the debates of an item; a word counts if `isInHead(word, item)`, or if one of its debates has it.
- * Each piece is the items found in it, and the share of the work that is done.
+ * A word counts if the head of an item has it, or the texts of one of its debates. Each piece is the items found in it,
+ * and the share of the work that is done.
  */
-async function* searchTexts(items, words, isInHead, debatesOf) {
+async function* searchTexts(items, words) {
   const hits = new Map(words.map((word) => [word, []])); // Passages that have the word. Runs share them.
   const stages = [
     [readWritten, isWritten],
@@ -93,7 +93,7 @@ async function excerpt(numbers, words) {
   const texts = [];
   for (const number of numbers) {
     const record = await debate(number);
-    const textOf = ({ n, title }, place) => [`[${n}] ${title}`, record.texts[place]?.[0] ?? title];
+    const textOf = ({ n, title }, place) => [`[${n}]`, `${title}: ${record.texts[place]?.[0] ?? ""}`];
     const pool = (record.pool ?? []).map(textOf);
     const run = numbers.length > 1 ? `${runOf(number).name}, ` : "";
     texts.push(...[...writtenIn(record), ...pool].map(([place, text]) => [run + place, text]));
