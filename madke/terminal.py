@@ -33,6 +33,9 @@ _PIPED_WIDTH = 140
 LONGEST_WORD = 30
 """Letters of a word that no table breaks."""
 
+_SHORT = 12
+"""Letters of a line that no table wraps."""
+
 _BETWEEN_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -67,7 +70,8 @@ def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = Fals
     lines = [text]
     if (sys.stderr if err else sys.stdout).isatty():
         width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
-        lines = [line for each in text.split("\n") for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
+        together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
+        lines = [line for each in together for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
     say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines), err=err)
 
 
@@ -96,13 +100,13 @@ class TextColumn:
         from rich.cells import cell_len
 
         lines = [line for cell in self.cells for line in cell.split("\n")]
-        parts = [
-            part if self.figures else part[:LONGEST_WORD]
-            for line in lines
-            for part in line.split(" to " if self.figures else None)
-        ]
+        parts = [part for line in lines for part in (line.split(" to ") if self.figures else _words(line))]
         least = max(map(cell_len, [*self.heading.split(), *parts]), default=0)
         return least, max(map(cell_len, [self.heading, *lines]))
+
+
+def _words(line: str) -> list[str]:
+    return [line] if len(line) <= _SHORT else [word[:LONGEST_WORD] for word in line.split()]
 
 
 class FittedTable:
@@ -129,7 +133,7 @@ class FittedTable:
         for row in zip(*(column.cells for column in shown), strict=True):
             table.add_row(*map(Text, row))
         if self._title:
-            yield Text(self._title, style="table.title")
+            yield Text(f"\n{self._title}", style="table.title")
         yield table
         notes = [*self._notes]
         if left_out := [column.heading for column in self._columns[len(shown) :]]:

@@ -67,7 +67,8 @@ def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
         _refuse(paths[0])
     if skipped:
         more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-        say(f"madke: skipped, because they hold no run: {', '.join(skipped[:_SHOWN])}{more}", err=True)
+        hint = "; for predictions, give the questions with --data" if any(map(os.path.isfile, skipped)) else ""
+        say(f"madke: skipped, because they hold no run: {', '.join(skipped[:_SHOWN])}{more}{hint}", err=True)
     return [run for runs in found.values() for run in runs]
 
 

@@ -144,14 +144,8 @@ def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[s
     return {name: text for name, text in found.items() if text is not None}
 
 
-_GOES_ON = "the same command goes on"
-_STOPPED = {
-    "--max-cost": "stopped at --max-cost; the same command with a higher limit goes on",
-    "--token-budget": "stopped at --token-budget; the same command with a higher limit goes on",
-    "--deadline": f"stopped at --deadline; {_GOES_ON}",
-    "interrupted": f"interrupted; {_GOES_ON}",
-    "an error": f"stopped by an error; {_GOES_ON}",
-}
+_ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
+"""Ends of a session in ``run.json`` -> their names. Only a killed command leaves none."""
 
 
 def incomplete(arm: Results, debates: int) -> str | None:
@@ -166,13 +160,11 @@ def incomplete(arm: Results, debates: int) -> str | None:
         return None
     sessions = sessions_of(arm.path)
     ended = str(sessions[-1].get("ended", "")) if sessions else ""
+    done = f"{debates:,} of {total:,}"
     if is_being_written(arm.path):
-        why = "still running"
-    elif not ended:  # only a session that was killed has no end
-        why = f"killed; {_GOES_ON}"
-    elif ended == "finished":  # a later command had fewer questions
-        why = _GOES_ON
-    else:
-        # Another reason is the error of a model whose calls all fail, which is long.
-        why = _STOPPED.get(ended, f"stopped: {ended.partition(': ')[0]}; {_GOES_ON}")
-    return one_line(f"{debates:,} of {total:,} ({why})")
+        return f"{done} (still running)"
+    # The last possible reason is the error of a model whose calls all fail, which is long.
+    why = f"stopped at {ended}" if ended.startswith("--") else _ENDS.get(ended, f"stopped: {ended.partition(': ')[0]}")
+    how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
+    # "finished": a later command had fewer questions.
+    return one_line(f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)")

@@ -181,6 +181,8 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
+_HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
+
 _COUNTED_IF_ANY = ("abst.", "failed")
 """Columns of terminals that follow ``correct``, and are left out if all their counts are 0."""
 
@@ -190,28 +192,23 @@ def score_table(
 ) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run whose debates all failed has no row; the reasons stand above the table. ``incomplete``: run -> how much of it
-    is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``incomplete``: run -> how much
+    of it is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
     """
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
-    arms = [
-        _Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, ""))
-        for name, scores in runs
-        if not all_failed(scores)
-    ]
+    rest = [(name, scores) for name, scores in runs if scores.transcripts > scores.failed]
+    arms = [_Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, "")) for name, scores in rest]
     if not arms:
         return Group(*causes, *(Text(f"{name}: {text}") for name, text in incomplete.items()))
     columns = _on_screen(arms)
     rows = []
     for arm in arms:
         cells = [(column.cell(arm), column.interval) for column in columns]
-        shown = (
-            cell if whole or cell.value is None else replace(cell, text=cell.figure_and_interval[0], low=None)
-            for cell, whole in cells
-        )
+        shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
     notes = [f"{name}: {text}." for name, text in incomplete.items()]
+    notes += [] if details else [_HALF]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):

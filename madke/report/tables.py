@@ -160,7 +160,7 @@ def one_line(text: str) -> str:
 
 
 def rich_table(table: Table, without: Container[str] = (), *, details: bool = False) -> FittedTable:
-    """A table for a terminal, without columns that do not fit and without whole intervals.
+    """A table that fits a terminal, with half the width of each interval.
 
     ``without``: headings to leave out, with the notes that start with them. ``details``: with whole intervals.
     """
@@ -174,13 +174,7 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
         if heading not in without
     ]
     notes = [one_line(note) for note in table.notes if note.partition(":")[0] not in without]
-    if not details and any("\N{PLUS-MINUS SIGN}" in cell for column in columns for cell in column.cells):
-        notes.insert(0, HALF_INTERVAL)
     return FittedTable(columns, title=one_line(table.title), notes=notes)
-
-
-HALF_INTERVAL = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
-"""Note of tables with shortened intervals."""
 
 
 def _on_terminals(cell: Cell, *, details: bool) -> str:

@@ -123,7 +123,7 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
         assert len(costs) == 4
         assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
     text = shown(score_table(list(scores.items())), 200)
-    assert [line.split()[-5:-2] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
+    assert [line.split()[-3:] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
 
 def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
@@ -404,7 +404,8 @@ def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile: Any) -> 
     assert "\x1b" not in text
     assert "1.5" not in text
     assert "[31m" in text
-    assert "1.5 (1 to 2)*" in shown(rich_table(hostile), 300)
+    assert "1.5 ±0.5*" in shown(rich_table(hostile), 300)
+    assert "1.5 (1 to 2)*" in shown(rich_table(hostile, details=True), 300)
 
 
 @pytest.mark.parametrize("write", [lambda path: write_table(paired(), path), lambda path: write_answers([], path)])
