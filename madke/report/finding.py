@@ -16,6 +16,7 @@ from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
 _ALPHA = 0.05
+_UNDONE = ", but questions that failed in only one run could undo this"
 _NAMED = 3
 """Runs or reasons that a sentence lists."""
 
@@ -74,10 +75,13 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
         return f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
     if not tied:
         return f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
-    listed = [figures[name] for name in [best, *tied][:_NAMED]]
-    more = f" and {len(tied) + 1 - _NAMED} more" if len(tied) >= _NAMED else ""
-    together = f"{', '.join(listed[:-1])} and {listed[-1]}" if not more else f"{', '.join(listed)}{more}"
-    return f"The best of {len(arms)} runs cannot be told apart: {together}; {shown.compared(rival, family=True)}"
+    listed = [figures[name] for name in tied[:_NAMED]]
+    if len(tied) > _NAMED:
+        listed.append(f"{len(tied) - _NAMED} more")
+    together = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    to = "" if len(tied) == 1 else f"to {tied[0]} "
+    size = shown.figures(rival, family=True)
+    return f"{figures[best]} is highest of {len(arms)} runs, but no difference to {together} was found: {to}{size}"
 
 
 def _pair(test: PairedTest) -> tuple[str, str]:
@@ -104,19 +108,24 @@ class _Shown:
 
     def compared(self, test: PairedTest, *, family: bool = False) -> str:
         """Which of two runs is better and by how much, or that no difference was found."""
-        found, better, worse = test.difference, test.right, test.left
+        better, worse = (test.left, test.right) if test.difference.value < 0 else (test.right, test.left)
+        if test.significant:
+            return f"{better} beats {worse} by {self.figures(test, family=family)}"
+        ahead = f"{better} is ahead by " if test.difference.value else ""
+        return f"{self.NONE}{better} and {worse}: {ahead}{self.figures(test, family=family)}"
+
+    def figures(self, test: PairedTest, *, family: bool) -> str:
+        """The size of a difference, its interval and p, and whether failed questions could undo it."""
+        found = test.difference
         if found.value < 0:
             found = replace(found, value=-found.value, low=-found.high, high=-found.low)
-            better, worse = worse, better
         size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
         p = p_value(test.p_holm)
         corrected = "Holm-corrected p" if family else "p"
-        figures = f"{self.interval(found)}, {corrected} {p if p.startswith('<') else f'= {p}'}, n = {test.n}"
-        if test.significant:
-            return f"{better} beats {worse} by {size}, {figures}"
-        undone = ", but questions that failed in only one run could undo this" if test.p_holm < _ALPHA else ""
-        ahead = f"{better} is {size} higher" if found.value else "they are equal"
-        return f"{self.NONE}{better} and {worse}: {ahead}, {figures}{undone}"
+        undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
+        return (
+            f"{size}, {self.interval(found)}, {corrected} {p if p.startswith('<') else f'= {p}'}, n = {test.n}{undone}"
+        )
 
     def _figure(self, value: float) -> str:
         return f"{100 * value:z.1f}" if self._share else f"{value:z.4g}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -296,8 +295,7 @@ def table_of_arms(
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
-        pairs = max(Counter(test.metric for test in tests).values())
-        corrected = f"p < 0.05 after Holm's correction over {pairs} tests of each value ({kinds})"
+        corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
         notes += [f"{MARK} differs from {others}: {corrected}.", *if_failed_notes(held)]
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
     return Table(

@@ -50,7 +50,7 @@ def test_two_runs_as_tables(runs: Any) -> None:
     assert "one two EM % 3 -33.3 ±66 1.000 66.7 33.3 1 0 -" in lines
     assert "one 66.7 ±37 1.0 2.0 1.0 110.0" in lines
     assert lines[-1] == (
-        "No difference found between one and two: one is 33.3 points higher, 95 % -45.6 to 85.6, p = 1.000, n = 3."
+        "No difference found between one and two: one is ahead by 33.3 points, 95 % -45.6 to 85.6, p = 1.000, n = 3."
     )
     assert (
         "n = 3: the 95 % interval of a rate near 50 % is \u00b136.5 points (papers with 500 questions: \u00b14.4)"

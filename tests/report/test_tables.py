@@ -92,7 +92,7 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
     assert [cell(table, row, "correct (EM) %").mark for row in range(3)] == ["", "*", ""]
     assert [cell(table, row, "F1 %").mark for row in range(3)] == ["", "*", ""]
     assert any(
-        note.startswith("* differs from bad: p < 0.05 after Holm's correction over 2 tests of each value (")
+        note.startswith("* differs from bad: p < 0.05 after Holm's correction over the tests of the same value (")
         for note in table.notes
     )
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
