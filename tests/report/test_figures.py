@@ -371,7 +371,7 @@ def test_settings_of_matplotlib_neither_count_nor_change() -> None:
 def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     assert not figures.available()
-    with pytest.raises(UserError, match=r"madke\[report\]"):
+    with pytest.raises(UserError, match=r"\[report\]"):
         figures.draw([], {})
 
 
