@@ -339,6 +339,7 @@ def test_names_that_are_cut_alike_stay_apart() -> None:
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magic: bytes) -> None:
     arms = [arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))]
