@@ -300,7 +300,9 @@ def table_of_arms(
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
         corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
-        notes += [f"{MARK} differs from {others}: {corrected}.", *if_failed_notes(held)]
+        if any(row.marks for row in rows):
+            notes.append(f"{MARK} differs from {others}: {corrected}.")
+        notes += if_failed_notes(held)
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
     return Table(
         title="Scores",

@@ -281,7 +281,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert cell(table, 1, "only first") == tables.NOTHING
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
-    assert {"McNemar, exact: em.", "paired permutation: comet."} < set(table.notes)
+    assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
 
 
 def test_differences_that_round_to_nothing_have_no_minus() -> None:
