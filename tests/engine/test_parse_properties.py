@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from madke.core.question import Question
@@ -122,6 +122,7 @@ SENTENCES = st.sampled_from(
 CITATIONS = st.sampled_from([" [3]", " [1][2]", "[0]", " [1, 2]", " [4-6]", " [Knowledge 2]", " [10]."])
 
 
+@example([("Final answer: B.", "", False, False), ("The answer is A or B.", " [3]", True, False)])
 @given(st.lists(st.tuples(SENTENCES, CITATIONS, st.booleans(), st.booleans()), min_size=1, max_size=5))
 def test_citations_at_the_ends_of_sentences_never_change_the_answer(parts: list[tuple[str, str, bool, bool]]) -> None:
     plain = " ".join(sentence for sentence, *_ in parts)
