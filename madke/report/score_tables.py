@@ -281,11 +281,9 @@ def table_of_arms(
         )
         for arm in arms
     ]
-    columns = [
-        column
-        for column in _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
-        if column.heading != "abst." or any(row.scores.abstained for row in rows)
-    ]
+    columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
+    if not any(row.scores.abstained for row in rows):
+        columns = [column for column in columns if column.heading != "abst."]
     notes = [
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",

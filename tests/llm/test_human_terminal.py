@@ -76,7 +76,7 @@ def test_a_person_leaves_with_ctrl_d_and_comes_back(tmp_path: Path) -> None:
     first = [(PASSAGES, "9\n"), (PASSAGES, "0 1\n"), (ANSWER, "\n"), (ANSWER, "Angara\n"), (REASONS, "Seen.\n\n")]
     seen, status = at_terminal(COMMAND.split(), [*first, (PASSAGES, "\x04")], tmp_path)
     assert status == 130
-    assert "interrupted after 1 of 2 questions; the same command resumes" in seen
+    assert "interrupted after 1 of 2 questions; the same command resumes" in " ".join(seen.split())
     assert "question from `Query`, answers from `answer`, ids made from the text" in " ".join(seen.split())
     dialogue = seen[seen.index("--- Debater 2") : seen.index("madke: interrupted")]
     assert max(map(len, dialogue.splitlines())) < WIDTH + len(REASONS)
