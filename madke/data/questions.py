@@ -34,6 +34,7 @@ class _Line(Identified):
     golden_answers: tuple[str, ...] | tuple[int, ...] = ()
     choices: tuple[str, ...] = ()
     task: _Text | None = None
+    instructions: str = ""
     metadata: dict[str, Any] = {}
 
 
@@ -52,8 +53,8 @@ def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     """Read the questions of a JSONL file, in order.
 
-    A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "metadata"?}``. With ``choices``, golden
-    answers are letters, or 0-based indices as JSON numbers, which are converted to letters.
+    A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "instructions"?, "metadata"?}``. With
+    ``choices``, golden answers are letters, or 0-based indices as JSON numbers, which are converted to letters.
 
     ``task`` applies to lines without a task; default: ``choice`` for lines with choices, else ``short_answer``.
 
@@ -87,6 +88,7 @@ def _question(line: _Line, task: str | None) -> Question:
         answers=tuple(answers),
         task=line.task or task or ("choice" if line.choices else "short_answer"),
         choices=line.choices,
+        instructions=line.instructions,
         metadata=line.metadata,
     )
     if wrong := get_task(question.task).check(question):
@@ -102,9 +104,10 @@ def question_to_json(question: Question) -> bytes:
         "task": question.task,
         "golden_answers": question.answers,
         "choices": question.choices,
+        "instructions": question.instructions,
         "metadata": question.metadata,
     }
-    kept = {key: value for key, value in item.items() if value or key not in ("choices", "metadata")}
+    kept = {key: value for key, value in item.items() if value or key not in ("choices", "instructions", "metadata")}
     return json.dumps(kept, ensure_ascii=False).encode()
 
 

@@ -1,0 +1,279 @@
+"""OpenAI's chat completions as records: requests, responses, chunks, models, errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SETTINGS = ("temperature", "top_p", "seed")
+"""Sampling settings of a request: accepted and ignored, since the protocol has its own."""
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+}
+"""Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
+
+
+class Refusal(Exception):
+    """A request that is not answered: its HTTP status, and OpenAI's error."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+        retryable: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = ErrorBody(error=Error(message=message, type=kind, param=param, code=code))
+        self.headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        if not retryable:
+            self.headers["x-should-retry"] = "false"  # the SDKs of OpenAI obey it
+
+
+class Error(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: Error
+
+
+class Part(BaseModel):
+    """A part of a message."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[Part] | None = None
+
+    @property
+    def text(self) -> str:
+        """The message's text; Refusal for images, sound and files."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        for part in self.content:
+            if part.type not in ("text", "input_text", "refusal"):
+                raise Refusal(400, f"a message has a part of type {part.type!r}; only text is read", param="messages")
+        return "\n".join(part.text or "" for part in self.content)
+
+
+class StreamOptions(BaseModel):
+    """Options of a streamed answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool | None = None
+
+
+class ChatBody(BaseModel):
+    """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: str | list[str] | None = None
+
+    def check(self) -> None:
+        """Refuse what a debate cannot give."""
+        for name, accepted in _NEUTRAL.items():
+            value = (self.model_extra or {}).get(name)
+            if value is not None and not any(value == each and type(value) is type(each) for each in _typed(accepted)):
+                expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
+                raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
+
+    @property
+    def ignored(self) -> list[str]:
+        """The fields that have a value and no effect."""
+        known = {*_NEUTRAL, "user", "metadata", "store", "parallel_tool_calls", "service_tier"}
+        return [name for name, value in (self.model_extra or {}).items() if value is not None and name not in known]
+
+    @property
+    def limit(self) -> int | None:
+        """The maximum length of the final text, in tokens."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def stops(self) -> list[str]:
+        """Texts that end the final text."""
+        return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+
+
+def _typed(accepted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """JSON has one type of number."""
+    return (*accepted, *(float(each) for each in accepted if type(each) is int))
+
+
+class UrlCitation(BaseModel):
+    """A passage that the answer cites."""
+
+    start_index: int
+    end_index: int
+    title: str
+    url: str
+
+
+class Annotation(BaseModel):
+    """A citation, in OpenAI's form."""
+
+    type: Literal["url_citation"] = "url_citation"
+    url_citation: UrlCitation
+
+
+class PromptDetails(BaseModel):
+    """Of the prompt tokens."""
+
+    cached_tokens: int
+
+
+class CompletionDetails(BaseModel):
+    """Of the completion tokens."""
+
+    reasoning_tokens: int
+
+
+class Tokens(BaseModel):
+    """The tokens of all calls of a debate."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
+class Record(BaseModel):
+    """What madke adds to an answer."""
+
+    status: str
+    """As in transcripts: ``ok`` or ``abstained``."""
+    rounds: int
+    transcript: str
+    """The address of the transcript."""
+
+
+class AnswerMessage(BaseModel):
+    """The answer, with the debate that led to it."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+    refusal: None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    annotations: list[Annotation] = []
+
+
+class Choice(BaseModel):
+    """The only choice of a completion."""
+
+    index: int = 0
+    message: AnswerMessage
+    finish_reason: Literal["stop", "length"]
+    logprobs: None = None
+
+
+class ChatCompletion(BaseModel):
+    """A whole answer."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Tokens
+    madke: Record | None = None
+
+
+class Delta(BaseModel):
+    """What a chunk adds to the answer."""
+
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    annotations: list[Annotation] | None = None
+
+
+class ChunkChoice(BaseModel):
+    """The only choice of a chunk."""
+
+    index: int = 0
+    delta: Delta
+    finish_reason: Literal["stop", "length"] | None = None
+
+
+class Chunk(BaseModel):
+    """A part of a streamed answer. The last one with usage has no choice."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Tokens | None = None
+    madke: Record | None = None
+
+
+class Model(BaseModel):
+    """A protocol, listed as a model."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "madke"
+
+
+class ModelList(BaseModel):
+    """All protocols that are served."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class Health(BaseModel):
+    """What the server is doing."""
+
+    status: Literal["ok", "draining"]
+    running: int
+    waiting: int
