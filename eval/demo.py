@@ -1,4 +1,4 @@
-"""The whole path, offline, on what ships with the project: pools, four runs, scores, one debate, a report.
+"""The whole path, offline, on what ships with the project: pools, four runs, scores, one debate, a report, a finding.
 
 Usage: python eval/demo.py FOLDER
 
@@ -17,7 +17,11 @@ from pathlib import Path
 
 from madke.assets import asset
 from madke.core.transcript import Transcript
+from madke.report.comparison import compare_runs
+from madke.report.finding import finding
 from madke.runs.directory import read_transcripts
+from madke.scoring.arms import open_results
+from madke.terminal import say_wrapped
 
 ARMS = {"no-knowledge": "none", "wiki": "wiki", "google": "google", "wiki+google": "wiki,google"}
 
@@ -43,7 +47,11 @@ def main() -> None:
     madke("score", *runs)
     madke("report", runs[-1], "--question", telling(runs[-1]))
     madke("report", *runs, "--out", folder / "report.html")
-    print(f"\n{time.monotonic() - started:.0f} s. Transcripts, calls and scores of each arm: {folder}/ARM/")
+    print(f"\nFinished in {time.monotonic() - started:.0f} s.")
+    comparison = compare_runs(open_results(runs))
+    say_wrapped(f"Finding: {finding(comparison.arms, comparison.scores, comparison.tests())}")
+    print(f"Report: {os.path.relpath(folder / 'report.html')}")
+    print(f"Transcripts: {os.path.relpath(folder)}/ARM/transcripts.jsonl")
 
 
 def madke(*arguments: object, quiet: bool = False) -> None:

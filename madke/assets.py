@@ -1,4 +1,4 @@
-"""Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``) and of the cache."""
+"""Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset(*parts: str) -> Path:
-    """The path of a shipped asset below ``prompts``, ``indexes`` or ``eval``, in a checkout or an installed wheel."""
+    """The path of a shipped asset in ``prompts``, ``indexes``, ``eval`` or ``examples``, in a checkout or a wheel."""
     installed = _PACKAGE / "_assets"
     return (installed if installed.is_dir() else _PACKAGE.parent).joinpath(*parts)
 

@@ -13,20 +13,30 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any
 
 from madke.core.addresses import SECRET
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
 
 _CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co")
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 
 _PIPED_WIDTH = 140
+
+LONGEST_WORD = 30
+"""Letters of a word that no table breaks."""
+
+_SHORT = 12
+"""Letters of a line that no table wraps."""
+
+_BETWEEN_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
 class OutputError(Exception):
@@ -55,15 +65,102 @@ def say_json(json_text: str, *, end: str = "\n") -> None:
     _write(shown + end, err=False)
 
 
-def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a plain table with these column headings."""
-    from rich import box
-    from rich.table import Table
+def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = False) -> None:
+    """Print a text as :func:`say` does, on a terminal wrapped between words, with a label in front of it."""
+    lines = [text]
+    if (sys.stderr if err else sys.stdout).isatty():
+        width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
+        together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
+        lines = [line for each in together for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
+    say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines), err=err)
 
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*row)
-    console().print(table)
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, figures: Container[str] = ()) -> None:
+    """Print a plain table with these column headings; ``figures``: those of right-aligned columns."""
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+    shown = [
+        TextColumn(heading=heading, cells=texts, figures=heading in figures)
+        for heading, texts in zip(columns, cells, strict=True)
+    ]
+    console().print(FittedTable(shown))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextColumn:
+    """One column of a :class:`FittedTable`."""
+
+    heading: str
+    cells: Sequence[str]
+    figures: bool = False
+    """Whether the cells hold figures, which are right-aligned and wrapped only at the ``to`` of a range."""
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The width that breaks no word and no figure, and the width that wraps nothing."""
+        from rich.cells import cell_len
+
+        lines = [line for cell in self.cells for line in cell.split("\n")]
+        parts = [part for line in lines for part in (line.split(" to ") if self.figures else _words(line))]
+        least = max(map(cell_len, [*self.heading.split(), *parts]), default=0)
+        return least, max(map(cell_len, [self.heading, *lines]))
+
+
+def _words(line: str) -> list[str]:
+    return [line] if len(line) <= _SHORT else [word[:LONGEST_WORD] for word in line.split()]
+
+
+class FittedTable:
+    """A table that fits the width of the terminal: it wraps between words, and leaves out columns from the right.
+
+    A note names the columns that are left out. Only a word of more than :data:`LONGEST_WORD` letters may be broken.
+    """
+
+    def __init__(self, columns: Sequence[TextColumn], *, title: str = "", notes: Sequence[str] = ()) -> None:
+        self._columns = columns
+        self._title = title
+        self._notes = notes
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = self._columns[: self._fitting(options.max_width)]
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for column, width in zip(shown, _shared_out(shown, options.max_width - _gaps(len(shown))), strict=True):
+            heading, justify = Text(column.heading), "right" if column.figures else "left"
+            table.add_column(heading, justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
+        for row in zip(*(column.cells for column in shown), strict=True):
+            table.add_row(*map(Text, row))
+        if self._title:
+            yield Text(f"\n{self._title}", style="table.title")
+        yield table
+        notes = [*self._notes]
+        if left_out := [column.heading for column in self._columns[len(shown) :]]:
+            notes.append(f"Not shown at this width: {', '.join(left_out)}.")
+        for note in notes:
+            yield Text(note, style="table.caption")
+
+    def _fitting(self, width: int) -> int:
+        """The number of columns that fit; at least one."""
+        least = [column.widths[0] for column in self._columns]
+        return next((n for n in range(len(least), 1, -1) if sum(least[:n]) + _gaps(n) <= width), 1)
+
+
+def _gaps(columns: int) -> int:
+    """The width of a table's edges and of the spaces between its columns."""
+    return 2 * columns
+
+
+def _shared_out(columns: Sequence[TextColumn], width: int) -> list[int]:
+    """The width of each column: at least what breaks no word, and more in equal parts where it would wrap."""
+    widths, most = (list(each) for each in zip(*(column.widths for column in columns), strict=True))
+    left = width - sum(widths)
+    while left > 0 and (wrapped := [n for n in range(len(widths)) if widths[n] < most[n]]):
+        for n in wrapped[:left]:
+            widths[n] += 1
+        left -= len(wrapped)
+    return [min(each, width) for each in widths]
 
 
 def as_text(table: RenderableType, width: int = _PIPED_WIDTH) -> str:
@@ -80,7 +177,7 @@ def console(*, err: bool = False) -> Console:
 
     In a pipe or a file the width is fixed. Printing raises :class:`OutputError`, as :func:`say` does.
     """
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console
     from rich.segment import Segment
 
     class PrintableConsole(Console):

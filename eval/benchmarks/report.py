@@ -1,166 +1,136 @@
-"""The report page over many debates: writing it, and how fast it is in a browser (Chromium, through Playwright)."""
+"""The report page over 5,000 debates: its size, writing it, and how fast it is in Chromium, through Playwright."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval.benchmarks.measure import Setting, anonymous_memory, duration, generated_corpus, in_own_process, size
-from madke.core.transcript import (
-    Final,
-    PoolEntry,
-    Round,
-    Selection,
-    StageUsage,
-    Stance,
-    Transcript,
-    Turn,
-    Verdict,
-    to_json,
-)
-from madke.engine.protocol import Protocol
-from madke.files import read_jsonl
+from eval.benchmarks.debates import write_run
+from eval.benchmarks.measure import Setting, anonymous_memory, duration, in_own_process, report, size
 from madke.report.html import write_report
-from madke.runs.run_pools import lines_of
-from madke.runs.spec import RunSpec
 from madke.scoring.scored import scores_of
 
-QUESTIONS = 5_000
-_POOL = 10
-_DEBATERS = [f"Debater {n}" for n in (1, 2, 3)]
-_READY, _FILTER = 3.0, 0.05
-_SEARCHES = ("survey", "1", "49", "no such words", "lake survey 7", "")
+DEBATES = 5_000
+_ARMS = 4
+_TABS = 3
+_BYTES, _READY, _FILTER = 6_000, 3.0, 0.05
+_TYPED = ("survey", "1", "49", "no such words", "survey 7", "")
+_SEARCHES = ("evidence", "therefore 1642", "nightingale", "no such words")
+"""Words of many debates, of some, of few and of none. The first search also unpacks all texts."""
 
 
 def main(setting: Setting) -> None:
-    """A run of 5,000 questions, three debaters, two rounds, a stance of 100 words, ten passages of 100 words each."""
-    count = 100 if setting.quick else QUESTIONS
-    folder, page = setting.folder / "report-run", setting.folder / "report.html"
-    _write_run(folder, count, generated_corpus(setting.folder, count * _POOL))
-    (seconds, scoring, before), peak = in_own_process(_write_page, folder, page)
-    print(
-        f"report, {count:,} debates: written in {duration(seconds)}, {size(page.stat().st_size)}, with "
-        f"{size(max(peak - before, 0))} of memory beyond that of the scores; scoring them takes {duration(scoring)}, "
-        f"ratio {seconds / scoring:.2f}",
-        flush=True,
-    )
-    shown = _in_browser(page)
-    if shown is None:
-        print("  not opened: it needs playwright, and chromium on the PATH", flush=True)
+    """One run of 5,000 questions, and four runs of 1,250, as :mod:`eval.benchmarks.debates` writes them."""
+    count = 100 if setting.quick else DEBATES
+    one, page = setting.folder / "report-run", setting.folder / "report.html"
+    write_run(one, count)
+    (seconds, scoring, before), peak = in_own_process(_write_page, [one], page)
+    each = page.stat().st_size / count
+    memory = f"{size(max(peak - before, 0))} of memory beyond that of the scores"
+    written = f"{duration(seconds)} for {count:,} debates with {memory}"
+    report("report, writing", written, f"{duration(scoring)} to score them", seconds / scoring)
+    report("report, page", f"{each:,.0f} bytes a debate", aim=f"at most {_BYTES:,}", met=each <= _BYTES)
+    arms = [setting.folder / f"report-arm-{arm}" for arm in range(_ARMS)]
+    for arm, folder in enumerate(arms):
+        write_run(folder, count // _ARMS, arm=arm)
+    matrix = setting.folder / "report-arms.html"
+    in_own_process(_write_page, arms, matrix)
+    if shutil.which("chromium") is None:
+        print("  not opened: there is no chromium on the PATH", flush=True)
         return
-    ready, filters, debate = shown
-    slowest = max(filters)
-    print(
-        f"  ready after {duration(ready)} (aim below {duration(_READY)}: {_met(ready < _READY)}); "
-        f"a filter takes {duration(statistics.median(filters))}, at most {duration(slowest)} "
-        f"(aim below {duration(_FILTER)}: {_met(slowest < _FILTER)}); a debate opens in {duration(debate)}",
-        flush=True,
-    )
+    _show("report", page)
+    _show(f"report of {_ARMS} runs", matrix)
 
 
-def _met(met: bool) -> str:
-    return "met" if met else "missed"
-
-
-def _write_page(folder: Path, page: Path) -> tuple[float, float, int]:
-    """Seconds to write the page, and to score the run, which reads the same; and the anonymous memory before."""
+def _write_page(folders: Sequence[Path], page: Path) -> tuple[float, float, int]:
+    """Seconds to write the page, and to score the runs, which reads the same; and the anonymous memory before."""
     began = time.perf_counter()
-    scores = scores_of(folder)
+    scores = [scores_of(folder) for folder in folders]
     before, started = anonymous_memory(), time.perf_counter()
-    write_report([folder], page, scores=[scores])
+    write_report(folders, page, scores=scores)
     return time.perf_counter() - started, started - began, before
 
 
-def _in_browser(page: Path) -> tuple[float, list[float], float] | None:
-    """Seconds until the page is ready, for each filter, and to open a debate of a block that is still packed."""
-    chromium = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        return None
-    if chromium is None:
-        return None
+def _show(name: str, page: Path) -> None:
+    """Report the figures of a page in the browser, of each the fastest of three tabs."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
-        tab.goto(f"{page.as_uri()}#debates")
-        tab.wait_for_selector("html.ready")
-        ready = tab.evaluate("performance.getEntriesByName('madke-ready')[0].startTime")
-        for words in _SEARCHES:
-            tab.get_by_role("searchbox").fill(words)
-        for outcome in ("right", "wrong", ""):
-            tab.get_by_role("combobox", name="Outcome").select_option(outcome)
-        filters = tab.evaluate("performance.getEntriesByName('madke-filter', 'measure').map((each) => each.duration)")
-        debate = tab.evaluate(_OPEN_LAST)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+        tabs = [_used(context.new_page(), f"{page.as_uri()}#debates") for _ in range(_TABS)]
         browser.close()
-    return ready / 1000, [each / 1000 for each in filters], debate / 1000
+    fastest = {part: [min(each) for each in zip(*(tab[part] for tab in tabs), strict=True)] for part in tabs[0]}
+    [ready], filters, searches = fastest["ready"], fastest["filters"], fastest["searches"]
+    report(f"{name}, ready", duration(ready), aim=f"below {_READY:.0f} s", met=ready < _READY)
+    typical = f"{duration(max(filters))} at most, median {duration(statistics.median(filters))}"
+    report(f"{name}, filter", typical, aim=f"below {duration(_FILTER)}", met=max(filters) < _FILTER)
+    first, *later = searches
+    report(f"{name}, search of texts", f"{duration(first)} the first time, then {duration(max(later))} at most")
+    report(f"{name}, scrolling", f"{duration(max(fastest['frames']))} the longest of {len(fastest['frames'])} frames")
+    report(f"{name}, opening a debate", duration(fastest["opened"][0]))
 
 
-_OPEN_LAST = """async () => {
+def _used(tab: Any, address: str) -> dict[str, list[float]]:
+    """Seconds that a fresh tab needs: until it is ready, for each filter, search and frame, and to open a debate."""
+    tab.goto(address)
+    tab.wait_for_selector("html.ready")
+    ready = tab.evaluate("performance.getEntriesByName('madke-ready')[0].startTime") / 1000
+    _took(tab, "filter")
+    box = tab.get_by_role("searchbox")
+    for words in _TYPED:
+        box.fill(words)
+    choice = tab.locator("#by-outcome:visible, #by-show:visible")
+    for value in choice.locator("option").evaluate_all("(options) => options.map((each) => each.value)"):
+        choice.select_option(value)
+    filters = _took(tab, "filter")
+    box.fill("")
+    searches = []
+    for words in _SEARCHES:
+        _took(tab, "search")
+        box.fill(words)
+        while not (took := _took(tab, "search")):
+            tab.wait_for_timeout(20)
+        searches += took
+    box.fill("")
+    frames = [each / 1000 for each in tab.evaluate(_SCROLL)]
+    opened = tab.evaluate(_OPEN) / 1000
+    tab.close()
+    return {"ready": [ready], "filters": filters, "searches": searches, "frames": frames, "opened": [opened]}
+
+
+def _took(tab: Any, name: str) -> list[float]:
+    """Seconds of each measurement of the page since the last call."""
+    script = """(name) => {
+      const found = performance.getEntriesByName(name, "measure").map((each) => each.duration);
+      performance.clearMeasures(name);
+      return found;
+    }"""
+    return [each / 1000 for each in tab.evaluate(script, f"madke-{name}")]
+
+
+_SCROLL = """async () => {
+  const grid = document.getElementById("grid");
+  const scrolled = grid.checkVisibility() ? grid : document.documentElement;
+  const frame = () => new Promise(requestAnimationFrame);
+  const frames = [];
+  let before = await frame();
+  for (let n = 0; n < 60; n += 1) {
+    scrolled.scrollTop += 1000;
+    const now = await frame();
+    frames.push(now - before);
+    before = now;
+  }
+  return frames;
+}"""
+
+_OPEN = """async () => {
   const started = performance.now();
-  [...document.querySelectorAll("#rows a")].at(-1).click();
+  [...document.querySelectorAll("#rows a, #cells a")].at(-1).click();
   while (!document.querySelector("#debate h2")) await new Promise(requestAnimationFrame);
   return performance.now() - started;
 }"""
-
-
-def _write_run(folder: Path, count: int, corpus: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    passages = (item for _, item in read_jsonl(corpus))
-    with (folder / "transcripts.jsonl").open("wb") as runs, (folder / "pools.jsonl").open("w") as pools:
-        for number in range(count):
-            pool = [next(passages) for _ in range(_POOL)]
-            transcript = _transcript(number, pool)
-            runs.write(to_json(transcript) + b"\n")
-            found = [{"source": "wiki", "key": one["id"], "title": one["title"], "text": one["text"]} for one in pool]
-            pools.write(json.dumps({"id": transcript.id, "question": transcript.question, "passages": found}) + "\n")
-    ids = {f"q{number}": "" for number in range(count)}
-    config = RunSpec(
-        data="generated",
-        questions=ids,
-        variant="madke",
-        protocol=Protocol(source="a benchmark"),
-        prompts_sha256={},
-        models={},
-        source_specs={},
-        pools={id_: found for id_, (found, _) in lines_of(folder / "pools.jsonl", ids).items()},
-        seed=0,
-        repeats=1,
-    )
-    sessions = [{"files": {"calls": "calls.sqlite", "pools": "pools.jsonl"}}]
-    record = {"format": 2, "spec": config.model_dump(mode="json"), "endpoints": {}, "sessions": sessions}
-    (folder / "run.json").write_text(json.dumps(record))
-
-
-def _transcript(number: int, pool: list[dict[str, Any]]) -> Transcript:
-    rounds = tuple(_rounds(number, pool))
-    answer = rounds[-1].turns[0].stance.answer
-    used = StageUsage(calls=6, paid=6, prompt_tokens=9_000, completion_tokens=900)
-    return Transcript(
-        id=f"q{number}",
-        question=f"Which lake is the deepest of all that survey {number} names, and how deep is it?",
-        task="short_answer",
-        answers=("Lake Baikal", "Baikal"),
-        status="ok",
-        answer=answer,
-        stop_reason="consensus",
-        rounds=rounds,
-        final=Final(by="summarizer", answer=answer, text=pool[0]["text"]),
-        pool=tuple(PoolEntry(n=n, source="wiki", key=one["id"], title=one["title"]) for n, one in enumerate(pool)),
-        usage=dict.fromkeys(("select", "speak", "reply", "judge", "summarize"), used),
-    )
-
-
-def _rounds(number: int, pool: list[dict[str, Any]]) -> Iterator[Round]:
-    for n in (1, 2):
-        turns = []
-        for place, name in enumerate(_DEBATERS):
-            answer = "Lake Baikal" if (number + place * (2 - n)) % 3 else "Lake Tanganyika"
-            stance = Stance(stage="speak" if n == 1 else "reply", text=pool[place + n]["text"], answer=answer)
-            turns.append(Turn(agent=name, stance=stance, selection=Selection(ids=(place, place + 1), text="[0] [1]")))
-        yield Round(n=n, order=tuple(_DEBATERS), turns=tuple(turns), verdict=Verdict(consensus=n == 2, text="[Yes]"))

@@ -75,10 +75,13 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
+        from madke.report.finding import unfinished
         from madke.report.score_tables import score_table
+        from madke.scoring.arms import open_results
         from madke.terminal import as_text
 
-        return as_text(score_table([(self.path.name, self._scored)]))
+        (arm,), scores = open_results([self.path]), self._scored
+        return as_text(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""
@@ -144,7 +147,7 @@ async def arun(
         pools: A pool file. None: pools are built into ``out``.
         first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        dataset: The published dataset whose format the file has. Default: madke's own JSON Lines.
+        dataset: The published dataset whose format the file has. Default: a question file of your own.
         ids: Only the questions of this list: a file of ids, or the name of a shipped list.
         limit: Maximum number of questions: the first ones, or with ``sample_seed`` a random sample.
         sample_seed: Seed of that sample.

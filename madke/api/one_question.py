@@ -21,6 +21,7 @@ from madke.core.transcript import Transcript
 from madke.knowledge.named import use_sources_file
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
+from madke.llm.human import with_people
 from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
@@ -174,7 +175,7 @@ async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event
             pool,
             retrieve=searching(live, knowledge) if live and knowledge else None,
             score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
-            listen=events.put_nowait,
+            listen=with_people(models, job.protocol, events.put_nowait),
             deltas=deltas,
         )
     finally:

@@ -180,6 +180,7 @@ def _show_results(done: Ablation) -> None:
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
+    from madke.report.finding import unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -187,13 +188,15 @@ def _show_results(done: Ablation) -> None:
     from madke.scoring.arms import open_results
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
-    console().print(score_table([*done.scores.items()]))
+    arms = open_results(folders)
+    incomplete = unfinished(arms, {name: scores.transcripts for name, scores in done.scores.items()})
+    console().print(score_table([*done.scores.items()], incomplete))
     by_folder = {done.arms[name]: scores for name, scores in done.scores.items()}
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
     # Tests compare each arm with the first one, so the reference comes first.
-    arms = open_results(sorted(folders, key=lambda folder: folder.name != recipe.reference))
+    arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [by_folder[arm.path] for arm in arms]
     own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
@@ -234,23 +237,19 @@ def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
-    from rich.table import Table
-
     from madke.cli.progress import duration
     from madke.experiments.plan import Load
     from madke.report.experiment_tables import planned_range
 
-    table = Table("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for plan in plans:
-        priced = bool(prices) and not plan.unpriced
-        table.add_row(plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, priced))
+    rows = [
+        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced))
+        for plan in plans
+    ]
     if len(plans) > 1:
         least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
-        table.add_section()
-        table.add_row("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices)))
-    console().print(table)
+        rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices))))
+    headings = ("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
+    say_table(headings, rows, figures=headings[1:])
     shortest, longest = map(duration, pace.seconds(plans))
     between = shortest if shortest == longest else f"{shortest} to {longest}"
     notes = [

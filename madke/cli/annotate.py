@@ -63,7 +63,7 @@ def read(
         say_json(json.dumps(asdict(found), ensure_ascii=False))
         return
     for table in human_tables(found):
-        console().print(rich_table(table))
+        console().print(rich_table(table, details=True))
     if found.ungraded:
         effect = "scores use the other rows, so abstentions weigh too much"
         say(f"{found.ungraded} of {len(opened.rows)} rows are not fully graded: {effect}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript
@@ -26,7 +26,7 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     "Metrics: em, f1, match, correct, cons_judge, co2_matcher, corrected, ..., and names of graders and scorers.",
-    "Tests: every pair of up to three runs; of more, each run against the first. McNemar's exact test for right or "
+    "Tests: every pair of up to six runs; of more, each run against the first. McNemar's exact test for right or "
     "wrong, a paired permutation test for other metrics, with Holm's correction.",
     "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
     "more there is also a test across repeats.",
@@ -49,9 +49,8 @@ def command(
     metric: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Metric to test, see below. Default: all. Repeatable.")
     ] = None,
-    all_pairs: Annotated[
-        bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than three.")
-    ] = False,
+    all_pairs: Annotated[bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
+    details: Annotated[bool, flags.switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
@@ -59,21 +58,27 @@ def command(
 ) -> None:
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
+    from madke.report.finding import finding, unfinished
 
     results = open_arms(paths, data, dataset, task)
     if len(results) < 2:
         raise UserError(f"expected two or more runs, found {len(results)}; `madke report` shows one")
     if question is not None:
-        if limit is not None or only_different or metric or all_pairs:
-            raise UserError("--question excludes --limit, --only-different, --metric and --all-pairs")
+        if limit is not None or only_different or metric or all_pairs or details:
+            raise UserError("--question excludes --limit, --only-different, --metric, --all-pairs and --details")
         _one_question(results, question, as_json)
         return
     comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
-    show = _show_json if as_json else _show_tables
-    show(comparison, shown, tests, across)
+    incomplete = unfinished(results, comparison.debates)
+    sentence = finding(comparison.arms, comparison.scores, tests)
+    if as_json:
+        _show_json(comparison, shown, tests, across, {"finding": sentence, "incomplete": incomplete})
+        return
+    _show_tables(comparison, shown, tests, across, incomplete, details=details)
+    say_wrapped(sentence)
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
@@ -101,7 +106,9 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     return found
 
 
-def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
+def _show_json(
+    comparison: Comparison, shown: Shown, tests: Tests, across: Tests, summary: Mapping[str, object]
+) -> None:
     import json
     from dataclasses import asdict
 
@@ -115,11 +122,20 @@ def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests
         "tests": [asdict(test) for test in tests],
         "repeat_tests": [asdict(test) for test in across],
         "notes": comparison.notes,
+        **summary,
     }
     say_json(json.dumps(found, ensure_ascii=False))
 
 
-def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests) -> None:
+def _show_tables(
+    comparison: Comparison,
+    shown: Shown,
+    tests: Tests,
+    across: Tests,
+    incomplete: Mapping[str, str],
+    *,
+    details: bool,
+) -> None:
     from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
@@ -131,11 +147,12 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tes
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
-    screen.print(score_table([*comparison.scores.items()]))
-    screen.print(rich_table(cost_table(comparison.scores)))
-    screen.print(rich_table(pair_table(comparison.pairs)))
-    screen.print(rich_table(paired_table(tests), NOT_ON_TERMINALS))
+    without = () if details else NOT_ON_TERMINALS
+    screen.print(score_table([*comparison.scores.items()], incomplete, details=details))
+    screen.print(rich_table(cost_table(comparison.scores), details=details))
+    screen.print(rich_table(pair_table(comparison.pairs), details=details))
+    screen.print(rich_table(paired_table(tests), without, details=details))
     if across:
-        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), NOT_ON_TERMINALS))
+        screen.print(rich_table(paired_table(across, "Paired tests across repeats"), without, details=details))
     for note in comparison.notes:
-        say(note)
+        say_wrapped(note)

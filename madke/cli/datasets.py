@@ -11,7 +11,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json, say_table
+from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -64,14 +64,10 @@ def show(
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
         say_json(json.dumps(record, ensure_ascii=False))
         return
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in _lines(name, shown, task.name, task.metrics):
-        table.add_row(label, text)
-    console().print(table)
+    lines = _lines(name, shown, task.name, task.metrics)
+    indent = max(len(label) for label, _ in lines) + 2
+    for label, text in lines:
+        say_wrapped(text, label=label, indent=indent)
 
 
 def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tuple[str, str]]:

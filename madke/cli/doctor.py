@@ -11,7 +11,7 @@ import typer
 
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.terminal import say
+from madke.terminal import say_wrapped
 
 _QUESTION = "Which lake is the deepest?"
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
@@ -42,7 +42,7 @@ def _works(name: str, check: Callable[[], str]) -> bool:
         found, works = f"FAILED: {error}", False
     except Exception as error:  # a broken file or package must not stop the other checks
         found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
-    say(f"{name:<22} {found}")
+    say_wrapped(found, label=f"{name:<22} ", indent=23)
     return works
 
 

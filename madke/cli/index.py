@@ -13,7 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import say, say_json, say_table
+from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.indexing.corpus import Counts
@@ -254,15 +254,16 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     if as_json:
         say_json(manifest.model_dump_json(indent=2))
         return
-    say(f"corpus    {manifest.corpus.path}\nsha256    {manifest.corpus.sha256}")
-    say(f"passages  {manifest.passages:,}\nsize      {manifest.size / 1e6:,.1f} MB")
-    for name, value in manifest.index.model_dump().items():
-        if value != "":
-            say(f"{name:<9} {value}")
+    facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
+    facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
+    facts |= {name: str(value) for name, value in manifest.index.model_dump().items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        say(f"recall@5  {measured.recall_at_5} ±{measured.margin} of an exact search ({measured.queries} queries)")
-    say("built by  " + ", ".join(f"{name} {version}" for name, version in manifest.versions.items()))
+        queries = f"({measured.queries} queries)"
+        facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
+    facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    for name, fact in facts.items():
+        say_wrapped(fact, label=f"{name:<9} ", indent=10)
 
 
 @app.command()

@@ -63,8 +63,12 @@ class LiveDebate:
     def __init__(self, job: Job, *, debate: bool) -> None:
         self._job = job
         self._debate = debate
-        self.redrawn = sys.stderr.isatty() and "human" not in job.spec.models.values()
-        """Whether streamed replies are shown. A person who types needs a terminal that stands still."""
+        self._person = "human" in job.spec.models.values()
+        """Whether a person debates, who needs a terminal that stands still, and hears of the others' turns in time."""
+        self.redrawn = sys.stderr.isatty() and not self._person
+        """Whether streamed replies are shown."""
+        self._held: list[str] = []
+        """Lines for the end of a debate with a person."""
         self._width = min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
         self._region: Region | None = None
         self._status, self._since = "opening models and sources", time.monotonic()
@@ -89,12 +93,16 @@ class LiveDebate:
         if self._debate and not self._headed and not opening:
             # Before anything that takes long, but after what can be wrong with the command.
             self._headed = True
-            for line in _header(self._job):
-                say(line, err=True)
+            filled = (
+                textwrap.fill(line, self._width, subsequent_indent="  ", break_on_hyphens=False)
+                for line in _header(self._job)
+            )
+            say("\n".join(filled), err=True)  # at once: sources are opened in another thread
         self._note(event)
-        lines = list(self._lines(event))
-        if self._debate and lines:
-            self._say(lines)
+        self._held += self._lines(event)
+        if self._debate and self._held and (not self._person or isinstance(event, events.DebateFinished)):
+            self._say(self._held)
+            self._held = []
 
     def _note(self, event: events.Event) -> None:
         """Remember what later lines need."""
@@ -176,6 +184,8 @@ class LiveDebate:
         """Without a terminal, print every 30 seconds what goes on."""
         while self._debate and not self.redrawn:
             await asyncio.sleep(PLAIN_SECONDS)
+            if self._person and self._calls:
+                continue  # the person may be typing
             say(f"madke: {'; '.join(doing for doing, _ in self._doing())}", err=True)
 
     def _doing(self) -> list[tuple[str, str]]:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from madke.core.errors import UserError
+from madke.terminal import say
 
 if TYPE_CHECKING:
     from madke.scoring.arms import Results
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments (all arms), or prediction files.")
+    list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments, folders of them, or prediction files.")
 ]
 Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Questions of the prediction files.")]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 
+_LEVELS = 2
+"""Levels of folders in which runs are looked for."""
+_SHOWN = 3
+"""Skipped paths that are named."""
 _RECORDS = ("run.json", "experiment.json")
 """The records that make a folder a run or an experiment."""
 _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
@@ -35,6 +40,7 @@ _OWN = frozenset(
 def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
     """The results at the paths, in order; of an experiment its reference first, then its other arms.
 
+    A folder of runs stands for its runs. Paths without a run are skipped with a message, unless none has one.
     Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
@@ -47,20 +53,48 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
     if data is None and (dataset is not None or (task is not None and not is_code)):
         raise UserError(f"--{'dataset' if dataset is not None else 'task'} needs --data")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
-    return open_results(list(_arms(paths)), questions)
+    return open_results(_arms(paths, predictions=questions is not None), questions)
 
 
-def _arms(paths: Sequence[Path]) -> Iterator[Path]:
+def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
+    # A path that does not exist is a typing error, and no path to skip.
+    found = {
+        path: [path] if (predictions and path.is_file()) or not path.exists() else list(_runs_in(path))
+        for path in paths
+    }
+    skipped = [str(path) for path, runs in found.items() if not runs]
+    if len(skipped) == len(found):
+        _refuse(paths[0])
+    if skipped:
+        more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
+        hint = "; for predictions, give the questions with --data" if any(map(os.path.isfile, skipped)) else ""
+        say(f"madke: skipped, because they hold no run: {', '.join(skipped[:_SHOWN])}{more}{hint}", err=True)
+    return [run for runs in found.values() for run in runs]
+
+
+def _refuse(path: Path) -> NoReturn:
+    from madke.experiments.experiment import is_experiment
+
+    if path.is_file():
+        found = "found a file, expected a run directory; for predictions, give the questions with --data"
+        raise UserError(found, file=path)
+    if is_experiment(path):
+        raise UserError("is an experiment without a started arm; run `madke ablate` first", file=path)
+    raise UserError("is not a run directory: run.json is missing, also in the folders in it", file=path)
+
+
+def _runs_in(path: Path, levels: int = _LEVELS) -> Iterator[Path]:
+    """The runs at a path: the run or the arms of the experiment that it is, or those in its folders."""
     from madke.experiments.experiment import is_experiment, read_experiment
 
-    for path in paths:
-        if not is_experiment(path):
-            yield path
-            continue
+    if is_experiment(path):
         recipe, folders = read_experiment(path)
-        if not folders:
-            raise UserError("is an experiment without a started arm; run `madke ablate` first", file=path)
         yield from sorted(folders, key=lambda folder: folder.name != recipe.reference)
+    elif (path / "run.json").is_file():
+        yield path
+    elif levels and path.is_dir():
+        for folder in sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith(".")):
+            yield from _runs_in(folder, levels - 1)
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
@@ -108,7 +142,7 @@ def question_files(data: Path | None) -> list[Path]:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path, *(path.with_name(f"{path.name}.{name}") for name in _PREDICTION_RECORDS)]
-    records = _is_record_folder(path)
+    records = _is_record_folder(path) or any(_runs_in(path))
     return [file for file in path.rglob("*") if file.is_file() and (file.name in _OWN or not records)]
 
 

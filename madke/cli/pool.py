@@ -22,7 +22,7 @@ def _root() -> None:
 
 @app.command(epilog=flags.epilog(flags.SOURCE_NAMES))
 def build(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
     sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
     k: Annotated[

@@ -53,8 +53,8 @@ def exit_status(interrupt: KeyboardInterrupt) -> int:
 
 
 @contextmanager
-def listening() -> Iterator[Listener]:
-    """A listener that shows each source and the progress of retrieval and debates."""
+def listening(*, line: bool = True) -> Iterator[Listener]:
+    """A listener that shows each source and the progress of retrieval; with ``line`` also that of debates."""
     retrieved = counter("retrieved")
     with run_progress() as progress:
 
@@ -65,7 +65,7 @@ def listening() -> Iterator[Listener]:
                 retrieved(event.done, event.total)
             elif isinstance(event, PoolsReady):
                 show_counts(event.found)
-            else:
+            elif line:
                 progress(event)
 
         yield listen

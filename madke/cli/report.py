@@ -57,32 +57,41 @@ def command(
             metavar="FILE", help="Also write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT
         ),
     ] = None,
+    watch: Annotated[
+        bool, flags.switch("--watch", "Follow runs that are under way: update the page until they end.", flags.OUTPUT)
+    ] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
     if question is not None:
-        if out or figures or tables or answers:
-            raise UserError("--question writes no files; leave out --out, --figures, --tables and --answers")
+        if out or figures or tables or answers or watch:
+            raise UserError("--question writes no files; leave out --out, --figures, --tables, --answers and --watch")
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
     from madke.report.html import write_report
     from madke.report.tables import write_answers
     from madke.scoring.scored import scores_of
 
-    page = out or (paths[0] if paths[0].is_dir() else paths[0].parent) / "report.html"
+    if watch and (figures or tables or answers or data):
+        raise UserError("--watch writes only the page of runs; leave out --figures, --tables, --answers and --data")
+    page = out or (paths[0].parent if paths[0].is_file() else paths[0]) / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in _TABLES if tables}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
+    if watch:
+        from madke.cli.watch import follow
+
+        follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
+        return
     results = open_arms(paths, data, dataset, task)
-    scores = {arm.name: scores_of(arm) for arm in results}
     title, source, published = _experiment(paths)
-    own = write_report(results, page, scores=[*scores.values()], title=title, source=source, tables=published)
+    own = write_report(results, page, title=title, source=source, tables=published)
     say(f"report: {page}")
     if figures is not None:
-        _write_figures(results, scores, page.parent / "figures", figures)
+        _write_figures(results, {arm.name: scores_of(arm) for arm in results}, page.parent / "figures", figures)
     if tables is not None:
         _write_tables(own, page.parent / "tables", tables)
     if answers is not None:

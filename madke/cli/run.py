@@ -39,7 +39,7 @@ EPILOG = flags.epilog(
 
 @flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: JSONL or .gz, or as --dataset says.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory. The same command resumes it.")],
     shared: dict[str, Any],
     options: RunOptions,
@@ -89,7 +89,8 @@ def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.runs.runner import account, execute
 
     own = account(options)
-    with RunDirectory(out, replay=options.replay) as directory, listening() as listen:
+    by_models = "human" not in job.spec.models.values()  # a person types where the line of progress would be
+    with RunDirectory(out, replay=options.replay) as directory, listening(line=by_models) as listen:
         try:
             meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
         except KeyboardInterrupt as interrupt:
@@ -123,8 +124,10 @@ def _show_plan(
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
+    from madke.report.finding import all_failed, unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
+    from madke.scoring.arms import open_results
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
@@ -133,19 +136,14 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    reasons = list(scores.failures.items())[:_SHOWN_REASONS]
-    all_failed = scores.failed == scores.transcripts and reasons
-    if all_failed:
-        # A table of dashes would hide the cause.
-        say(f"madke: all {scores.failed} questions failed: {reasons[0][0]}", err=True)
-    else:
-        console().print(score_table([(str(out), scores)]))
+    (arm,) = open_results([out])
+    console().print(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
         say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
-        for reason, count in reasons if len(reasons) > 1 or not all_failed else ():
+        for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:

@@ -74,7 +74,8 @@ def command(
         ),
     ] = None,
     details: Annotated[
-        bool, flags.switch("--details", "Also print calls, tokens and cost by stage.", flags.OUTPUT)
+        bool,
+        flags.switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", flags.OUTPUT),
     ] = False,
     prices: flags.Prices = None,
     by_dataset: Annotated[
@@ -103,6 +104,7 @@ def command(
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
+    from madke.report.finding import unfinished
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
     from madke.scoring.scored import score_run, scores_by_dataset
@@ -131,10 +133,11 @@ def command(
             write_table(table, path)
     if predictions is not None:
         write_answers(arms, predictions)
+    incomplete = unfinished(arms, {name: each.transcripts for name, each in scores.items()})
     if as_json:
-        _show_json(scores, per_dataset)
+        _show_json(scores, per_dataset, incomplete)
     else:
-        _show(arms, scores, per_dataset, details=details)
+        _show(arms, scores, per_dataset, incomplete, details=details)
     if failed:
         say(f"madke: {failed} answers have no grade; the same command retries them", err=True)
         raise typer.Exit(1)
@@ -147,22 +150,30 @@ def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
             raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
 
 
-def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
+def _show_json(scores: ByName, per_dataset: Mapping[str, ByName], incomplete: Mapping[str, str]) -> None:
     from madke.scoring.scores import scores_to_json
 
     for name, found in scores.items():
         if per_dataset:
-            by_name = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
-            say_json(json.dumps(by_name, ensure_ascii=False))
+            record = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
         else:
-            say_json(scores_to_json(found, indent=None).decode(), end="")
+            record = json.loads(scores_to_json(found))
+            record |= {"incomplete": incomplete[name]} if name in incomplete else {}
+        say_json(json.dumps(record, ensure_ascii=False))
 
 
-def _show(arms: Sequence[Results], scores: ByName, per_dataset: Mapping[str, ByName], *, details: bool) -> None:
+def _show(
+    arms: Sequence[Results],
+    scores: ByName,
+    per_dataset: Mapping[str, ByName],
+    incomplete: Mapping[str, str],
+    *,
+    details: bool,
+) -> None:
     from madke.report.score_tables import of_dataset, score_details, score_table
 
     rows = [(of_dataset(arm, dataset), found) for arm, each in per_dataset.items() for dataset, found in each.items()]
-    console().print(score_table(rows or list(scores.items())))
+    console().print(score_table(rows or list(scores.items()), incomplete, details=details))
     for arm in arms if details else ():
         say(f"{arm.path}\n{score_details(scores[arm.name])}\n")
 

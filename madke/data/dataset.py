@@ -14,8 +14,9 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
+from madke.data.own_files import own_rows
 from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import read_questions
+from madke.data.questions import questions_in
 from madke.data.sampling import chosen
 from madke.tasks import TASKS, get_task
 
@@ -44,7 +45,7 @@ def read_dataset(
 
     Args:
         path: The file; for MMLU also a folder.
-        dataset: A name in :data:`madke.data.formats.READERS`; None: madke's own JSON Lines
+        dataset: A name in :data:`madke.data.formats.READERS`; None: a file of your own
             (:func:`madke.data.read_questions`).
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
         ids: The path or name of a list of ids; only these questions are read.
@@ -56,7 +57,7 @@ def read_dataset(
     """
     if dataset is None:
         try:
-            questions = read_questions(path, task=task)
+            questions = questions_in(_own_rows(path), path, task=task)
         except UserError as error:
             raise UserError(f"{error}{_hint(path)}") from None
         _warn_unlabelled(questions, path)
@@ -76,18 +77,36 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
         raise UserError(f"{error}{_hint(path, dataset)}") from None
 
 
+def _own_rows(path: Path) -> Iterator[Row]:
+    """The rows of a user's file; UserError for a file in a published form."""
+    for row in own_rows(path):
+        if row.number == 1 and any(_is_of(format_, row) for format_ in FORMATS.values()):
+            raise row.error("is in the form of a published dataset")
+        yield row
+
+
 def _hint(path: Path, dataset: str | None = None) -> str:
     """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
-    likely = [name for name in FORMATS if _reads_first(name, path)]
+    likely = [name for name, format_ in FORMATS.items() if _reads_first(format_, path)]
     if not likely or dataset in likely:
         return ""
     return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
 
 
-def _reads_first(name: str, path: Path) -> bool:
+def _reads_first(format_: Format, path: Path) -> bool:
     """Whether the first entry of a file is a labelled entry of this dataset."""
     try:
-        return any(_item(FORMATS[name], row).answers for row in islice(FORMATS[name].rows(path), 1))
+        return any(_is_of(format_, row) for row in islice(format_.rows(path), 1))
+    except UserError:
+        return False
+
+
+def _is_of(format_: Format, row: Row) -> bool:
+    """Whether a row is a labelled entry of this dataset and has a field that files of other origin lack."""
+    if format_.marks is not None and format_.marks.isdisjoint(row.fields):
+        return False
+    try:
+        return bool(_item(format_, row).answers)
     except UserError:
         return False
 

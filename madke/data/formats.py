@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
@@ -75,14 +76,16 @@ def _nq_open(row: Row) -> Item:
     return Item(question=row.text("question"), answers=row.texts("answer"))
 
 
-def _multihop(types: Collection[str], row: Row) -> Item:
+def _multihop(types: Collection[str], row: Row, *, lists: bool = False) -> Item:
     """HotpotQA (Yang et al., 2018) and 2WikiMultiHopQA (Ho et al., 2020), which share one schema.
 
     ``context`` is a list of [title, sentences], ``supporting_facts`` a list of [title, sentence number]; on Hugging
     Face both are columns. Files without paragraphs are accepted, and files with the two gold paragraphs in ``para_a``
-    and ``para_b`` and the others in ``distractors``.
+    and ``para_b`` and the others in ``distractors``. Fields may be capitalised. ``lists``: ``answer`` may be a list, as
+    in some copies of 2WikiMultiHopQA.
     """
-    fields = row.fields
+    fields = {key.lower(): value for key, value in row.fields.items()}
+    row = replace(row, fields=fields)
     if fields.get("type") and fields["type"] not in types:
         raise row.error(f"'type' is {short(fields['type'])}; expected {', '.join(types)}")
     if "para_a" in fields:
@@ -96,18 +99,20 @@ def _multihop(types: Collection[str], row: Row) -> Item:
     return Item(
         id=row.text("_id", "id") if {"_id", "id"} & set(fields) else None,
         question=row.text("question"),
-        answers=_answers(row),
+        answers=_answers(row, lists=lists),
         metadata={key: row.text(key) for key in ("type", "level") if fields.get(key)} | _gold_titles(gold),
         paragraphs=tuple(_page(row, title, sentences, gold) for title, sentences in pages),
     )
 
 
-def _answers(row: Row) -> tuple[str, ...]:
-    """One ``answer``, or a list of ``answers`` as in some copies of 2WikiMultiHopQA; empty in test splits."""
+def _answers(row: Row, *, lists: bool) -> tuple[str, ...]:
+    """One ``answer``, or ``answers``, or with ``lists`` several in ``answer``; empty in test splits."""
     if row.fields.get("answers") is not None:
         return row.texts("answers")
     if row.fields.get("answer") is None:
         return ()
+    if lists and isinstance(row.fields["answer"], list):
+        return row.texts("answer")
     if "####" in (answer := row.text("answer")):
         raise row.error("'answer' contains '####' like the worked solutions of GSM8K; expected a short answer")
     return (answer,)
@@ -299,11 +304,15 @@ _WIKI_TYPES = ("compositional", "comparison", "inference", "bridge_comparison")
 _DEDUCTION, _SHAPES = "arranged in a fixed order", "SVG path element"
 _TRIVIA_ROWS, _BBH_ROWS = partial(json_rows, under="Data"), partial(json_rows, under="examples")
 
+_TRIVIA_MARKS = frozenset({"QuestionId", "question_source", "output"})
+_HOP_MARKS = frozenset({"supporting_facts", "para_a"})
+_hotpotqa, _wiki_hop = partial(_multihop, _HOTPOT_TYPES), partial(_multihop, _WIKI_TYPES, lists=True)
+
 _FORMATS = (
-    Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa),
-    Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open),
-    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=partial(_multihop, _HOTPOT_TYPES)),
-    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=partial(_multihop, _WIKI_TYPES)),
+    Format(name="triviaqa", task="short_answer", rows=_TRIVIA_ROWS, read=_triviaqa, marks=_TRIVIA_MARKS),
+    Format(name="nq_open", task="short_answer", rows=json_rows, read=_nq_open, marks=frozenset()),
+    Format(name="hotpotqa", task="short_answer", rows=json_rows, read=_hotpotqa, marks=_HOP_MARKS),
+    Format(name="2wikimultihopqa", task="short_answer", rows=json_rows, read=_wiki_hop, marks=_HOP_MARKS),
     Format(name="fever", task="claim", rows=json_rows, read=_fever),
     Format(name="ramdocs", task="short_answer", rows=json_rows, read=_ramdocs),
     Format(name="mmlu", task="choice", rows=partial(_mmlu_rows, ()), read=_mmlu),

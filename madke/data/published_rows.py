@@ -101,6 +101,9 @@ class Format:
     """Reads the rows of a file (or folder) as the owner publishes it."""
     read: Callable[[Row], Item]
     """Converts one row of a file, or of the Hugging Face repository that the card names."""
+    marks: frozenset[str] | None = None
+    """Fields of which a row has at least one if it is of this dataset. Empty: nothing tells it from a user's file.
+    None: ``read`` accepts no other rows."""
 
     def item(self, row: Row) -> Item:
         """The item of a row; UserError if the row is no entry of this dataset."""
@@ -119,8 +122,7 @@ def short(value: object) -> str:
 def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
     """Yield the objects of a JSON Lines file, or of a JSON list, bare or at the key ``under``; both may be gzipped."""
     if ".jsonl" in path.suffixes:
-        for number, (line, fields) in enumerate(read_jsonl(path), start=1):
-            yield Row(fields=fields, file=path, line=line, number=number)
+        yield from jsonl_rows(path)
         return
     document = _document(path)
     items = document.get(under) if under is not None and isinstance(document, dict) else document
@@ -132,6 +134,12 @@ def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
         if not isinstance(fields, dict):
             raise UserError(f"item {number}: expected an object, found {type(fields).__name__}", file=path)
         yield Row(fields=fields, file=path, number=number)
+
+
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of a JSON Lines file, which may be gzipped."""
+    for number, (line, fields) in enumerate(read_jsonl(path), start=1):
+        yield Row(fields=fields, file=path, line=line, number=number)
 
 
 def _document(path: Path) -> object:
@@ -148,30 +156,43 @@ def _document(path: Path) -> object:
 
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
     """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
-    reader = csv.reader(f"{line}\n" for line in lines(path))
-    begins = number = 1
+    number = 1
+    for line, cells in cells_of(path):
+        if header and line == 1:
+            if [cell.strip() for cell in cells] != list(columns):
+                found = ",".join(cells)
+                raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
+        elif cells and len(cells) != len(columns):
+            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+            raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
+        elif cells:
+            yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
+            number += 1
+
+
+def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
+    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
+    begins = 1
     try:
         for cells in reader:
             line, begins = begins, reader.line_num + 1
-            if header and line == 1:
-                if [cell.strip() for cell in cells] != list(columns):
-                    found = ",".join(cells)
-                    raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
-            elif cells and len(cells) != len(columns):
-                expected = f"expected {len(columns)} columns ({', '.join(columns)})"
-                raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
-            elif cells:
-                yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
-                number += 1
+            yield line, cells
     except csv.Error as error:
-        raise UserError(f"is not CSV: {error}", file=path, line=reader.line_num) from None
+        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
 
 
 def lines(path: Path) -> list[str]:
     r"""The lines of a UTF-8 text file without line ends; only ``\n`` and ``\r\n`` end a line."""
-    try:
-        with opened(path) as file:
-            text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file=path) from None
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    return [line.removesuffix("\n").removesuffix("\r") for line in text_lines(path)]
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line"
+                raise UserError(found, file=path, line=number) from None

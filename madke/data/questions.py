@@ -1,9 +1,13 @@
-"""The project's own question format: one JSON object per line."""
+"""Question files of users, and the project's own form: one JSON object per line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,10 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.data.columns import Columns
+from madke.data.own_files import own_rows
+from madke.data.published_rows import Row
 from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
 from madke.yaml_file import validated
+
+_log = logging.getLogger(__name__)
 
 _Text = Annotated[str, Field(pattern=r"\S")]
 Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
@@ -51,27 +60,66 @@ def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
 
 
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
-    """Read the questions of a JSONL file, in order.
+    """Read the questions of a file, in order: CSV, TSV, JSON, JSON Lines or Parquet.
 
-    A line is ``{"id", "question", "golden_answers"?, "choices"?, "task"?, "instructions"?, "metadata"?}``. With
-    ``choices``, golden answers are letters, or 0-based indices as JSON numbers, which are converted to letters.
+    The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``instructions``, ``task`` and
+    ``metadata``; :data:`madke.data.columns.COLUMNS` has their other names. Without ids, questions get a hash of their
+    text, and a number if texts repeat. With ``choices``, golden answers are letters, or 0-based indices as JSON
+    numbers, which are converted to letters.
 
-    ``task`` applies to lines without a task; default: ``choice`` for lines with choices, else ``short_answer``.
+    ``task`` applies to questions without a task; default: ``choice`` for those with choices, else ``short_answer``.
 
     Raises:
-        UserError: The file or a line is invalid; the message names the line.
+        UserError: The file or an entry is invalid; the message names the line.
     """
+    return questions_in(own_rows(path), path, task=task)
+
+
+def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) -> list[Question]:
+    """The questions in the rows of a file; see :func:`read_questions`. Logs what was understood as what."""
     if task is not None:
         TASKS[task]
+    columns = Columns()
+    place_of: dict[str, str] = {}
+    repeats: Counter[str] = Counter()
     questions = []
-    for number, line in read_lines(path, _Line):
-        try:
-            questions.append(_question(line, task))
-        except UserError as error:
-            raise UserError(str(error), file=path, line=number) from None
+    for row in rows:
+        question = _of_row(row, columns.names(row), task)
+        if question.id in place_of and "id" in columns.used:
+            raise row.error(f"id {question.id!r} is already on {place_of[question.id]}; expected each once")
+        if question.id in place_of:
+            repeats[question.id] += 1
+            question = replace(question, id=f"{question.id}-{repeats[question.id] + 1}")
+        place_of[question.id] = row.place
+        questions.append(question)
     if not questions:
         raise UserError("the file contains no question", file=path)
+    if not columns.is_plain():
+        _log.warning("%s", columns.line(path, len(questions), repeats.total()))
     return questions
+
+
+def _of_row(row: Row, names: Mapping[str, str], task: str | None) -> Question:
+    """The question of a row, whose columns have these names."""
+    values = {key: row.fields[name] for key, name in names.items()}
+    text = values["question"] = row.checked(values["question"], names["question"])
+    values["id"] = row.checked(values["id"], names["id"]) if "id" in names else id_of(text)
+    answers = values.get("golden_answers")
+    if answers is None or (isinstance(answers, str) and not answers.strip()):
+        answers = []
+    listed = answers if isinstance(answers, list) else [answers]
+    if not values.get("choices"):
+        listed = list(dict.fromkeys(row.checked(answer, names["golden_answers"]) for answer in listed))
+    values["golden_answers"] = listed
+    try:
+        return question_from_fields({key: value for key, value in values.items() if value not in (None, "")}, task)
+    except UserError as error:
+        raise row.error(str(error)) from None
+
+
+def id_of(text: str) -> str:
+    """The id of a question that has none: a hash of its text."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _question(line: _Line, task: str | None) -> Question:

@@ -62,8 +62,10 @@ def start() -> None:
         jnius_config.add_classpath(str(jars[-1]))
         # Without -Xrs the JVM handles Ctrl-C and ends the process without a KeyboardInterrupt.
         heap = f"-Xmx{os.environ.get('MADKE_JAVA_HEAP', _DEFAULT_HEAP)}"
+        # Java puts a guard page into the stack of this thread, after 1 MB unless told otherwise. Python 3.13 needs more
+        # for deeply nested JSON and would crash.
         # Without native access Java warns on stderr about Lucene's own calls.
-        jnius_config.add_options("-Xrs", heap, "--enable-native-access=ALL-UNNAMED")
+        jnius_config.add_options("-Xrs", "-Xss8m", heap, "--enable-native-access=ALL-UNNAMED")
         if _major_version(home) >= 24:
             jnius_config.add_options("--sun-misc-unsafe-memory-access=allow")
     with _captured_output() as captured:

@@ -3,72 +3,120 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import signal
 import threading
 import time
-from collections.abc import Callable
-from textwrap import shorten
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
-from madke.core.chat import ChatRequest, Completion
-from madke.terminal import printable, say
+from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
+from madke.terminal import say
 
-SILENCE = "silence"
-"""Finish reason of an empty reply of a person. Such a call is not repeated."""
-
-_SYSTEM_SHOWN = 200
-"""Number of characters of the system message shown to a person. The rest is written for models."""
+if TYPE_CHECKING:
+    from madke.engine.protocol import Protocol
 
 
 class HumanChat:
-    """A person who reads the prompt and types the reply, one request at a time.
+    """A person who is shown what a debater needs and is asked for each part of a reply, one request at a time.
 
     Args:
-        ask: Shows a text and returns the reply; called in a thread. It raises EOFError when the person leaves, which
-            fails the call. Default: the terminal, with the text on stderr; an empty line ends the reply.
+        ask: Shows a label and returns the line typed; called in a thread. It raises EOFError when the person leaves,
+            which fails the call. Default: the terminal, where leaving (Ctrl-D) ends the command as Ctrl-C does.
+        show: Shows a text. Default: on stderr.
     """
 
     name = "human"
 
-    def __init__(self, ask: Callable[[str], str] | None = None) -> None:
-        self._ask = ask or ask_terminal
+    def __init__(self, ask: Callable[[str], str] | None = None, show: Callable[[str], None] | None = None) -> None:
+        from madke.llm.human_dialogue import Dialogue
+
+        self._at_terminal = ask is None
+        self._dialogue = Dialogue(ask or ask_terminal, show or _show)
         self._turn = asyncio.Lock()
+        self._busy = False
+        self._roles: frozenset[str] = frozenset()
+        self._debates = False
+        self._reads_all = False
+        self._held: list[Event] = []
+        self._spoken: dict[tuple[str, int], float] = {}
+        """(Question, repeat) -> the last round in which the person has spoken."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Show the request to the person and wait for the reply."""
         async with self._turn:
             started = time.monotonic()
+            self._busy = True
             try:
-                text = await _in_daemon_thread(lambda: self._ask(_shown(request)))
+                text = await _in_daemon_thread(lambda: self._dialogue.reply(request))
             except EOFError:
-                return Completion(outcome="failed", error="the person left", finish_reason="error")
-        seconds = time.monotonic() - started
-        if not text.strip():
-            return Completion(outcome="empty", error="the person said nothing", finish_reason=SILENCE, seconds=seconds)
-        return Completion(text=text, seconds=seconds)
+                if not self._at_terminal:
+                    return Completion(outcome="failed", error="the person left", finish_reason="error")
+                signal.raise_signal(signal.SIGINT)
+                raise asyncio.CancelledError from None
+            finally:
+                self._busy = False
+            self._show_held()
+        return Completion(text=text, seconds=time.monotonic() - started)
+
+    def sit(self, roles: frozenset[str], protocol: Protocol) -> None:
+        """Take these roles of a debate, whose events :meth:`hear` gets."""
+        sees = protocol.sees
+        self._roles = roles
+        self._debates = not roles.isdisjoint(debater.name for debater in protocol.cast)
+        self._reads_all = sees.topology == "full" and sees.peers != "none" and not sees.anonymous
+
+    def hear(self, event: Event) -> None:
+        """Show the turns of the others as they end: of a round after the person's own turn, and not at a prompt."""
+        if isinstance(event, StanceGiven) and event.agent in self._roles:
+            self._spoken[event.question, event.repeat] = event.n
+        elif isinstance(event, VerdictGiven | DebateFinished) or (isinstance(event, StanceGiven) and self._reads_all):
+            self._held.append(event)
+        if not self._busy:
+            self._show_held()
+
+    def _show_held(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            before = 0 if self._debates else math.inf
+            if isinstance(event, StanceGiven) and event.n > self._spoken.get((event.question, event.repeat), before):
+                self._held.append(event)
+            else:
+                self._dialogue.tell(event)
 
 
-def ask_terminal(shown: str) -> str:
-    """Show a text on stderr and read lines from stdin up to an empty line; EOFError if there is no input."""
-    say(f"\n{shown}\n\nYour reply; an empty line ends it:", err=True)
-    lines: list[str] = []
-    while not lines or lines[-1].strip():
-        try:
-            lines.append(input())
-        except EOFError:
-            if not lines:
-                raise
-            break
-    return "\n".join(lines).rstrip()
+def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener | None) -> Listener | None:
+    """A listener that also tells the people among the models; ``listen`` itself if there are none."""
+    listeners = [] if listen is None else [listen]
+    for person in people_in(models):
+        person.sit(frozenset(role for role, model in models.items() if model == person), protocol)
+        listeners.append(person.hear)
+
+    def hear(event: Event) -> None:
+        for each in listeners:
+            each(event)
+
+    return never_raising(hear) if people_in(models) else listen
 
 
-def _shown(request: ChatRequest) -> str:
-    parts = [f"--- {request.purpose.agent}: {request.purpose.stage}, round {request.purpose.round} ---"]
-    for message in request.messages:
-        if message.role == "system":
-            parts.append(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
-        else:
-            parts.append(message.content if message.role == "user" else f"You said: {message.content}")
-    return printable("\n\n".join(parts))
+def people_in(models: Mapping[str, ChatModel]) -> set[HumanChat]:
+    """The people among the models, also as a caller's own objects."""
+    return {cast(HumanChat, model) for model in models.values() if hasattr(model, "hear")}
+
+
+def ask_terminal(label: str) -> str:
+    """Show a label on stderr and read a line from stdin. EOFError without further input."""
+    say(label, err=True, end="")
+    try:
+        return input()
+    except EOFError:
+        say("", err=True)
+        raise
+
+
+def _show(text: str) -> None:
+    say(text, err=True)
 
 
 async def _in_daemon_thread(ask: Callable[[], str]) -> str:

@@ -10,11 +10,7 @@ from dataclasses import dataclass, replace
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
 from madke.core.errors import CallError
 from madke.engine.parse import TRUNCATED, checked
-from madke.llm.human import SILENCE
 from madke.llm.prices import added
-
-_FINAL = TRUNCATED | {SILENCE}
-"""Finish reasons of empty replies that are not retried: a retry would cost as much and end the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +85,7 @@ class Retrying:
                 return _summed(spent, failed)
             attempts += reply.attempts
             reply = _summed(spent, replace(reply, attempts=attempts))
-            again = reply.outcome == "empty" and reply.finish_reason.casefold() not in _FINAL
+            again = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
             if not again or empties >= policy.empties or attempts >= policy.attempts:
                 return reply
             spent = reply

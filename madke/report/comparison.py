@@ -11,7 +11,18 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
-from madke.report.tables import HEADINGS, MARK, NOTHING, Cell, Table, count_cell, in_percent, percent_cell, score_cell
+from madke.report.tables import (
+    HEADINGS,
+    MARK,
+    NOTHING,
+    Cell,
+    Table,
+    count_cell,
+    in_percent,
+    p_value,
+    percent_cell,
+    score_cell,
+)
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
 from madke.scoring.metrics import question_of
@@ -23,6 +34,9 @@ from madke.tasks import get_task
 
 _PAPERS = 500
 """Questions per dataset in the papers."""
+
+_ALL_PAIRS = 6
+"""Number of runs of which every pair is tested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,11 +94,13 @@ class Comparison:
     arms: tuple[ArmValues, ...]
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Run -> scores on the shared questions."""
+    debates: Mapping[str, int] = field(default_factory=dict)
+    """Run -> number of its debates, on all of its questions."""
 
     def tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Paired tests over questions of these metrics (default: all), with Holm's correction.
 
-        Tests every pair of up to three runs. Of more runs, tests each against the first, unless ``all_pairs``.
+        Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
         return family(self.arms, self._known(metrics), all_pairs=all_pairs)
 
@@ -153,13 +169,13 @@ class Pair:
 
 
 def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-    """Paired tests on shared questions: every pair of up to three arms, or each arm against the first."""
+    """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
     shared = shared_questions(arms)
     return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
-    if all_pairs or len(arms) <= 3:  # with more pairs, the correction would remove all power
+    if all_pairs or len(arms) <= _ALL_PAIRS:  # with more pairs, the correction would remove all power
         return list(combinations(arms, 2))
     return [(arms[0], other) for other in arms[1:]]
 
@@ -199,7 +215,10 @@ def compare(
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
     of_shared = tuple(only(arm, shared) for arm in arms)
-    return Comparison(questions=questions, unshared=unshared, arms=of_shared)
+    debates = {
+        arm.name: sum(kept.repeats for kept in column.values()) for arm, column in zip(arms, columns, strict=True)
+    }
+    return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
@@ -265,7 +284,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         kinds.setdefault(test.test, {})[test.metric] = None
     notes = [
         "difference: second minus first, with its 95 % interval.",
-        f"{MARK}: p < 0.05 after Holm's correction over the {len(tests)} tests of this table.",
+        f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
@@ -303,20 +322,20 @@ def _test_cells(test: PairedTest) -> dict[str, Cell]:
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
         "n": count_cell(test.n),
-        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
-        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
         "difference": Cell(
             text=f"{scaled(found.value, '+')} ({scaled(found.low, '+')} to {scaled(found.high, '+')})",
             value=times * found.value,
             low=times * found.low,
             high=times * found.high,
         ),
+        "p": Cell(text=p_value(test.p), value=test.p),
+        "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
+        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
+        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
     }
     if pairs is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
     cells |= {
-        "p": Cell(text=p_value(test.p), value=test.p),
-        "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
         "effect": NOTHING
         if effect is None
         else Cell(text=f"{effect.name[-1]} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high),
@@ -333,11 +352,6 @@ def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
         return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
     return unit, scaled
-
-
-def p_value(p: float) -> str:
-    """A p value as papers print it."""
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:

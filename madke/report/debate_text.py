@@ -244,7 +244,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         names = (Cell(text=one_line(pair.first)), Cell(text=one_line(pair.second)))
         rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
     columns = ("first", "second", "both right", "only first", "only second", "neither", "left out", "answer differs %")
-    note = "First repeats only. answer differs: share of questions with different answers (95 % interval)."
+    note = "First repeats only. answer differs: share of questions with different answers."
     return Table(title="", columns=columns, rows=tuple(rows), notes=(note,))
 
 

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -17,18 +18,36 @@ from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
+from madke.report.finding import all_failed, cause, finding, unfinished
 from madke.report.page_data import data_elements
+from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
-from madke.report.tables import ORACLE, Cell, Table
+from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.scored import scores_of
+from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = ("dom.js", "data.js", "list.js", "debate.js", "app.js")
+_SCRIPTS = (
+    "dom.js",
+    "data.js",
+    "search.js",
+    "list.js",
+    "matrix.js",
+    "quotes.js",
+    "pool.js",
+    "debate.js",
+    "beside.js",
+    "summary.js",
+    "app.js",
+    "reload.js",
+)
 """Joined to one script in this order."""
+
+RELOADS = '<p id="reload" class="note"'
+"""The start of the line that makes the open page reload itself."""
 
 
 def write_report(
@@ -39,39 +58,55 @@ def write_report(
     title: str | None = None,
     source: str | None = None,
     tables: Sequence[Table] = (),
+    reload: int | None = None,
 ) -> dict[str, Table]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
     are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
+    ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
 
     Returns:
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
     """
     results = opened(runs)
-    of_arms = scores or [scores_of(arm) for arm in results]
-    named = {arm.name: each for arm, each in zip(results, of_arms, strict=True)}
+    read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
+    named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(printable=printable, share=_share, words=_has_only_words, drawn=_drawn)
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    arms = [arm_of(arm) for arm in results]
     tests = family(arms)
-    own = {"scores": table_of_arms(arms, named, tests)} | ({"tests": paired_table(tests)} if tests else {})
+    firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
+    of_page = partial(page_table, runs=[*named], first=firsts.pop() if len(firsts) == 1 else "correct")
+    environment.filters.update(printable=printable, share=_share, page_table=of_page)
+    held = unfinished(results, {name: each.transcripts for name, each in named.items()})
+    own = {"scores": table_of_arms(arms, named, tests, incomplete=held)} | (
+        {"tests": paired_table(tests)} if tests else {}
+    )
     scored, replies = own["scores"].split()
     pieces = environment.get_template("report.html.j2").generate(
+        reload=reload,
         title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
         source=source,
+        finding=finding(arms, named, tests),
         lead=_lead(results, named),
-        warnings=_warnings(results, named),
-        scores=scored,
+        alerts=[*_alerts(named, held)],
+        incomplete=bool(held),
+        bars=[*bars(named, held)] if any(each.correct for each in named.values()) else [],
+        warnings=[
+            f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
+            for name, each in named.items()
+            if each.read_golds
+        ],
+        scores=None if all(map(all_failed, named.values())) else scored,
         replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         tests=own.get("tests"),
+        against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
         tables=tables,
-        figures=figures.draw(results, named) if figures.available() else None,
+        figures=figures.draw(results, named, arms) if figures.available() else None,
         shared=shared,
         different=different,
         details=[(arm.name, score_details(named[arm.name])) for arm in results],
@@ -88,16 +123,6 @@ def write_report(
 def _asset(*names: str) -> str:
     folder = files("madke.report") / "page"
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
-def _has_only_words(table: Table) -> list[bool]:
-    return [not table.has_figures(n) for n in range(len(table.columns))]
-
-
-def _drawn(table: Table) -> int | None:
-    """Index of the column whose intervals are drawn: the first percentage with intervals."""
-    with_intervals = (n for n in range(len(table.columns)) if any(row[n].low is not None for row in table.rows))
-    return next((n for n in with_intervals if "%" in table.columns[n]), None)
 
 
 def _share(value: float) -> str:
@@ -117,16 +142,18 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     return " \N{MIDDLE DOT} ".join(facts)
 
 
-def _warnings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[str]:
-    for arm in results:
-        found = scores[arm.name]
-        if found.read_golds:
-            yield f"{arm.name}: {ORACLE} in {found.read_golds} of {found.transcripts} debates."
-        if found.failed and found.correct_if_failed:
+def _alerts(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[str]:
+    """What limits the scores: runs that are incomplete, and debates that failed."""
+    for name, done in incomplete.items():
+        yield f"Incomplete: {name}, {done}."
+    for name, found in scores.items():
+        if all_failed(found):
+            yield cause(name, found)
+        elif found.failed and found.correct_if_failed:
             low, high = found.correct_if_failed
             yield (
-                f"{arm.name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. "
-                f"Including them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
+                f"{name}: {found.failed} of {found.transcripts} debates failed and are excluded from scores. Including "
+                f"them, correct is between {100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)."
             )
 
 

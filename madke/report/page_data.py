@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import gzip
-import json
 from base64 import b64encode
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from hashlib import blake2b
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.knowledge.pool_file import PoolRecord, read_pools
 from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files
-from madke.runs.run_pools import lines_of
+from madke.runs.run_pools import PoolLines
 from madke.scoring.arms import ArmValues, Results
+from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened, total_usage
 from madke.tasks import get_task
+
+_MOST_WAITING = 4
+"""Blocks that wait to be packed."""
 
 
 class Blocks:
@@ -32,7 +37,8 @@ class Blocks:
         self._name = name
         self._count = 0
         self._open: list[Any] = []
-        self._full: list[str] = []
+        self._packer = ThreadPoolExecutor(1)
+        self._full: deque[Future[str]] = deque()
 
     def add(self, item: Any) -> int:
         """Add a JSON value. Return its number."""
@@ -43,20 +49,24 @@ class Blocks:
         return self._count - 1
 
     def full(self, *, rest: bool = False) -> str:
-        """Elements of the blocks that were filled since the last call; with ``rest``, also of the last block."""
+        """Elements of blocks that are packed, and of all that are too many to wait; with ``rest``, of all blocks."""
         if rest and self._open:
             self._close()
-        elements, self._full = self._full, []
+        elements = []
+        while self._full and (rest or self._full[0].done() or len(self._full) > _MOST_WAITING):
+            elements.append(self._full.popleft().result())
         return "".join(elements)
 
     def _close(self) -> None:
         items, self._open = self._open, []
-        self._full.append(element(f"{self._name}-{(self._count - 1) // self.size}", items))
+        # In a thread, because packing takes as long as everything else and leaves the other core to it.
+        name = f"{self._name}-{(self._count - 1) // self.size}"
+        self._full.append(self._packer.submit(element, name, items))
 
 
 def element(name: str, value: Any) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 4, mtime=0)
+    packed = gzip.compress(to_json(value), 4, mtime=0)
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
@@ -65,37 +75,38 @@ Held = Literal["none", "held", "missing", "changed"]
 
 
 class PassageTexts:
-    """Numbers of passage texts. Equal texts share a number. One pool file is in memory at a time."""
+    """Numbers of passage texts. Equal texts share a number. Pools are read one by one."""
 
     def __init__(self) -> None:
         self.blocks = Blocks("texts", 200)
         self._numbers: dict[bytes, int] = {}
         self._frozen: Mapping[str, str] = {}
-        self._records: Mapping[str, PoolRecord] = {}
+        self._lines: PoolLines | None = None
 
     def open(self, results: Results) -> Held:
         """Switch to the passages of this run."""
         frozen = results.config.pools if results.config else {}
         if frozen and frozen == self._frozen:
             return "held"
-        self._frozen, self._records = {}, {}
+        self._frozen, self._lines = {}, None
         if not frozen:
             return "none"
         try:
             file = run_files(results.path).pools
             if file is None or not file.is_file():
                 return "missing"
-            if {id_: found for id_, (found, _) in lines_of(file, frozen).items()} != frozen:
-                return "changed"
-            self._records = read_pools(file, only=frozen)
+            lines = PoolLines(file, frozen)
         except UserError:
             return "missing"
+        if lines.hashes != frozen:
+            return "changed"
+        self._lines = lines
         self._frozen = frozen
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:
         """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
-        record = self._records.get(transcript.id)
+        record = self._lines.record(transcript.id) if self._lines is not None else None
         if record is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
@@ -204,7 +215,7 @@ def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[s
 
 
 def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
-    """Elements for the page, the index last. Memory holds a block, one pool file and a small row per item."""
+    """Elements for the page, the index last. Memory holds a few blocks, and a small row per item."""
     index, texts = Index(), PassageTexts()
     bodies = Blocks("debates", 100)
     for one, arm in zip(results, arms, strict=True):
@@ -220,9 +231,9 @@ def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iter
 
 
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
-    """One debate: its transcript without default values, numbers of its passages, scores of its answers."""
+    """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
     body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
-    return body | {"texts": list(texts), "scores": _scores(transcript)}
+    return body | {"texts": list(texts), "scores": _scores(transcript), "gold": gold_numbers(transcript)}
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:

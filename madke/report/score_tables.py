@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
-from rich.table import Table as RichTable
+from rich.console import Group
+from rich.text import Text
 
 from madke.report.comparison import if_failed_notes
+from madke.report.finding import all_failed, cause, unfinished
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -58,6 +61,8 @@ class _Arm:
     first_metric: str = "correct"
     marks: Mapping[str, str]
     """Value -> mark of its test against the first arm."""
+    unfinished: str = ""
+    """The text of :func:`madke.report.finding.incomplete`; empty for a complete run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ class _Column:
     """Heading on terminals; empty if not shown there."""
     place: Literal["main", "aside", "screen"] = "main"
     """``aside``: in a separate table on pages, left out of papers. ``screen``: only on terminals."""
-    screen_text: Callable[[_Arm], str] | None = None
-    """Text on terminals, instead of the figure without its interval."""
+    interval: bool = False
+    """Whether terminals show the interval."""
     note: str = ""
     """Note of tables that have this column."""
 
@@ -92,9 +97,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     return [
         _Column("n", _questions, screen="n", place="screen"),
-        _Column(
-            named, _correct, screen="correct % (95 % interval)", screen_text=lambda arm: interval(arm.scores.correct)
-        ),
+        _Column(named, _correct, screen="correct %", interval=True),
         _Column(_OVER_REPEATS, _over_repeats),
         _Column(_REPEATS, _sd_over_repeats, note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
@@ -110,6 +113,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
+        _Column("incomplete", lambda arm: Cell(text=arm.unfinished) if arm.unfinished else NOTHING, place="aside"),
         _Column("abst.", _count(lambda scores: scores.abstained), screen="abst.", place="screen"),
         _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
@@ -126,6 +130,8 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 def _questions(arm: _Arm) -> Cell:
     scores = arm.scores
+    if arm.unfinished:
+        return Cell(text=arm.unfinished.partition(" (")[0], value=scores.questions)
     repeats, more = divmod(scores.transcripts, scores.questions or 1)
     times = f" ({scores.transcripts} debates)" if more else f" x {repeats}" if repeats > 1 else ""
     return Cell(text=f"{scores.questions}{times}", value=scores.questions)
@@ -154,14 +160,10 @@ def _metric(name: str, first: str) -> _Column:
     def cell(arm: _Arm) -> Cell:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
-    def own_scale(arm: _Arm) -> str:
-        found = arm.scores.metrics.get(name)
-        return "-" if found is None else "\n".join((*score_cell(found).figure_and_interval, f"n = {found.n}"))
-
     if in_percent(name):
         return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
-    return _Column(name, cell, screen=name, screen_text=own_scale, note=note)
+    return _Column(name, cell, screen=name, interval=True, note=note)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
@@ -178,32 +180,61 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-def score_table(runs: Sequence[tuple[str, Scores]]) -> RichTable:
-    """Scores for a terminal: one row per run with correctness, consistency and usage."""
-    arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in runs]
-    columns = _filled([column for column in _score_columns(arms) if column.screen], arms)
+_HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
+
+_COUNTED_IF_ANY = ("abst.", "failed")
+"""Columns of terminals that follow ``correct``, and are left out if all their counts are 0."""
+
+
+def score_table(
+    runs: Sequence[tuple[str, Scores]], incomplete: Mapping[str, str] = MappingProxyType({}), *, details: bool = False
+) -> Group:
+    """Scores for a terminal: one row per run with correctness, consistency and usage.
+
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``incomplete``: run -> how much
+    of it is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
+    """
+    causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
+    rest = [(name, scores) for name, scores in runs if scores.transcripts > scores.failed]
+    arms = [_Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, "")) for name, scores in rest]
+    if not arms:
+        return Group(*causes, *(Text(f"{name}: {text}") for name, text in incomplete.items()))
+    columns = _on_screen(arms)
     rows = []
     for arm in arms:
+        cells = [(column.cell(arm), column.interval) for column in columns]
+        shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
-        cells = ((column.cell(arm), column.screen_text) for column in columns)
-        texts = (text(arm) if text else f"{cell.figure_and_interval[0]}{cell.mark}" for cell, text in cells)
-        rows.append((Cell(text=name), *(Cell(text=text, value=0) for text in texts)))
-    notes = [*dict.fromkeys(column.note for column in columns if column.note)]
+        rows.append((Cell(text=name), *shown))
+    notes = [f"{name}: {text}." for name, text in incomplete.items()]
+    notes += [] if details else [_HALF]
+    notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *(column.screen for column in columns))
-    return rich_table(Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes)))
+    table = Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes))
+    return Group(*causes, rich_table(table, details=details))
+
+
+def _on_screen(arms: Sequence[_Arm]) -> list[_Column]:
+    shown = _filled([column for column in _score_columns(arms) if column.screen], arms)
+    some = [each for each in shown if each.heading in _COUNTED_IF_ANY and any(each.cell(arm).value for arm in arms)]
+    others = [column for column in shown if column.heading not in _COUNTED_IF_ANY]
+    first = next(n for n, column in enumerate(others) if column.cell is _correct) + 1
+    return [*others[:first], *some, *others[first:]]
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
     """The scores of arms, as in :func:`table_of_arms`. Transcripts are read once.
 
-    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over all tests
-    of this table; ``madke compare`` has its own family of tests.
+    Each comparable value is tested against the first arm on their shared questions. Holm's correction is over the
+    tests of the same value in this table; ``madke compare`` tests more pairs.
     """
     arms = [arm_of(arm) for arm in results]
-    return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
+    tests = paired_tests([(arms[0], other) for other in arms[1:]])
+    held = unfinished(results, {name: found.transcripts for name, found in scores.items()})
+    return table_of_arms(arms, scores, tests, incomplete=held)
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
@@ -219,11 +250,19 @@ def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapp
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])
     named = {of_dataset(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
-    return table_of_arms(rows, named, paired_tests(pairs), against=[arm.name for arm in first.values()])
+    debates = {arm: sum(each.transcripts for each in found.values()) for arm, found in scores.items()}
+    held = unfinished(results, debates)
+    against = [arm.name for arm in first.values()]
+    return table_of_arms(rows, named, paired_tests(pairs), against=against, incomplete=held)
 
 
 def table_of_arms(
-    arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
+    arms: Sequence[ArmValues],
+    scores: Mapping[str, Scores],
+    tests: Sequence[PairedTest],
+    *,
+    against: Sequence[str] = (),
+    incomplete: Mapping[str, str] = MappingProxyType({}),
 ) -> Table:
     """The scores of arms, one row each, with marks for significant differences from the first arm.
 
@@ -238,6 +277,7 @@ def table_of_arms(
             scores=scores[arm.name],
             first_metric=arm.first_metric,
             marks={test.metric: MARK for test in held if test.significant and test.right == arm.name},
+            unfinished=incomplete.get(arm.name, ""),
         )
         for arm in arms
     ]
@@ -246,6 +286,7 @@ def table_of_arms(
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
         "Failed debates are left out of all means. Abstained ones count as wrong.",
+        *(f"{name}: {text}." for name, text in incomplete.items()),
         *dict.fromkeys(column.note for column in columns if column.note),
         *(f"{arm.name}: {missing}." for arm in rows if (missing := grades_missing(arm.scores))),
     ]
@@ -254,7 +295,7 @@ def table_of_arms(
     if tests:
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
-        corrected = f"p < 0.05 after Holm's correction over {len(tests)} tests ({kinds})"
+        corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
         notes += [f"{MARK} differs from {others}: {corrected}.", *if_failed_notes(held)]
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
     return Table(

@@ -12,10 +12,6 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from rich import box
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write
@@ -23,7 +19,7 @@ from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate
-from madke.terminal import printable
+from madke.terminal import FittedTable, TextColumn, printable
 
 ORACLE = "analysis: reads the gold answers"
 """Label of debates whose order used the gold answers."""
@@ -63,6 +59,15 @@ class Cell:
     high: float | None = None
     mark: str = ""
     """Printed after the text and explained in a note of the table."""
+
+    @property
+    def with_half_interval(self) -> str:
+        """The text, with half the width of the interval (``70.8 ±8``) instead of its ends."""
+        figure, interval = self.figure_and_interval
+        if not interval or self.low is None or self.high is None:
+            return self.text
+        half = (self.high - self.low) / 2
+        return f"{figure} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
 
     @property
     def figure_and_interval(self) -> tuple[str, str]:
@@ -145,30 +150,37 @@ def interval(found: Estimate | None) -> str:
     return f"{100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
+def p_value(p: float) -> str:
+    """A p value as papers print it."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
+
+
 def one_line(text: str) -> str:
     """Untrusted text on one line, so that it cannot imitate other lines."""
     return " ".join(printable(text).split())
 
 
-def rich_table(table: Table, without: Container[str] = ()) -> RichTable:
-    """A table for a terminal. ``without``: headings to leave out, with the notes that start with them."""
-    shown = RichTable(
-        title=one_line(table.title) or None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        caption="\n".join(one_line(note) for note in table.notes if note.partition(":")[0] not in without),
-        caption_justify="left",
-    )
-    kept = [n for n, heading in enumerate(table.columns) if heading not in without]
-    for n in kept:
-        shown.add_column(
-            Text(one_line(table.columns[n])), justify="right" if table.has_figures(n) else "left", overflow="fold"
+def rich_table(table: Table, without: Container[str] = (), *, details: bool = False) -> FittedTable:
+    """A table that fits a terminal, with half the width of each interval.
+
+    ``without``: headings to leave out, with the notes that start with them. ``details``: with whole intervals.
+    """
+    columns = [
+        TextColumn(
+            heading=one_line(heading),
+            cells=[_on_terminals(row[n], details=details) for row in table.rows],
+            figures=table.has_figures(n),
         )
-    for row in table.rows:
-        lines = ([*map(one_line, row[n].text.split("\n")), ""] for n in kept)
-        shown.add_row(*(Text("\n".join(each[:-1]) + row[n].mark) for n, each in zip(kept, lines, strict=True)))
-    return shown
+        for n, heading in enumerate(table.columns)
+        if heading not in without
+    ]
+    notes = [one_line(note) for note in table.notes if note.partition(":")[0] not in without]
+    return FittedTable(columns, title=one_line(table.title), notes=notes)
+
+
+def _on_terminals(cell: Cell, *, details: bool) -> str:
+    text = cell.text if details else cell.with_half_interval
+    return "\n".join(map(one_line, text.split("\n"))) + cell.mark
 
 
 # The last four are full-width forms, which spreadsheets of some locales treat the same.

@@ -235,6 +235,18 @@ def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
         raise UserError(f"holds another run: {different[0]}{more}; choose another --out", file=path)
 
 
+def is_being_written(path: Path) -> bool:
+    """Whether a process is working on the run in this directory now."""
+    try:
+        with (path / "transcripts.jsonl").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read_transcripts(path: Path) -> Iterator[Transcript]:
     """The transcripts of a run in order of completion, without an incomplete last line; UserError if one is invalid."""
     file = path / "transcripts.jsonl"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +17,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.questions import question_from_fields
+from madke.data.questions import id_of, question_from_fields
 from madke.data.sampling import sample
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
@@ -239,7 +238,7 @@ def _question(item: Question | Mapping[str, Any] | str, task: str | None, number
     if record.get("task") == _DEFAULT_TASK:
         del record["task"]
     if record.get("id", "") == "":
-        record["id"] = sha256(str(record.get("question")).encode("utf-8", "replace")).hexdigest()[:12]
+        record["id"] = id_of(str(record.get("question")))
     try:
         return question_from_fields(record, task)
     except UserError as error:

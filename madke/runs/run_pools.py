@@ -74,14 +74,8 @@ class RunPools:
         self._knowledge = knowledge
         if file is None or knowledge is None:
             return
-        try:
-            lines = lines_of(file, {question.id for question in questions})
-        except OSError as error:
-            raise UserError(f"cannot be read: {error.strerror or error}", file=file) from None
-        self.hashes = {id_: found for id_, (found, _) in lines.items()}
-        self._starts = {id_: start for id_, (_, start) in lines.items()}
-        # A compressed file has no random access.
-        self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
+        self._lines = PoolLines(file, {question.id for question in questions})
+        self.hashes = self._lines.hashes
         if (
             known is not None
             and all(known.questions.get(q.id) == question_hash(q) for q in questions)
@@ -97,20 +91,40 @@ class RunPools:
         """The question's numbered pool; UserError if its line in the file has changed since the run began."""
         if self._file is None or self._knowledge is None:
             return EMPTY_POOL
-        line = self._line(self._file, self._starts[question.id])
-        if short_hash(line.strip()) != self.hashes[question.id]:
+        record = self._lines.record(question.id)
+        if record is None:
             why = "was replaced or changed during the run, and no debate used the new version"
             todo = "restore the old version and run the same command again, or choose another --out"
             raise UserError(f"{why}; {todo}", file=self._file)
-        return pool_of(record_from_json(line), self._knowledge)
+        return pool_of(record, self._knowledge)
 
-    def _line(self, file: Path, start: int) -> bytes:
+
+class PoolLines:
+    """The lines of a pool file for some questions, read on demand; UserError if the file cannot be read."""
+
+    def __init__(self, file: Path, ids: Container[str]) -> None:
+        self._file = file
         try:
-            with file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
-                lines.seek(start)
-                return lines.readline()
+            lines = lines_of(file, ids)
+            # A compressed file has no random access.
+            self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
+        except (OSError, EOFError) as error:
+            raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file) from None
+        self.hashes = {id_: found for id_, (found, _) in lines.items()}
+        """Question id -> hash of its line."""
+        self._starts = {id_: start for id_, (_, start) in lines.items()}
+
+    def record(self, id_: str) -> PoolRecord | None:
+        """The record of a question; None if the file has none, or if its line has changed since."""
+        if id_ not in self._starts:
+            return None
+        try:
+            with self._file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
+                lines.seek(self._starts[id_])
+                line = lines.readline()
         except OSError:
-            return b""
+            return None
+        return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
 
 
 def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:

@@ -21,6 +21,7 @@ from madke.core.transcript import Transcript
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
 from madke.llm.endpoints import endpoints_of, relocations
+from madke.llm.human import people_in, with_people
 from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
@@ -94,6 +95,8 @@ async def execute(
     if not options.replay:
         own.budget.check(job.spec.models.values())
     with _models(job, options, no_calls=no_calls) as models:
+        if people_in(models):
+            options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
@@ -116,7 +119,7 @@ async def execute(
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(files.calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.listen = tell
+            run.listen = with_people(models, job.protocol, tell)
             run.serve(live, answer_scorer)
             await run.to_the_end(pending, signals=signals)
     return run.meter

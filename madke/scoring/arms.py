@@ -130,6 +130,8 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
     rounds: dict[QuestionKey, list[Sequence[Row]]] = {}
     questions: dict[QuestionKey, str | None] = {}
     first, failed = set(), set()
+    # Most rows of rounds, and most values, are equal to others. Equal ones are one object, which saves half the memory.
+    same: dict[tuple[tuple[str, float], ...], Row] = {}
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
@@ -138,13 +140,18 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
             failed.add(key)
             continue
         finished.append((key, transcript.repeat))
-        of_rounds = round_rows(transcript)
+        of_rounds = [same.setdefault(tuple(found.items()), found) for found in round_rows(transcript)]
         rounds.setdefault(key, []).append(of_rounds)
         rows.append(with_external(row(transcript, of_rounds), transcript, external))
     values: dict[str, dict[QuestionKey, dict[int, float]]] = {}
+    single: dict[tuple[int, float], dict[int, float]] = {}
     for (key, repeat), found in zip(finished, of_one_arm(rows), strict=True):
         for value, number in found.items():
-            values.setdefault(value, {}).setdefault(key, {})[repeat] = number
+            held, one = values.setdefault(value, {}), (repeat, number)
+            if key in held:
+                held[key] = {**held[key], repeat: number}
+            else:
+                held[key] = single.get(one) or single.setdefault(one, {repeat: number})
     first_metric = first.pop() if len(first) == 1 else "correct"
     metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS]
     return ArmValues(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from statistics import fmean
 from types import MappingProxyType
@@ -86,7 +86,7 @@ def with_external(values: Row, transcript: Transcript, external: ExternalScores)
     return found
 
 
-def of_one_arm(rows: Sequence[Row]) -> list[Row]:
+def of_one_arm(rows: Sequence[Row]) -> Iterator[Row]:
     """Make the rows of all finished transcripts of an arm comparable; the order is unchanged.
 
     The judge's values are kept only if all rows have them: ``agreement_then_judge`` asks it about some debates only. A
@@ -94,16 +94,14 @@ def of_one_arm(rows: Sequence[Row]) -> list[Row]:
     """
     judged = all("cons_judge" in row for row in rows)
     sources = dict.fromkeys(name for row in rows for name in row if name.startswith(_SHARE))
-    found = []
     for row in rows:
         none = dict.fromkeys(sources if sources.keys() & row.keys() else (), 0.0)
-        found.append({name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE})
-    return found
+        yield {name: value for name, value in (row | none | row).items() if judged or name not in _BY_JUDGE}
 
 
 def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> Estimate | None:
     """The mean over questions of the mean over repeats, as in :func:`estimate`; None without questions."""
-    return estimate([fmean(held) for held in values], shares=shares)
+    return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
 
 
 def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
@@ -114,12 +112,14 @@ def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[E
     """
     longest = max((len(rounds) for repeats in debates for rounds in repeats), default=0)
     names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
-
-    def mean(name: str, n: int) -> Estimate | None:
-        after = ([row[name] for rounds in repeats if name in (row := _after(rounds, n))] for repeats in debates)
-        return over_repeats([held for held in after if held], shares=name not in NO_SHARES)
-
-    return {name: tuple(mean(name, n) for n in range(longest)) for name in names}
+    means: dict[str, tuple[Estimate | None, ...]] = dict.fromkeys(names, ())
+    for n in range(longest):
+        after = [[_after(rounds, n) for rounds in repeats] for repeats in debates]
+        for name in names:
+            held = ([row[name] for row in rows if name in row] for rows in after)
+            mean = over_repeats([values for values in held if values], shares=name not in NO_SHARES)
+            means[name] = (*means[name], mean)
+    return means
 
 
 def _after(rounds: Sequence[Row], n: int) -> Row:
@@ -318,6 +318,12 @@ def _evidence(
             any(entry.key in misleading for entry in selected) for selected in passages
         )
     return values
+
+
+def gold_numbers(transcript: Transcript) -> list[int]:
+    """The pool numbers of the gold passages, if the question's metadata names any."""
+    wanted, name_of = _gold(transcript)
+    return [entry.n for entry in transcript.pool if name_of(entry) in wanted]
 
 
 def _gold(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:

@@ -147,6 +147,8 @@ def metrics_of(task: BaseTask) -> tuple[str, ...]:
 
 
 def _named(value: Any) -> str:
+    if isinstance(value, str) and value in _BUILT_IN:
+        return value
     found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
     return METRICS.add(found.name, found).name
 

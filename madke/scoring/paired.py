@@ -83,7 +83,7 @@ class PairedTest(_Tested):
     left_value: float
     right_value: float
     p_holm: float
-    """Holm-corrected (Holm, 1979) over the family of tests."""
+    """Holm-corrected (Holm, 1979) over all pairs of arms that are tested on this value."""
     over: Literal["questions", "repeats"] = "questions"
     """What ``n`` counts."""
     if_failed: tuple[float, float] | None = None
@@ -99,7 +99,7 @@ class PairedTest(_Tested):
 
 
 def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Test every pair of arms on every shared value, over questions, Holm-corrected over all tests.
+    """Test every pair of arms on every shared value, over questions; Holm-corrected over the pairs, for each value.
 
     ``metrics``: names of values; default: the arms' own. Binary values (after averaging repeats): McNemar's exact
     test, and the interval of Bonett and Price (2012). Other values: the paired permutation test, which swaps the arms
@@ -221,7 +221,12 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    return [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+    """Each value is a family of its own: several metrics of the same answers are not independent hypotheses."""
+    corrected = {
+        metric: iter(holm([test.p for test in tests if test.metric == metric]))
+        for metric in {test.metric for test in tests}
+    }
+    return [replace(test, p_holm=next(corrected[test.metric])) for test in tests]
 
 
 def _compare(one: Sequence[float], two: Sequence[float]) -> _Tested:

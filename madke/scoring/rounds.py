@@ -43,7 +43,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         those with an answer in both rounds. Also for a single debater; not for the first round.
     """
     task = get_task(transcript.task)
-    same = matcher(task, question_of(transcript))
+    same = cache(matcher(task, question_of(transcript)))
     names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
     score = _scorer(transcript, task)
     rows = []

@@ -22,10 +22,10 @@ from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.meter import MeterDisplay
 from madke.runs.run_json import run_files, sessions_of
-from madke.scoring.arms import Results, opened
+from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.grading import Grader, grade_results
 from madke.scoring.outside import EXTERNAL, external_values, require_answers, score_outside
-from madke.scoring.scores import Scores, Spending, score, scores_from_json, scores_to_json
+from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
 from madke.versions import versions
 
 _log = logging.getLogger(__name__)
@@ -107,8 +107,14 @@ def kept_scores(directory: Path) -> Scores | None:
 def scores_of(run: Path | str | Results) -> Scores:
     """The scores of an arm, including stored external scores and costs; writes nothing."""
     (arm,) = opened([run])
+    return scored_arm(arm)[0]
+
+
+def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
+    """The scores of an arm as in :func:`scores_of`, and the values behind them; transcripts are read once."""
     kept = kept_scores(arm.path) if arm.path.is_dir() else None
-    return replace(score(arm.transcripts(), external_values(arm)), spending=kept.spending if kept else None)
+    scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
+    return replace(scores, spending=kept.spending if kept else None), values
 
 
 def scores_by_dataset(arm: Results) -> dict[str, Scores]:

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
+from operator import add, attrgetter
 from statistics import fmean
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
-from madke.scoring.arms import QuestionKey, read_arm
+from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate, Spread, between_repeats
@@ -117,8 +119,19 @@ class Scores:
 
 def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
     """Compute all scores in one pass; memory holds a few small rows per transcript, and texts of translations."""
+    return score_with_values("", transcripts, external)[0]
+
+
+def score_with_values(
+    name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES
+) -> tuple[Scores, ArmValues]:
+    """All scores of an arm, and the values behind them, in one pass."""
     counted = _Counted()
-    arm = read_arm("", counted.each(transcripts, external), external)
+    arm = read_arm(name, counted.each(transcripts, external), external)
+    return _scores(arm, counted, external), arm
+
+
+def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scores:
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
@@ -173,10 +186,15 @@ class _Counted:
         self.stops: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.lost: Counter[QuestionKey] = Counter()
-        self.usage: dict[str, StageUsage] = {}
+        self._used: dict[str, Sequence[Any]] = {}
+        """Stage -> its amounts so far."""
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
+
+    @property
+    def usage(self) -> dict[str, StageUsage]:
+        return {stage: StageUsage(**dict(zip(_AMOUNTS, used, strict=True))) for stage, used in self._used.items()}
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -197,7 +215,8 @@ class _Counted:
         elif transcript.task == "translation" and transcript.answers:
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
-            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
+            amounts = _amounts(used)
+            self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 self.unread[stage][transcript.id].append(float(missed))
@@ -213,8 +232,11 @@ def shortened(transcript: Transcript) -> bool:
 
 def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
     """The sum, field by field."""
-    parts = list(parts)
-    return StageUsage(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(StageUsage)})
+    return StageUsage(**dict(zip(_AMOUNTS, map(sum, zip(*map(_amounts, parts), strict=True)), strict=False)))
+
+
+_AMOUNTS = tuple(each.name for each in fields(StageUsage))
+_amounts = attrgetter(*_AMOUNTS)
 
 
 @cache

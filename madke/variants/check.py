@@ -109,8 +109,14 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
             defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
             optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
             left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
-        for name in reversed(seen):  # what is included first, so that a mistake is reported where it stands
-            environment.get_template(name)
+        try:
+            for name in seen:
+                if name not in environment.inlined:
+                    environment.get_template(name)
+        except Exception:
+            for name in reversed(seen):  # what is included first, so that a mistake is reported where it stands
+                environment.get_template(name)
+            raise
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""

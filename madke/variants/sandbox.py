@@ -93,6 +93,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {"range": _range}
         self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
         """(Template, stage, prepare stages) -> result of the checks."""
+        self.inlined = set[str]()
+        """Templates that were compiled as parts of those that include them."""
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -266,6 +268,7 @@ class _Bounding(NodeTransformer):
         tree = self._environment.parsed(node.template.value)
         if tree.find(nodes.Block) or tree.find(nodes.Extends):
             return node
+        self._environment.inlined.add(node.template.value)
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:

@@ -80,18 +80,18 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    said = "[1]\n\nI have been there.\nThe answer is [Lake Tanganyika].\n\n[0]\n\nI stand corrected: [Lake Baikal].\n\n"
+    said = "1\nLake Tanganyika\nI have been there.\n\n0\nLake Baikal\n\n"
     out, prompts = process.communicate(said, timeout=60)
     assert process.returncode == 0, prompts
     first, second = json.loads(out)["rounds"]
     assert first["turns"][1]["selection"]["ids"] == [1]
     assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is [Lake Tanganyika]."
     assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
-    assert "Debater 2: reply, round 2" in prompts
-    assert "Debater 1: <reply>From memory, Tanganyika is the deeper one." in prompts
+    assert "--- Debater 2, round 2: answer ---" in prompts
+    assert "Debater 1 (round 1):\n    From memory, Tanganyika is the deeper one." in prompts
 
 
-def test_a_person_who_leaves_fails_only_their_turns(asking: Any) -> None:
+def test_a_person_who_leaves_ends_the_command(asking: Any) -> None:
     done = subprocess.run(
         command(*asking, "--cast", "Debater 2=human", "--json"),
         stdin=subprocess.DEVNULL,
@@ -99,10 +99,8 @@ def test_a_person_who_leaves_fails_only_their_turns(asking: Any) -> None:
         text=True,
         timeout=60,
     )
-    transcript = json.loads(done.stdout)
-    assert transcript["degraded"]
-    assert {entry["verdict"]["consensus"] for entry in transcript["rounds"]} == {None}
-    assert transcript["rounds"][0]["turns"][1]["stance"]["status"] == "failed"
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_debater_can_search_for_more(asking: Any, tmp_path: Path) -> None:

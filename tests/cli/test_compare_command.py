@@ -46,10 +46,12 @@ def test_two_runs_as_tables(runs: Any) -> None:
     assert rows["q0"].endswith("+ Lake Baikal (1) + Lake Baikal (1)")
     assert rows["q1"].endswith("- x (1) - y (1)")
     assert "questions in all runs: 3; shown: 3; only in one: 1" in done.stdout
-    assert "66.7 (20.8 to 93.9)" in done.stdout
-    assert "one two 1 1 0 1 0 66.7 (20.8 to 93.9)" in lines
-    assert "one two EM % 3 66.7 33.3 -33.3 (-85.6 to +45.6) 1 0 1.000 -" in lines
-    assert "one 66.7 (20.8 to 93.9) 1.0 2.0 1.0 110.0" in lines
+    assert "one two 1 1 0 1 0 66.7 ±37" in lines
+    assert "one two EM % 3 -33.3 ±66 1.000 66.7 33.3 1 0 -" in lines
+    assert "one 66.7 ±37 1.0 2.0 1.0 110.0" in lines
+    assert lines[-1] == (
+        "No difference found between one and two: one is ahead by 33.3 points, 95 % -45.6 to 85.6, p = 1.000, n = 3."
+    )
     assert (
         "n = 3: the 95 % interval of a rate near 50 % is \u00b136.5 points (papers with 500 questions: \u00b14.4)"
         in rows["n"]
@@ -93,7 +95,7 @@ def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     assert found["pairs"][0]["other_answer"]["value"] == 1.0
     tests = {test["metric"]: test for test in found["tests"]}
     assert list(tests) == ["em", "f1", "match"]
-    assert (tests["em"]["p"], tests["em"]["p_holm"], tests["em"]["n"]) == (0.5, 1.0, 3)
+    assert (tests["em"]["p"], tests["em"]["p_holm"], tests["em"]["n"]) == (0.5, 0.5, 3)
     assert tests["em"]["discordant"] == {"both": 0, "only_left": 2, "only_right": 0, "neither": 1}
     assert found["repeat_tests"] == []
     assert found["scores"]["one"]["correct"]["n"] == 3
@@ -105,15 +107,12 @@ def test_what_is_tested_can_be_chosen(runs: Any) -> None:
     assert [test["metric"] for test in found["tests"]] == ["cons_judge", "em"]
 
 
-def test_of_more_than_three_runs_each_is_tested_with_the_first_alone_unless_asked(runs: Any) -> None:
-    directories = runs(one=[BAIKAL], two=["x"], three=["y"], four=["z"])
+def test_of_more_than_six_runs_each_is_tested_with_the_first_alone_unless_asked(runs: Any) -> None:
+    others = ["two", "three", "four", "five", "six", "seven"]
+    directories = runs(one=[BAIKAL], **{name: ["x"] for name in others})
     found = compared(*directories, "--metric", "em")
-    assert [(test["left"], test["right"]) for test in found["tests"]] == [
-        ("one", "two"),
-        ("one", "three"),
-        ("one", "four"),
-    ]
-    assert len(compared(*directories, "--metric", "em", "--all-pairs")["tests"]) == 6
+    assert [(test["left"], test["right"]) for test in found["tests"]] == [("one", other) for other in others]
+    assert len(compared(*directories, "--metric", "em", "--all-pairs")["tests"]) == 21
 
 
 def test_how_far_debaters_are_apart_at_the_end_can_be_tested(runs: Any) -> None:
@@ -147,7 +146,9 @@ def test_predictions_of_another_system_are_an_arm(runs: Any, tmp_path: Path) -> 
     assert [(pair["first"], pair["second"], pair["only_second"]) for pair in found["pairs"]] == [
         ("one", "other.jsonl", 1)
     ]
-    assert "give the questions with --data" in refused("compare", one, predictions)
+    alone = madke("compare", one, predictions)
+    assert alone.returncode == 2
+    assert f"hold no run: {predictions}; for predictions, give the questions with --data" in alone.stderr
     assert "needs --data" in refused("compare", one, predictions, "--task", "short_answer")
 
 
@@ -173,11 +174,10 @@ def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     (two / "transcripts.jsonl").write_text(other)
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
     assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
-    assert f"{tmp_path}: is not a run directory" in refused("compare", one, tmp_path)
     assert f"{one}: has no question 'q9'" in refused("compare", one, two, "--question", "q9")
     assert "expected two or more runs, found 1" in refused("compare", one)
     assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)
-    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"]):
-        assert "--question excludes --limit, --only-different, --metric and --all-pairs" in refused(
+    for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"], ["--details"]):
+        assert "--question excludes --limit, --only-different, --metric, --all-pairs and --details" in refused(
             "compare", one, two, "--question", "q0", *narrowing
         )

@@ -37,6 +37,7 @@ def lines(done: Result) -> dict[str, str]:
     return {line[:22].strip(): line[23:] for line in done.stdout.splitlines() if line.startswith("source")}
 
 
+@pytest.mark.slow
 def test_every_source_is_opened_and_said_to_work(folder: Path) -> None:
     done = doctor()
 

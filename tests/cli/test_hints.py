@@ -47,11 +47,11 @@ def test_a_run_whose_calls_all_fail_says_the_cause_first_and_shows_no_table(tmp_
         options = ("--model", "openai/m", "--base-url", server.url, "--pools", pools)
         done = madke("run", questions, *options, "--out", tmp_path / "out")
     assert done.returncode == 1
-    summary = [line for line in done.stderr.splitlines() if line.startswith("madke: ")]
-    assert summary[0].startswith("madke: all 2 questions failed: ")
-    assert "Incorrect API key" in summary[0]
-    assert summary[1] == "madke: 2 questions failed; the same command retries them"
-    assert done.stdout.splitlines() == [
+    cause, *rest = done.stdout.splitlines()
+    assert cause.startswith("out: all 2 debates failed: ")
+    assert "Incorrect API key" in cause
+    assert rest == [
         f"transcripts: {tmp_path / 'out' / 'transcripts.jsonl'}",
         f"report: {tmp_path / 'out' / 'report.html'}",
     ]
+    assert "madke: 2 questions failed; the same command retries them" in done.stderr.splitlines()

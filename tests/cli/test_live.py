@@ -85,6 +85,7 @@ def test_a_person_who_types_has_a_terminal_that_stands_still(monkeypatch: pytest
     with LiveDebate(job_of(cast={"debater-2": "human"}), debate=True) as live:
         live.hear(started(call("Debater 2")))
         live.hear(said("Debater 1", "It is [Baikal]."))
+        assert "Baikal" not in terminal.getvalue()  # HumanChat tells what others said, when it asks
     assert not live.redrawn
     assert "\x1b" not in terminal.getvalue()
 
@@ -94,13 +95,13 @@ def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pyt
         live.hear(opening("docs", "./mine"))
         assert capsys.readouterr().err == ""  # a wrong source is one line of error
         live.hear(opening("wiki"))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "Model: offline"
-    assert "not a language model" in lines[1]
-    assert "--model openai/gpt-4o-mini" in lines[1]
-    assert lines[2] == "Knowledge: wiki, docs"
-    assert lines[3].startswith("  wiki: the shipped sample")
-    assert "--sources" in lines[3]
+    shown = capsys.readouterr().err
+    assert max(map(len, shown.splitlines())) <= 96
+    model, knowledge = " ".join(shown.split()).split(" Knowledge: ")
+    assert model.startswith("Model: offline offline quotes passages; it is not a language model.")
+    assert "--model openai/gpt-4o-mini" in model
+    assert knowledge.startswith("wiki, docs wiki: the shipped sample")
+    assert "--sources" in knowledge
 
 
 def test_the_header_names_the_models_of_roles(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:

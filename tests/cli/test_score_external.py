@@ -61,7 +61,7 @@ def test_the_mean_stands_in_table_details_json_and_file(run: Any, scorer: Any) -
     assert shown.stderr == ""
     table, details = shown.stdout.split(f"{run}\n")
     assert "len: on the scorer's scale, not in percent" in table
-    assert all(cell in table for cell in (" 13 ", " 11 to 15 ", " n = 2 "))
+    assert " 13 (11 to 15) " in table
     assert "\nlen 13 (11 to 15), n = 2\n" in details
     (line,) = done("score", run, "--json").stdout.splitlines()
     expected = {"value": 13.0, "low": 11.0, "high": 15.0, "n": 2}

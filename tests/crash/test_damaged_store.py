@@ -245,6 +245,8 @@ HARM = {
     "pages of zeros": zeroed,
     "cut off": cut,
 }
+QUICK = ("5 bits", "cut off")
+"""The others are slow tests."""
 
 
 def as_a_run_does(path: Any) -> Any:
@@ -256,7 +258,9 @@ def as_a_run_does(path: Any) -> Any:
         return len(missing)
 
 
-@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize(
+    "harm", [pytest.param(harm, marks=[] if harm in QUICK else [pytest.mark.slow]) for harm in HARM]
+)
 def test_a_run_goes_on_after_random_harm_with_the_same_command_given_once_more(
     whole_store: Any, harm: Any, tmp_path: Path
 ) -> None:

@@ -41,13 +41,11 @@ def test_a_question_without_gold_is_read(tmp_path: Path) -> None:
 def test_the_sample_is_whole() -> None:
     questions = read_questions(asset("eval", "samples", "questions.jsonl"))
     passages = {json.loads(line)["id"]: json.loads(line) for line in open_lines("indexes", "sample", "passages.jsonl")}
-    web = {json.loads(line)["query"]: json.loads(line) for line in open_lines("eval", "samples", "web.jsonl")}
     assert len(questions) >= 120
     assert len(passages) >= 400
     assert all(len(passage["text"].split()) <= 100 for passage in passages.values())
     for question in questions:
         gold = [passages[key] for key in question.metadata["gold_passages"]]
-        assert len(web[question.question]["results"]) == len(web[question.question]["quality"]) == 5
         if question.task == "short_answer" and question.answers[0].lower() not in ("yes", "no"):
             text = " ".join(f"{passage['title']} {passage['text']}" for passage in gold).lower()
             assert question.answers[0].lower() in text, question.id

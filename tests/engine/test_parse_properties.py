@@ -209,6 +209,7 @@ def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     assert large <= 40 * max(small, MEASURABLE)
 
 
+@pytest.mark.slow
 def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them() -> None:
     """Cutting off the rest and looking for reasoning are cheap."""
     assert least_work("[", 14_000_000) <= 8 * least_work("[", WINDOW)

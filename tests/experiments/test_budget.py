@@ -27,7 +27,7 @@ def test_a_price_is_found_with_and_without_the_endpoint() -> None:
     assert price_of("openai/mini@http://localhost:1", prices) is MINI
     assert price_of("azure/x@https://b.example", prices).prompt == 1
     assert price_of("openai/maxi", prices) is None
-    assert price_of("offline/extractive-2", {"offline": MINI}) is price_of("offline", {"offline": MINI}) is MINI
+    assert price_of("offline/extractive-3", {"offline": MINI}) is price_of("offline", {"offline": MINI}) is MINI
 
 
 def test_a_price_is_found_for_names_with_signs_in_them() -> None:

@@ -86,6 +86,7 @@ def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any)
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 
+@pytest.mark.slow
 def test_nearly_all_questions_are_answered_and_the_same_command_answers_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,43 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
     assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
 
 
+HARPER = 'Knowledge 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
+GRANT = 'Knowledge 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
+CLIMBER = "Who climbed the volcano of Sicily?"
+
+
+@pytest.mark.parametrize("chosen", [(0, 1), (1, 0)])
+def test_two_debaters_do_not_swap_their_answers(model: Any, chosen: tuple[int, ...]) -> None:
+    swapped = set()
+    for repeat in range(20):
+        texts = [
+            ask(
+                model, speak(CLIMBER, chosen, own=own, others=[other]), temperature=1.0, agent=agent, repeat=repeat
+            ).text
+            for agent, own, other in (("Debater 1", HARPER, GRANT), ("Debater 2", GRANT, HARPER))
+        ]
+        swapped.add([answer_of(text) for text in texts] == ["Peter Grant", "Lucy Harper"])
+
+    assert swapped == {False}
+
+
+def test_a_debater_that_has_changed_to_the_other_answer_keeps_it(model: Any) -> None:
+    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
+    question = "Who climbed Mount Etna in 1912?"
+
+    assert answer_of(ask(model, speak(question, (0, 1), own=GRANT, others=[HARPER])).text) == "Lucy Harper"
+    assert answer_of(ask(model, speak(question, (0, 1), own=own, others=[HARPER])).text) == "Peter Grant"
+
+
+def test_a_debater_that_has_changed_its_answer_changes_again_for_new_evidence(model: Any) -> None:
+    own = f"I agree with Debater 2: that answer is better supported than mine. {GRANT}"
+    peer = GRANT.replace("[Peter Grant]", "[Stromboli]")
+
+    found = ask(model, speak("Who climbed Mount Etna in 1912?", (0, 1), own=own, others=[peer]))
+
+    assert answer_of(found.text) == "Lucy Harper"
+
+
 # --- judge and summarizer ----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import pytest
 from madke.core.chat import Completion, Outcome, Usage
 from madke.core.errors import CallError
 from madke.llm import Retrying, RetryPolicy, ScriptedChat
-from madke.llm.human import HumanChat
 from tests.support.chat_requests import chat_request
 
 
@@ -171,9 +170,3 @@ def test_reasoning_that_was_cut_off_is_not_paid_for_again_and_names_max_tokens(f
 def test_hidden_reasoning_and_nothing_else_is_no_reply() -> None:
     said, model, _ = retried([nothing(text="<think>It may be A.</think> "), "A"])
     assert (said.text, said.attempts, model.calls) == ("A", 2, 2)
-
-
-def test_a_person_who_says_nothing_is_not_asked_again() -> None:
-    silent = HumanChat(lambda shown: " ")
-    said = asyncio.run(Retrying(silent).complete(chat_request()))
-    assert (said.outcome, said.attempts) == ("empty", 1)

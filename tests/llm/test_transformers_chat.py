@@ -17,6 +17,7 @@ from tests.support.chat_requests import chat_request, purpose
 from tests.support.installed import needs
 from tests.support.tiny_model import CONTEXT, NO_SYSTEM, save_tiny_model
 
+pytestmark = pytest.mark.slow  # importing transformers takes ten seconds
 needs("torch", "offline")
 needs("transformers", "offline")
 

@@ -32,7 +32,8 @@ from madke.report.figures.by_setting import (
 )
 from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
-from madke.scoring.arms import Results
+from madke.scoring.arms import Results, read_arm
+from madke.scoring.outside import arm_of
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
@@ -216,16 +217,19 @@ def test_more_arms_than_colours_have_lines_of_their_own() -> None:
 def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
     up, down = ([["x", "x"], [RIGHT, RIGHT]], [[RIGHT, RIGHT], ["x", "x"]])
     counted = tally(
-        [
-            debate("a", *up, ["y", "y"], answer="y"),
-            debate("b", *up),
-            debate("c", *down, answer=RIGHT),
-            debate("d", [RIGHT, RIGHT]),
-            debate("e", [None, None], ["x", "x"], answer="x"),
-            debate("f", *up, answer=None, status="failed"),
-            debate("g", *up, golds=()),
-            debate("h", *up, task="translation"),
-        ]
+        read_arm(
+            "a",
+            [
+                debate("a", *up, ["y", "y"], answer="y"),
+                debate("b", *up),
+                debate("c", *down, answer=RIGHT),
+                debate("d", [RIGHT, RIGHT]),
+                debate("e", [None, None], ["x", "x"], answer="x"),
+                debate("f", *up, answer=None, status="failed"),
+                debate("g", *up, golds=()),
+                debate("h", *up, task="translation"),
+            ],
+        )
     )
     assert counted.between == {
         1: {"corrected": 2, "collapsed": 1, "stayed wrong": 1},
@@ -237,7 +241,7 @@ def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
 def test_flips_of_many_arms_are_one_row_each() -> None:
     def rows(count: Any) -> Any:
         arms = [arm(f"arm {n}") for n in range(count)]
-        tallies = {one.name: tally(one.transcripts()) for one in arms}
+        tallies = {one.name: tally(arm_of(one)) for one in arms}
         with style():
             figure = flips(arms_of(arms, scored(arms)), tallies).figure
             return [label.get_text() for label in figure.axes[0].get_yticklabels()]
@@ -248,10 +252,10 @@ def test_flips_of_many_arms_are_one_row_each() -> None:
 
 def test_each_repeat_is_a_dot() -> None:
     repeated = [one for n, right in enumerate((1, 2, 4)) for one in debates(right, repeat=n)]
-    counted = tally(repeated).repeats
-    assert counted == {0: 0.25, 1: 0.5, 2: 1.0}
-    assert "a" in shown(accuracy_by_repeat, arm("a", repeated), tallies={"a": tally(repeated)})
-    assert not shown(accuracy_by_repeat, arm("a", debates()), tallies={"a": tally(debates())})
+    counted = tally(read_arm("a", repeated))
+    assert counted.repeats == {0: 0.25, 1: 0.5, 2: 1.0}
+    assert "a" in shown(accuracy_by_repeat, arm("a", repeated), tallies={"a": counted})
+    assert not shown(accuracy_by_repeat, arm("a", debates()), tallies={"a": tally(read_arm("a", debates()))})
 
 
 def test_stages_stand_in_the_order_of_a_debate() -> None:
@@ -335,6 +339,7 @@ def test_names_that_are_cut_alike_stay_apart() -> None:
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magic: bytes) -> None:
     arms = [arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))]
@@ -367,7 +372,7 @@ def test_settings_of_matplotlib_neither_count_nor_change() -> None:
 def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     assert not figures.available()
-    with pytest.raises(UserError, match=r"madke\[report\]"):
+    with pytest.raises(UserError, match=r"\[report\]"):
         figures.draw([], {})
 
 

@@ -160,12 +160,13 @@ def test_answers_from_elsewhere_stand_beside_a_run(tmp_path: Path) -> None:
     assert data["index"]["debates"]["tokens"] == [1100, None]
 
 
-def test_scores_intervals_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
+def test_finding_scores_and_tests_stand_in_it_as_markup(tmp_path: Path) -> None:
     good = write_run(tmp_path / "good", [debate(f"q{n}", [RIGHT, RIGHT]) for n in range(10)])
     bad = write_run(tmp_path / "bad", [debate(f"q{n}", [WRONG, WRONG]) for n in range(10)])
     page = write(tmp_path / "report.html", good, bad)
-    assert "100.0 (72.2 to 100.0)" in page
-    assert 'class="interval"' in page
+    assert '<p class="finding">good beats bad by 100.0 points' in page
+    assert '<b style="left:72.25%;right:0.00%"></b>' in page
+    assert "<small>72.2 to 100.0</small>" in page
     assert "Paired comparisons" in page
     assert "madke 0.0.test" in page
 
@@ -179,7 +180,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
     own = write_report(results, tmp_path / "report.html")
     comparison = compare({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
-    assert len(own["tests"].rows) == 3 * 3
+    assert len(own["tests"].rows) == 6 * 3
     assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
 
 
@@ -263,7 +264,14 @@ def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
 def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
     blocks = Blocks("letters", 2)
     assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
-    full = data_of(blocks.full())
-    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"]}
-    assert data_of(blocks.full(rest=True)) == {"letters-2": ["e"]}
+    packed = blocks.full()  # what is packed already
+    full = data_of(packed + blocks.full(rest=True))
+    assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"], "letters-2": ["e"]}
     assert blocks.full(rest=True) == ""
+
+
+def test_few_blocks_wait_to_be_packed() -> None:
+    blocks = Blocks("letters", 1)
+    for letter in "abcdefgh":
+        blocks.add(letter)
+    assert len(data_of(blocks.full())) >= 4

@@ -15,13 +15,14 @@ from pyarrow import parquet
 from madke.core.errors import UserError
 from madke.core.transcript import StageUsage
 from madke.report import tables
-from madke.report.comparison import compare, cost_table, p_value, paired_table
+from madke.report.comparison import compare, cost_table, paired_table
 from madke.report.score_tables import score_table, score_table_by_dataset, score_table_of, table_of_arms
 from madke.report.tables import (
     Cell,
     Table,
     csv_cell,
     latex,
+    p_value,
     rich_table,
     table_csv,
     table_latex,
@@ -91,15 +92,17 @@ def test_arms_that_differ_from_the_first_are_marked_after_correction() -> None:
     assert [cell(table, row, "correct (EM) %").mark for row in range(3)] == ["", "*", ""]
     assert [cell(table, row, "F1 %").mark for row in range(3)] == ["", "*", ""]
     assert any(
-        note.startswith("* differs from bad: p < 0.05 after Holm's correction over 6 tests") for note in table.notes
+        note.startswith("* differs from bad: p < 0.05 after Holm's correction over the tests of the same value (")
+        for note in table.notes
     )
     assert not any("*" in note for note in scored(arm("alone", debates(BAIKAL))).notes)
 
 
 def test_a_difference_that_holms_correction_takes_away_has_no_mark() -> None:
-    # Six questions to none are p = 0.03 alone, and 0.09 as one of three metrics.
+    # Six questions to none are p = 0.03 alone, and 0.06 as one of two pairs.
     six = [arm("left", debates(*["x"] * 6)), arm("right", debates(*[BAIKAL] * 6))]
-    assert cell(scored(*six), 1, "correct (EM) %").mark == ""
+    assert cell(scored(*six), 1, "correct (EM) %").mark == "*"
+    assert cell(scored(*six, arm("third", debates(*["x"] * 6))), 1, "correct (EM) %").mark == ""
 
 
 def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
@@ -120,7 +123,7 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
         assert len(costs) == 4
         assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
     text = shown(score_table(list(scores.items())), 200)
-    assert [line.split()[-5:-2] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
+    assert [line.split()[-3:] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
 
 def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
@@ -401,7 +404,8 @@ def test_a_terminal_shows_no_markup_and_what_there_is_room_for(hostile: Any) -> 
     assert "\x1b" not in text
     assert "1.5" not in text
     assert "[31m" in text
-    assert "1.5 (1 to 2)*" in shown(rich_table(hostile), 300)
+    assert "1.5 ±0.5*" in shown(rich_table(hostile), 300)
+    assert "1.5 (1 to 2)*" in shown(rich_table(hostile, details=True), 300)
 
 
 @pytest.mark.parametrize("write", [lambda path: write_table(paired(), path), lambda path: write_answers([], path)])

@@ -108,8 +108,9 @@ def test_an_estimator_that_fails_fails_its_questions_with_its_reason(run: Any) -
     command = f"{shlex.quote(sys.executable)} -c 'import sys; sys.exit(\"out of order\")'"
     done = madke(*run.command("out", "--protocol", "mad", "--set", "finish=rerank", "--answer-scorer", command))
     assert done.returncode == 1
-    assert "2 x the answer scorer failed: " in done.stderr
-    assert "out of order" in done.stderr
+    cause = " ".join(done.stdout.split())
+    assert "all 2 debates failed: 2 x the answer scorer failed: " in cause
+    assert "out of order" in cause
 
 
 def write_web(folder: Any) -> Any:

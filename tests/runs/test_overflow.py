@@ -64,7 +64,7 @@ def test_a_turn_whose_prompt_is_too_long_fails_with_the_servers_words(tmp_path: 
     assert transcript.status == "failed"
     errors = {turn.stance.error for turn in transcript.rounds[1].turns}
     assert errors == {f"HTTP 400: {REFUSAL}"}
-    assert f"1 x HTTP 400: {REFUSAL}" in done.stderr
+    assert f"1 x HTTP 400: {REFUSAL}" in " ".join(done.stdout.split())
 
 
 def test_a_prompt_that_fits_no_model_fails_even_where_much_can_be_left_out(tmp_path: Path) -> None:

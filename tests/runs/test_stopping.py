@@ -88,6 +88,7 @@ def test_a_token_budget_ends_the_run_scored_listed_and_resumable(tmp_path: Path)
     assert last["concurrency"]["peak"] >= 1
 
 
+@pytest.mark.slow
 def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> None:
     stopping = threading.Event()
 

@@ -227,7 +227,7 @@ def test_repeats_are_compared_on_questions_that_have_all_of_them() -> None:
     assert (found.n, found.left_out, found.left_value) == (3, 1, pytest.approx(2 / 3))
 
 
-def test_every_pair_and_metric_is_one_family() -> None:
+def test_the_pairs_on_one_metric_are_one_family() -> None:
     first, second = two(10, 1, 9, 0)
     third = replace(second, name="third")
     found = paired_tests([(first, second), (first, third)])

@@ -211,7 +211,9 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "doctor" else ()) for name in STRANGERS]
+)
 def test_what_a_stranger_sent_does_not_steer(
     stranger: Any, name: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

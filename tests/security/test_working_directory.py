@@ -68,7 +68,7 @@ def program(request: Any, tmp_path: Path) -> Any:
 
 
 COMMANDS = {
-    "protocols": ("protocols",),
+    "protocols": ("protocols", "show", "standard"),
     "ask": ("ask", "Which lake is the deepest?", "--protocol", "cot", "--model", "scripted/script.yaml"),
     "run": ("run", "q.jsonl", "--protocol", "cot", "--model", "scripted/script.yaml", "--out", "out"),
 }

@@ -34,15 +34,16 @@ class OfflineChat:
     """The embedded model: an extractive reader, not a language model. Its answers are spans of the prompt's text.
 
     It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a
-    reply template. At temperature 0 a reply depends only on the messages. At higher temperatures seeded noise on the
-    scores (from the request's seed and purpose) makes debaters differ.
+    reply template. At temperature 0 a reply depends only on the messages. At higher temperatures seeded noise (from the
+    request's seed and purpose) on the scores of selections and first stances makes debaters differ. A debater that has
+    changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
     Args:
         encoder: Default: ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
-    name = "offline/extractive-2"
+    name = "offline/extractive-3"
 
     def __init__(self, encoder: Encoder | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder

@@ -26,7 +26,10 @@ _PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
 _OWN_BONUS, _PEER_BONUS = 0.25, 0.2
 """Bonus of the reader's own previous answer, and bonus for each other debater with the answer."""
 _EVIDENCE_BONUS = 0.15
-"""Bonus of a peer's answer if the peer quotes knowledge."""
+"""Bonus of a stated answer whose debater quotes knowledge: the reader's own or a peer's."""
+_AGREEING = "I agree with"
+"""Begins the reply of a reader that has changed to the answer of a peer."""
+_QUOTED = re.compile(r"\bKnowledge (\d+)")
 _QUOTED_WORDS = 45
 
 
@@ -68,7 +71,10 @@ def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
 def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     before = stated_answer(prompt.previous, prompt.marker)
     ranked = _weighed(answers(prompt, embed), prompt, before)
-    noisy = [replace(found, score=found.score + noise()) for found in ranked]
+    if before and _AGREEING in prompt.previous:  # nothing but new evidence changes the answer again
+        ranked = [found for found in ranked if same(found.answer, before) or _is_new(found, prompt)]
+    # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
+    noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
     if best is None:
         return "The text that I was given does not contain the answer, so I cannot tell and give none."
@@ -77,7 +83,7 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     if before and same(before, answer):
         attitude = "I have read the question again and I keep my answer. "
     elif agreeing:
-        attitude = f"I agree with {' and '.join(agreeing)}: that answer is better supported than mine. "
+        attitude = f"{_AGREEING} {' and '.join(agreeing)}: that answer is better supported than mine. "
     else:
         attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
     stance = attitude + _grounds(best, prompt)
@@ -89,10 +95,9 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
 
 def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
-    stated = [(before, _OWN_BONUS)]
+    stated = [(before, _OWN_BONUS + _evidence(prompt.previous))]
     for remark in prompt.remarks:
-        evidence = _EVIDENCE_BONUS if re.search(r"\bKnowledge \d", remark.text) else 0.0
-        stated.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + evidence))
+        stated.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + _evidence(remark.text)))
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
     for answer, gain in stated:
         if answer and normal(answer):
@@ -100,6 +105,16 @@ def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list
             known = known or Candidate(answer=answer, score=0.0)
             weighed[normal(known.answer)] = replace(known, score=known.score + gain)
     return list(weighed.values())
+
+
+def _evidence(stance: str) -> float:
+    return _EVIDENCE_BONUS if _QUOTED.search(stance) else 0.0
+
+
+def _is_new(found: Candidate, prompt: Prompt) -> bool:
+    """Whether the answer rests on a passage that no debater has quoted."""
+    quoted = _QUOTED.findall(" ".join([prompt.previous, *(remark.text for remark in prompt.remarks)]))
+    return found.line is not None and str(found.line.number) not in quoted
 
 
 def _grounds(best: Candidate, prompt: Prompt) -> str:

@@ -13,7 +13,7 @@ from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
-from madke.scoring.arms import Results
+from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.scores import Scores
 
 __all__ = ["Figure", "Format", "available", "draw", "write_figures"]
@@ -36,9 +36,12 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Figure]:
-    """All figures that the arms have data for, in order. UserError if matplotlib is not installed."""
-    with _drawings(results, scores) as drawings:
+def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues] = ()) -> list[Figure]:
+    """All figures that the arms have data for, in order. UserError if matplotlib is not installed.
+
+    ``values``: those of the arms, if the caller has them already.
+    """
+    with _drawings(results, scores, values or _values(results)) as drawings:
         return [Figure(name=one.name, title=one.title, caption=one.caption, svg=page_svg(one)) for one in drawings]
 
 
@@ -50,7 +53,7 @@ def write_figures(
     ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of
     :func:`draw`. UserError if matplotlib is not installed or the folder cannot be written.
     """
-    with _drawings(results, scores) as drawings:
+    with _drawings(results, scores, _values(results)) as drawings:
         files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
         with atomic_write(path) as file:
@@ -58,12 +61,18 @@ def write_figures(
     return list(files)
 
 
+def _values(results: Sequence[Results]) -> list[ArmValues]:
+    return [read_arm(one.name, one.transcripts()) for one in results]
+
+
 @contextmanager
-def _drawings(results: Sequence[Results], scores: Mapping[str, Scores]) -> Iterator[list[Drawing]]:
+def _drawings(
+    results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]
+) -> Iterator[list[Drawing]]:
     if not available():
         raise UserError(f"figures need matplotlib: {install('report')}")
     arms = arms_of(results, scores)
-    tallies = {arm.results.name: by_arm.tally(arm.results.transcripts()) for arm in arms if arm.scores.correct}
+    tallies = {arm.name: by_arm.tally(arm) for arm in values}
     with style():
         yield [drawing for drawing in _all(arms, tallies) if drawing is not None]
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from madke.core.transcript import Transcript
 from madke.engine.protocol import STAGES
 from madke.report.figures import canvas
 from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
-from madke.scoring.debate_rows import correct
-from madke.scoring.metrics import is_binary, metrics_of
-from madke.scoring.rounds import round_rows
+from madke.scoring.arms import ArmValues
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.tasks import get_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,7 +177,7 @@ _FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """Counts over the transcripts of one arm that have a result and gold answers."""
+    """Counts over the finished debates of one arm that have gold answers."""
 
     between: Mapping[int, Mapping[str, int]]
     """Round n -> flip -> debates, for the majority's answer from round n to n + 1, if there was one."""
@@ -191,22 +187,20 @@ class Tally:
     """Repeat -> mean of ``correct``."""
 
 
-def tally(transcripts: Iterable[Transcript]) -> Tally:
-    """Count in one pass. Only binary metrics have flips."""
+def tally(arm: ArmValues) -> Tally:
+    """Count the debates of an arm. Only binary metrics have flips."""
     between: dict[int, Counter[str]] = {}
     overall: Counter[str] = Counter()
     repeats: dict[int, list[float]] = {}
-    for transcript in transcripts:
-        final = correct(transcript)
-        if final is None:
-            continue
-        repeats.setdefault(transcript.repeat, []).append(final)
-        if not is_binary(metrics_of(get_task(transcript.task))[0]) or not transcript.rounds:
-            continue
-        held = [row["accuracy"] for row in round_rows(transcript)]
-        overall[_FLIPS[held[0], final]] += 1
-        for n, step in enumerate(pairwise(held), start=1):
-            between.setdefault(n, Counter())[_FLIPS[step]] += 1
+    for key, finals in arm.values.get("correct", {}).items():
+        for (repeat, final), rounds in zip(finals.items(), arm.rounds[key], strict=True):
+            repeats.setdefault(repeat, []).append(final)
+            if not any("right" in row for row in rounds):
+                continue
+            held = [row["accuracy"] for row in rounds]
+            overall[_FLIPS[held[0], final]] += 1
+            for n, step in enumerate(pairwise(held), start=1):
+                between.setdefault(n, Counter())[_FLIPS[step]] += 1
     means = {n: fmean(values) for n, values in sorted(repeats.items())}
     return Tally(between=dict(sorted(between.items())), overall=overall, repeats=means)
 

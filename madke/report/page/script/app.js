@@ -2,7 +2,7 @@
 
 const views = { summary: byId("summary"), debates: byId("debates"), debate: byId("debate") };
 let open = null; // The debate that is shown, or was shown last.
-let beside = null; // The run whose debate is shown next to it.
+let beside = []; // The runs whose debates are shown next to it.
 let routed = 0; // Number of route changes. A view that loads too late for its route is dropped.
 
 function route() {
@@ -10,8 +10,8 @@ function route() {
   const [path, query] = location.hash.slice(1).split("?");
   const parts = path.split("/");
   const asked = Object.fromEntries(new URLSearchParams(query));
-  if (parts.length === 2) return showDebate(...parts.map(decoded), asked);
-  return path === "debates" ? showList(asked) : showSummary(path);
+  if (parts.length === 2) return showDebate(...parts.map(decoded), asked, query);
+  return path === "debates" ? showList(query) : showSummary(path);
 }
 
 function decoded(part) {
@@ -31,20 +31,26 @@ function show(name, title) {
 
 function showSummary(section) {
   show("summary", "Summary");
-  if (section && section !== "summary") byId(section)?.scrollIntoView();
+  const part = byId(section);
+  if (part?.tagName === "DETAILS") part.open = true;
+  if (section && section !== "summary") part?.scrollIntoView();
   else scrollTo(0, 0);
 }
 
-function showList(asked) {
+function showList(query) {
   const back = !views.debate.hidden;
   show("debates", "Debates");
-  offer(asked);
-  filter();
-  if (back && open !== null && list.shown.includes(open)) focusRow(open);
+  filter(filtersOf(query));
+  if (back && open !== null && list.shown.includes(itemOf(open))) focusItem(open);
   else scrollTo(0, 0);
 }
 
-async function showDebate(name, id, asked) {
+function focusItem(number) {
+  if (filters.run === null) focusCell(number);
+  else focusRow(number);
+}
+
+async function showDebate(name, id, asked, query) {
   const run = runNamed(name);
   const number = run ? debateOf(run, id, Number(asked.repeat ?? 0)) : null;
   if (number === null) {
@@ -54,54 +60,61 @@ async function showDebate(name, id, asked) {
     );
     return;
   }
-  // Filter the list as in the URL, for "previous" and "next". If that excludes this debate, show the whole list.
-  const narrow = narrowed(asked);
-  if (!list.shown.includes(number) || JSON.stringify(narrow) !== JSON.stringify(narrowed(chosen()))) {
-    for (const wanted of [narrow, {}]) {
-      offer({ run: name, with: asked.with, ...wanted });
-      filter();
-      if (list.shown.includes(number)) break;
-    }
-  }
-  open = number;
-  beside = runNamed(asked.with) ?? null;
   const turn = routed;
-  const other = counterpart(beside, number);
-  const [record, record2] = await Promise.all([debate(number), other === null ? null : debate(other)]);
+  await listAround(number, filtersOf(query, run));
   if (turn !== routed) return;
+  open = number;
+  beside = runsBeside(run);
+  const focused = document.activeElement.dataset.run;
+  const load = async (each) => {
+    const found = each === run ? number : counterpart(each, number);
+    return { run: each, number: found, record: found === null ? null : await debate(found) };
+  };
+  const parts = await Promise.all([run, ...beside].map(load));
+  if (turn !== routed) return;
+  const { record } = parts[0];
   show("debate", record.question);
-  views.debate.classList.toggle("two", beside !== null);
-  const title = el("h2", { tabindex: "-1", dir: "auto" }, record.question);
-  const part = debatePart(number, record);
-  const parts = beside && [column(run, part), column(beside, record2 && debatePart(other, record2))];
+  const title = el("h2", { tabindex: "-1", dir: "auto", class: record.question.length > 200 && "long" }, record.question);
+  views.debate.classList.toggle("two", beside.length > 0);
   views.debate.replaceChildren(
     steps(number),
     crumbs(number, record),
     title,
-    el("div", {}, questionPart(record), otherRuns(number)),
-    beside ? el("div", { class: "columns" }, parts) : part,
+    ...[beside.length === 0 && stripPart(record)].filter(Boolean),
+    el("div", { class: "about" }, questionPart(record), beside.length === 0 && outcomePart(number, record)),
+    ...[otherRuns(number, beside)].filter(Boolean),
+    debateView(parts),
   );
-  title.focus({ preventScroll: true });
+  // After a choice of runs, the focus stays at the choice.
+  const choice = [...views.debate.querySelectorAll("[data-run]")].find((link) => link.dataset.run === focused);
+  (choice ?? title).focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
-function column(run, content) {
-  const nothing = el("p", { class: "note" }, "This run has no debate on this question.");
-  return el("div", { class: "column" }, el("p", { class: "run" }, run.name), content ?? nothing);
+/** The runs that the URL names to be next to `run`. */
+function runsBeside(run) {
+  const names = new URLSearchParams(location.hash.split("?")[1]).getAll("with");
+  const named = new Set(names.map(runNamed).filter((each) => each && each !== run));
+  return [...named].slice(0, MOST_RUNS - 1);
 }
 
 /** Links back to the list, and to the previous and next debate. */
 function steps(number) {
-  const place = list.shown.indexOf(number);
+  const place = list.shown.indexOf(itemOf(number));
   const step = (by, text, key) => {
     const next = neighbour(number, by);
     if (next === null) return el("span", { class: "step", "aria-disabled": "true" }, text);
-    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, beside) }, text);
+    return el("a", { class: "step", title: `${text} (${key})`, href: address(next, ...beside) }, text);
   };
   const where = place < 0 ? null : `${figure(place + 1)} of ${figure(list.shown.length)}`;
   const back = el("a", { href: listAddress(), class: "step", title: "Back to the list (Esc)" }, "← Debates");
   const facts = el("span", { class: "facts" }, where);
   return el("div", { class: "steps" }, back, facts, step(-1, "Previous", "k"), step(1, "Next", "j"));
+}
+
+/** After a search of texts: the place of the open debate in what was found. */
+function refreshSteps() {
+  if (!views.debate.hidden && open !== null) views.debate.querySelector(".steps")?.replaceWith(steps(open));
 }
 
 function crumbs(number, record) {
@@ -110,62 +123,33 @@ function crumbs(number, record) {
   const dataset = questions.dataset[debates.question[number]];
   const current = (each) => (each === number ? "true" : null);
   const link = (each) =>
-    el("a", { href: address(each, beside), "aria-current": current(each) }, debates.repeat[each] + 1);
+    el("a", { href: address(each, ...beside), "aria-current": current(each) }, debates.repeat[each] + 1);
   const facts = [run.name, dataset, record.id, record.task.replaceAll("_", " ")].filter(Boolean).join(" · ");
   return el("p", { class: "facts crumbs" }, facts, repeats.length > 1 && [" · repeat ", repeats.map(link)]);
 }
 
-/** Answers of the other runs. Each debate can be opened alone or side by side with this one. */
-function otherRuns(number) {
-  const others = runs.filter((run) => run !== runOf(number) && counterpart(run, number) !== null);
-  if (others.length === 0) return null;
-  const one = (run) => {
-    const other = counterpart(run, number);
-    const shown = run === beside;
-    const label = shown ? `close ${run.name}` : `side by side with ${run.name}`;
-    const link = { class: "beside", "aria-label": label, href: address(number, shown ? null : run) };
-    return el(
-      "li",
-      {},
-      el("a", { href: address(other) }, run.name),
-      mark(outcome(other), false),
-      answered(other) || el("span", { class: "facts" }, MARKS[outcome(other)][1]),
-      el("a", link, shown ? "close" : "side by side"),
-    );
-  };
-  return el("section", { class: "others" }, el("h3", {}, "Other runs"), el("ul", {}, others.map(one)));
-}
-
-// Filters: the choice replaces the current URL.
-for (const control of Object.values(controls)) {
-  control.addEventListener("input", () => {
-    if (control === controls.run || control === controls.with) offer(chosen());
-    history.replaceState(null, "", listAddress());
-    filter();
-  });
-}
-byId("filters").addEventListener("submit", (event) => event.preventDefault());
-const nearEnd = (entries) => entries.some((entry) => entry.isIntersecting) && draw();
-new IntersectionObserver(nearEnd, { rootMargin: "600px" }).observe(byId("more"));
-byId("more").addEventListener("click", () => draw());
 
 // Keys.
 const go = (to) => to !== null && (location.hash = to);
 
 const KEYS = {
   "/": () => (views.debates.hidden ? go(listAddress()) : null, setTimeout(() => controls.q.focus())),
-  Escape: () => (views.debate.hidden ? document.activeElement.blur() : go(listAddress())),
+  Escape: () => {
+    if (views.debate.hidden) document.activeElement.blur();
+    else if (!closePassage()) go(listAddress());
+  },
   j: () => move(1),
   k: () => move(-1),
 };
 
 function move(step) {
-  if (!views.debates.hidden) focusRow(null, document.activeElement.closest("#rows") ? step : step > 0 ? 1 : 0);
+  if (!views.debates.hidden && filters.run === null) moveCell(document.activeElement.closest("#matrix") ? step : 0, 0);
+  else if (!views.debates.hidden) focusRow(null, document.activeElement.closest("#rows") ? step : step > 0 ? 1 : 0);
   if (!views.debate.hidden && open !== null) {
     const next = neighbour(open, step);
     if (next === null) return;
     open = next; // Set before the page follows, so that no key press is lost.
-    go(address(next, beside));
+    go(address(next, ...beside));
   }
 }
 

@@ -35,8 +35,16 @@ async function debate(number) {
 const { runs, questions, debates } = index;
 const outcomes = Object.keys(index.outcomes);
 
-const is = (number, outcome) => Boolean(debates.outcomes[number] & (1 << outcomes.indexOf(outcome)));
-const outcome = (number) => outcomes.slice(0, 5).find((name) => is(number, name)) ?? "unknown";
+const bits = Object.fromEntries(outcomes.map((name, n) => [name, 1 << n]));
+const exclusive = outcomes.slice(0, 5);
+
+const outcome = (number) => exclusive.find((name) => debates.outcomes[number] & bits[name]) ?? "unknown";
+const MISSED = ["wrong", "partly", "abstained"]; // Answered, but not right.
+
+function is(number, name) {
+  if (name === "missed") return MISSED.includes(outcome(number));
+  return name === "unknown" ? outcome(number) === name : Boolean(debates.outcomes[number] & bits[name]);
+}
 
 for (const run of runs) {
   run.debates = Array.from({ length: run.count }, (_, n) => run.first + n);
@@ -47,11 +55,17 @@ for (const run of runs) {
 
 const runNamed = (name) => runs.find((run) => run.name === name);
 
-/** A run's debate on the same question as debate `number`: the same repeat, or else the first. */
-function counterpart(run, number) {
-  const found = run?.byQuestion.get(debates.question[number]) ?? [];
-  return found.find((other) => debates.repeat[other] === debates.repeat[number]) ?? found[0] ?? null;
+/** A run's debate on a question: this repeat, or else the first. */
+function debateOn(run, question, repeat = 0) {
+  const found = run.byQuestion.get(question) ?? [];
+  return found.find((number) => debates.repeat[number] === repeat) ?? found[0] ?? null;
 }
+
+/** The debates of all runs on a question. */
+const onQuestion = (question) => runs.flatMap((run) => run.byQuestion.get(question) ?? []);
+
+/** A run's debate on the same question as debate `number`. */
+const counterpart = (run, number) => run && debateOn(run, debates.question[number], debates.repeat[number]);
 
 /** A run's debate by question id and repeat; the first repeat, or null, if missing. */
 function debateOf(run, id, repeat) {
@@ -66,12 +80,12 @@ function differ(one, other) {
 
 const runOf = (number) => runs.find((run) => number >= run.first && number < run.first + run.count);
 
-/** The URL of a debate, with the filters of the list, for the previous and next debate. */
-function address(number, beside = null) {
+/** The URL of a debate, next to those of other runs, with the filters of the list for the previous and next debate. */
+function address(number, ...beside) {
   const run = runOf(number);
-  const parts = new URLSearchParams(narrowed(chosen()));
+  const parts = partsOf(filters, true);
   if (debates.repeat[number] > 0) parts.set("repeat", debates.repeat[number]);
-  if (beside) parts.set("with", beside.name);
+  for (const other of beside.filter(Boolean)) parts.append("with", other.name);
   const path = [run.name, questions.id[debates.question[number]]].map(encodeURIComponent).join("/");
   return `#${path}${parts.size ? `?${parts}` : ""}`;
 }

@@ -1,12 +1,11 @@
 // The view of one debate.
 
-/** The sorted debaters. The position determines the colour. */
-function cast(record) {
-  const names = new Set(record.rounds.flatMap((round) => round.turns.map((turn) => turn.agent)));
-  return [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-}
+const inOrder = (names) => [...names].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 
-const agentName = (names, agent) => el("span", { class: `agent a${names.indexOf(agent) % 8}`, dir: "auto" }, agent);
+/** The sorted debaters. */
+const cast = (record) => inOrder(new Set(record.rounds.flatMap((round) => round.turns.map((turn) => turn.agent))));
+
+const agentName = (agent) => el("span", { class: "agent", dir: "auto" }, agent);
 
 function score(record, answer) {
   const value = record.scores[answer];
@@ -20,6 +19,8 @@ function given(record, answer, status = "ok") {
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
 }
 
+const MOST_GOLDS = 5; // Some questions have dozens of aliases.
+
 /** Question, choices and gold answers, which all runs share. */
 function questionPart(record) {
   const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -30,31 +31,84 @@ function questionPart(record) {
     return el("li", { class: right ? "gold" : null, dir: "auto" }, el("b", {}, letters[n]), text, sign);
   };
   const golds = record.answers.map((text) => el("span", { class: "answer", dir: "auto" }, text));
+  const rest = golds.splice(MOST_GOLDS);
+  const more = rest.length > 0 && moreButton((open) => (open ? golds.at(-1).after(...rest) : rest.map((each) => each.remove())));
   return [
     record.choices && el("ol", { class: "choices" }, record.choices.map(choice)),
-    golds.length > 0 && el("p", { class: "golds" }, el("span", { class: "label" }, "Gold"), golds),
+    golds.length > 0 && el("p", { class: "golds" }, el("span", { class: "label" }, "Gold"), golds, more && [" ", more]),
   ];
 }
 
-/** One run's debate: its outcome, pool, rounds, final answer and costs. */
-function debatePart(number, record) {
-  const names = cast(record);
-  const passages = new Map();
-  const show = (n) => {
-    passages.get(n)?.closest("details").setAttribute("open", "");
-    passages.get(n)?.scrollIntoView({ block: "center" });
-    passages.get(n)?.focus({ preventScroll: true });
+/** One debate, or debates of several runs on one question: the rounds, aligned, next to the pool that they share. */
+function debateView(parts) {
+  const found = parts.filter((part) => part.record !== null);
+  const pool = poolPart(found);
+  const several = parts.length > 1;
+  const row = (kind, title, contentOf) => {
+    const lanes = parts.map((part) => [part, part.record && contentOf(part)]);
+    if (!lanes.some(([, content]) => content)) return null;
+    const named = (part, content) => [several && content && el("p", { class: "run" }, part.run.name), content];
+    const made = lanes.map(([part, content]) => el("div", { class: "lane" }, named(part, content)));
+    return el("section", { class: `round ${kind}` }, title && el("h3", {}, title), el("div", { class: "lanes" }, made));
   };
+  const longest = Math.max(...found.map(({ record }) => record.rounds.length));
+  const rounds = Array.from({ length: longest }, (_, place) =>
+    row("", `Round ${place + 1}`, (part) => roundPart(part, place)),
+  );
   return el(
     "article",
-    { class: "debate" },
-    outcomePart(number, record),
-    knowledgePart(record, names, passages, runOf(number).texts),
-    preparedPart(record, names),
-    record.rounds.map((round, n) => roundPart(record, round, record.rounds[n - 1], names, show)),
-    finalPart(record, names),
-    usagePart(record),
+    { class: several ? "debate several" : "debate" },
+    el(
+      "div",
+      { class: pool && parts.length <= 2 ? "reading wide" : "reading" },
+      el(
+        "div",
+        {},
+        several && columnHeads(parts),
+        row("prepared", "Before the debate", preparedPart),
+        rounds,
+        row("final", "Final answer", finalPart),
+        row("used", null, ({ record }) => usagePart(record)),
+      ),
+      pool,
+    ),
   );
+}
+
+/** One line: what each debater answered round by round, and what the judge found. */
+function stripPart(record) {
+  const steps = (words) => words.map((word) => el("span", { class: "step" }, word));
+  const lines = cast(record).map((agent) => {
+    const turns = record.rounds.flatMap((round) => round.turns.filter((turn) => turn.agent === agent));
+    return [agentName(agent), ": ", steps(turns.map(({ stance }) => briefly(record, stance)))];
+  });
+  const verdicts = record.rounds.flatMap((round) => round.verdict ?? []);
+  const sided = verdicts.some((verdict) => verdict.side);
+  if (verdicts.length > 0) lines.push(["judge: ", steps(verdicts.map((verdict) => judged(verdict, sided)))]);
+  if (lines.length === 0) return null;
+  return el("ul", { class: "strip", "aria-label": "Answers by round" }, lines.map((line) => el("li", {}, line)));
+}
+
+const BRIEF = 40;
+
+/** The beginning of a long text, with the whole as its tooltip. */
+function shortened(text) {
+  const long = text.length > BRIEF;
+  return el("span", { class: "answer", dir: "auto", title: long && text }, long ? `${text.slice(0, BRIEF)} …` : text);
+}
+
+/** An answer and its mark, with no line break between them. */
+function briefly(record, { answer, status }) {
+  if (answer == null) return given(record, answer, status);
+  const kind = score(record, answer);
+  return [shortened(answer), kind !== "unknown" && ["\u00a0", mark(kind, false)]];
+}
+
+/** What a judge found: whether the answers are the same, or, if it takes sides, which one it supports. */
+function judged(verdict, sided) {
+  if (verdict.consensus == null) return verdict.error ? mark("failed") : "no verdict";
+  if (sided) return verdict.consensus ? `sides with ${verdict.side ?? "neither"}` : "undecided";
+  return verdict.consensus ? "same" : "different";
 }
 
 function outcomePart(number, record) {
@@ -67,7 +121,7 @@ function outcomePart(number, record) {
       "p",
       { class: "answered" },
       el("span", { class: "label" }, "Answer"),
-      answered(number),
+      record.answer != null && shortened(record.answer),
       mark(outcome(number)),
       flagsOf(number),
     ),
@@ -76,116 +130,44 @@ function outcomePart(number, record) {
   );
 }
 
-const TEXTS = {
-  missing: "The pool file of this run is missing, so only titles are shown.",
-  changed: "The pool file of this run has changed since the run, so only titles are shown.",
-};
-
-function knowledgePart(record, names, passages, held) {
-  const pool = record.pool ?? [];
-  const partial = Object.entries(record.pool_partial ?? {});
-  const failed = partial.map(([source, why]) => el("p", { class: "note" }, `${source} failed: ${why}`));
-  if (pool.length === 0) return failed.length ? el("section", {}, el("h3", {}, "Knowledge"), failed) : null;
-  const chosen = new Map(pool.map((entry) => [entry.n, new Map()]));
-  for (const round of record.rounds) {
-    for (const turn of round.turns) {
-      for (const n of turn.selection?.ids ?? []) {
-        const by = chosen.get(n);
-        if (by) by.set(turn.agent, [...(by.get(turn.agent) ?? []), round.n]);
-      }
-    }
-  }
-  const used = [...chosen.values()].filter((by) => by.size > 0).length;
-  const rows = pool.map((entry, place) => {
-    const made = passagePart(entry, record.texts[place] ?? null, chosen.get(entry.n), names);
-    passages.set(entry.n, made);
-    return made;
-  });
-  const asked = record.rounds.some((round) => round.turns.some((turn) => turn.selection));
-  const heading = `${plural(pool.length, "passage")}${asked ? `, ${used} chosen` : ""}`;
-  return el(
-    "details",
-    { class: "knowledge", open: true },
-    el("summary", {}, el("h3", {}, "Knowledge"), el("span", { class: "facts" }, heading)),
-    TEXTS[held] && el("p", { class: "note" }, TEXTS[held]),
-    failed,
-    el("ol", {}, rows),
-  );
-}
-
-function passagePart(entry, text, by, names) {
-  const [words, url, date] = text ?? [null, null, null];
-  const link = url ?? (/^https?:/.test(entry.key) ? entry.key : null);
-  const origin = [
-    el("span", { class: "source" }, entry.source),
-    link ? webLink(link) : el("span", { class: "key" }, entry.key),
-    date && el("span", {}, date),
-    entry.asked_by &&
-      el("span", {}, `found by ${entry.asked_by} in round ${entry.round}, searching for “${entry.query}”`),
-  ];
-  const choosers = [...by].sort(([a], [b]) => names.indexOf(a) - names.indexOf(b));
-  const when = (rounds) => `${rounds.length > 1 ? "rounds" : "round"} ${rounds.join(", ")}`;
-  const chips = choosers.map(([agent, rounds]) =>
-    el("span", { class: "chip" }, agentName(names, agent), el("span", {}, when(rounds))),
-  );
-  return el(
-    "li",
-    { class: by.size ? "passage chosen" : "passage", tabindex: "-1" },
-    el("span", { class: "number" }, `[${entry.n}]`),
-    el(
-      "div",
-      {},
-      el("p", { class: "title", dir: "auto" }, entry.title || "untitled"),
-      el("p", { class: "origin" }, origin),
-    ),
-    chips.length > 0 && el("p", { class: "chips" }, el("span", { class: "unseen" }, "chosen by "), chips),
-    clamped(words),
-  );
-}
-
-/** A passage's text: its first lines, with a button for the rest. */
-function clamped(words) {
-  if (!words) return null;
-  const text = paragraph(words, "text");
-  if (words.length < 300) return text;
-  text.classList.add("clamped");
-  return [text, moreButton((open) => text.classList.toggle("clamped", !open))];
-}
-
-function preparedPart(record, names) {
+function preparedPart({ record }) {
   const texts = Object.entries(record.prepared ?? {}).flatMap(([agent, stages]) =>
-    Object.entries(stages).map(([stage, text]) => folded([agentName(names, agent), ` prepares ${stage}`], text)),
+    Object.entries(stages).map(([stage, text]) => folded([agentName(agent), ` prepares ${stage}`], text)),
   );
-  return texts.length > 0 && el("section", { class: "round" }, el("h3", {}, "Before the debate"), texts);
+  return texts.length > 0 && texts;
 }
 
-function folded(title, text) {
+function folded(title, text, write) {
   if (!text) return el("p", { class: "note" }, title);
-  return el("details", { class: "folded" }, el("summary", {}, title), prose(text));
+  return el("details", { class: "folded" }, el("summary", {}, title), prose(text, "prose", write));
 }
 
-function roundPart(record, round, before, names, show) {
+/** Round `place` of a debate; for one that ended in the round before, why it ended. */
+function roundPart(part, place) {
+  const { record } = part;
+  const round = record.rounds[place];
+  if (!round) {
+    const ended = place > 0 && place === record.rounds.length;
+    return ended && el("p", { class: "note" }, `Ended after round ${place}: ${record.stop_reason}.`);
+  }
   const spoke = round.turns.map((turn) => turn.agent);
   const notes = [
     record.first_round_given && round.n === 1 && "Stances from a file.",
     round.order.join() !== spoke.join() && `Read in the order ${round.order.join(", ")}.`,
     round.scores && `Path consistency: ${weights(round.scores)}.`,
   ];
-  return el(
-    "section",
-    { class: "round" },
-    el("h3", {}, `Round ${round.n}`),
+  return [
     notes.filter(Boolean).map((note) => el("p", { class: "note" }, note)),
     el(
       "div",
       { class: "turns" },
-      round.turns.map((turn) => turnPart(record, round, turn, before, names, show)),
+      round.turns.map((turn) => turnPart(part, round, turn, record.rounds[place - 1])),
     ),
     round.verdict && verdictPart(round.verdict),
     round.extracted &&
       aside(["Answer extracted so far: ", given(record, round.extracted.answer, round.extracted.status)], round.extracted),
     round.digest && aside("Summary for the next round", round.digest),
-  );
+  ];
 }
 
 /** A reply of another role after a round. */
@@ -196,30 +178,31 @@ function weights(scores) {
   return Object.entries(scores).map(one).join(", ");
 }
 
-function turnPart(record, round, turn, before, names, show) {
+function turnPart(part, round, turn, before) {
   const { stance, selection, search, reflection } = turn;
   const earlier = before?.turns.find((one) => one.agent === turn.agent)?.stance.answer ?? null;
   const changed = earlier !== null && stance.answer != null && earlier !== stance.answer;
   const read = [...new Set(turn.reads ?? [])];
   const usual = round.order.filter((name) => name !== turn.agent).join() === read.join();
+  const write = (line) => cited(line, part, stance.answer);
   return el(
     "section",
-    { class: `turn a${names.indexOf(turn.agent) % 8}` },
-    el("h4", {}, agentName(names, turn.agent), given(record, stance.answer, stance.status)),
+    { class: "turn" },
+    el("h4", {}, agentName(turn.agent), given(part.record, stance.answer, stance.status)),
     changed && el("p", { class: "note" }, "changed from ", el("s", { dir: "auto" }, earlier)),
-    selection && el("p", { class: "selection" }, selectionWords(selection, show)),
-    search && el("p", { class: "note" }, searchWords(search)),
+    selection && el("p", { class: "selection line" }, selectionWords(selection, part)),
+    search && el("p", { class: "note line" }, searchWords(search, part)),
     read.length > 0 && !usual && el("p", { class: "note" }, `Read ${read.join(", ")}.`),
     typeof stance.confidence === "number" && el("p", { class: "note" }, `Confidence ${stance.confidence}.`),
-    reply(stance),
-    selection?.text && folded("Selection in full", selection.text),
-    reflection && [el("p", { class: "note" }, SATISFIED.get(reflection.satisfied)), reply(reflection)],
+    reply(stance, write),
+    selection?.text && folded("Selection in full", selection.text, write),
+    reflection && [el("p", { class: "note" }, SATISFIED.get(reflection.satisfied)), reply(reflection, write)],
   );
 }
 
-function searchWords(search) {
-  const found = search.ids?.length ? `found ${ids(search.ids)}` : "found nothing";
-  return `Searched for “${search.query}”: ${search.error ? `failed: ${search.error}` : found}.`;
+function searchWords(search, part) {
+  const found = search.ids?.length ? ["found ", search.ids.map((n) => numberButton(part, n))] : "found nothing";
+  return [`Searched for “${search.query}”: `, search.error ? `failed: ${search.error}` : found, "."];
 }
 
 const SATISFIED = new Map([
@@ -229,19 +212,20 @@ const SATISFIED = new Map([
 ]);
 const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Selected nothing: no number could be parsed." };
 
-function selectionWords(selection, show) {
+function selectionWords(selection, part) {
   const cut = cutWords(selection.truncated);
   if (!selection.ids?.length) {
     return [DECLINED[selection.rule] ?? "Selection failed.", selection.error && ` ${selection.error}`, cut];
   }
-  const pick = (n) =>
-    el("button", { type: "button", class: "pick", title: `show passage ${n}`, click: () => show(n) }, `[${n}]`);
   const dropped = selection.dropped?.length ? `; ${ids(selection.dropped)} beyond the limit` : "";
-  return ["Chose ", selection.ids.map(pick), dropped, cut];
+  return ["Chose ", selection.ids.map((n) => numberButton(part, n)), dropped, cut];
 }
 
-/** The text of a reply, or its error. */
-const reply = (said) => [cutWords(said.truncated), said.error ? prose(said.error, "error") : prose(said.reason || said.text)];
+/** The text of a reply, or its error. `write` makes the nodes of a line. */
+const reply = (said, write) => [
+  cutWords(said.truncated),
+  said.error ? prose(said.error, "error") : prose(said.reason || said.text, "prose", write),
+];
 
 function cutWords(cut) {
   if (!cut) return null;
@@ -254,18 +238,14 @@ function verdictPart(verdict) {
   const held = [verdict.side && `sides with ${verdict.side}`, verdict.answer && `answer ${verdict.answer}`].filter(
     Boolean,
   );
-  const word = el("b", { class: verdict.consensus ? "settled" : "open" }, found);
-  return aside(["Judge: ", word, held.map((each) => `, ${each}`)], verdict);
+  return aside(["Judge: ", el("b", {}, found), held.map((each) => `, ${each}`)], verdict);
 }
 
-function finalPart(record, names) {
+function finalPart({ record }) {
   const { final } = record;
   const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", tie broken by order");
-  const whose = final.agent ? [", ", agentName(names, final.agent)] : null;
-  return el(
-    "section",
-    { class: "round final" },
-    el("h3", {}, "Final answer"),
+  const whose = final.agent ? [", ", agentName(final.agent)] : null;
+  return [
     el(
       "p",
       { class: "who" },
@@ -274,7 +254,7 @@ function finalPart(record, names) {
     ),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
-  );
+  ];
 }
 
 const COLUMNS = {

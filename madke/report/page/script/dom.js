@@ -21,7 +21,8 @@ function el(tag, attributes = {}, ...children) {
 }
 
 const byId = (id) => document.getElementById(id);
-const figure = (number) => number.toLocaleString("en");
+const figures = new Intl.NumberFormat("en");
+const figure = (number) => figures.format(number);
 const plural = (number, noun) => `${figure(number)} ${noun}${number === 1 ? "" : "s"}`;
 const ids = (numbers) => numbers.map((n) => `[${n}]`).join(" ");
 
@@ -55,13 +56,15 @@ function moreButton(show) {
 
 const LONG = 4000;
 
-/** Text of a model. Very long text is shortened, with a button for the rest. */
-function prose(text, kind = "prose") {
+/** Text of a model, line by line. Very long text is shortened, with a button for the rest. */
+function prose(text, kind = "prose", write = (line) => line) {
   if (!text) return null;
-  if (text.length <= LONG) return paragraph(text, kind);
-  const beginning = `${text.trim().slice(0, LONG)} …`;
-  const said = paragraph(beginning, kind);
-  return [said, moreButton((open) => said.replaceChildren(printable(open ? text.trim() : beginning)))];
+  const whole = text.trim();
+  const lines = (part) => part.split("\n").map((line) => el("div", { class: "line", dir: "auto" }, write(line)));
+  if (whole.length <= LONG) return el("div", { class: kind }, lines(whole));
+  const beginning = `${whole.slice(0, LONG)} …`;
+  const said = el("div", { class: kind }, lines(beginning));
+  return [said, moreButton((open) => said.replaceChildren(...lines(open ? whole : beginning)))];
 }
 
 const MARKS = {

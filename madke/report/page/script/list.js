@@ -1,23 +1,82 @@
-// The list of debates: filters, search, and order.
+// The list of debates: addresses, filters, search, and the rows of one run. The matrix of all runs is in matrix.js.
+//
+// Addresses. Any number on the page can link to its debates:
+//
+//   #debates             the matrix of question by run, on the questions where runs differ; of one run, its list
+//   #debates?run=NAME    the list of one run
+//   #NAME/ID?repeat=N    a debate: its run, its question, its repeat (counted from 0)
+//
+// Filters of a list, joined with & and combined with "and":
+//
+//   outcome=KIND         debates with this outcome, a name in page_data.OUTCOMES; with all of several, joined by commas
+//   with=NAME            next to the debates of another run; outcome=differ then shows where the two differ
+//   dataset=NAME, q=WORDS
+//
+// Filters of the matrix:
+//
+//   show=KIND            differ (the default), none-right, all-right or all
+//   cell=KIND:NAME       questions with this outcome in run NAME, or missed: not right, but not failed; may be repeated
+//   sort=right:NAME      by the outcome of run NAME, right ones first; sort=wrong:NAME: wrong ones first
+//   dataset=NAME, q=WORDS
+//
+// Example: #debates?show=all&cell=right:wiki&cell=wrong:both shows what wiki has right and both has wrong.
+//
+// Names and words are encoded as by encodeURIComponent. What the page does not know is ignored. A debate takes the
+// filters of the list that it was opened from, for "previous" and "next": with show= those of the matrix, else those of
+// its run's list.
 
 const PAGE = 60;
-const CONTROLS = ["run", "with", "dataset", "outcome", "q"];
+const CONTROLS = ["run", "show", "with", "dataset", "outcome", "q"];
 const controls = Object.fromEntries(CONTROLS.map((name) => [name, byId(`by-${name}`)]));
 
-const list = { shown: [], drawn: 0, beside: null };
-const haystacks = new Map();
+let filters; // What `filtersOf` gives for the list that is shown.
+const list = { shown: [], left: [], drawn: 0, searched: new Set(), words: [], turn: 0 };
 
-/** Searchable text in lower case: id, question, gold answers and the run's answer. */
-function haystack(run) {
-  if (!haystacks.has(run)) {
-    const text = (number) => {
-      const q = debates.question[number];
-      const parts = [questions.id[q], questions.text[q], questions.gold[q], debates.answer[number] ?? ""];
-      return parts.join("\n").toLowerCase();
-    };
-    haystacks.set(run, new Map(run.debates.map((number) => [number, text(number)])));
+const datasets = [...new Set(questions.dataset)].filter(Boolean).sort();
+const shareQuestions = (run, other) => run.debates.some((number) => counterpart(other, number) !== null);
+const comparable = (run) => runs.filter((other) => other !== run && shareQuestions(run, other));
+
+/** The filters that an address asks for. Its run is null for the matrix. `own` is the run of a debate's address. */
+function filtersOf(query, own = null) {
+  const given = new URLSearchParams(query);
+  const named = own ?? runNamed(given.get("run"));
+  const run = runs.length > 1 && (own ? given.has("show") : !named) ? null : (named ?? runs[0]);
+  const one = (name, values) => (values.includes(given.get(name)) ? given.get(name) : "");
+  const pair = (text) => ({ kind: text.split(":")[0], run: runNamed(text.slice(text.indexOf(":") + 1)) });
+  const pairs = (name, kinds) => given.getAll(name).map(pair).filter((each) => each.run && kinds.includes(each.kind));
+  const shared = { run, dataset: one("dataset", datasets), q: (given.get("q") ?? "").trim() };
+  if (run === null) {
+    const show = one("show", Object.keys(SHOWN)) || usualShow();
+    const cells = pairs("cell", [...outcomes, "unknown", "missed"]);
+    return { ...shared, show, cells, sort: pairs("sort", ["right", "wrong"])[0] ?? null };
   }
-  return haystacks.get(run);
+  const beside = comparable(run).find(({ name }) => name === given.get("with")) ?? null;
+  const kinds = (given.get("outcome") ?? "").split(",");
+  const known = kinds.every((kind) => outcomes.includes(kind) || (kind === "differ" && beside));
+  return { ...shared, beside, outcome: known ? kinds.join(",") : "" };
+}
+
+/** The filters as parts of an address: of the list, or of a debate in it. */
+function partsOf({ run, show, cells, sort, outcome, beside, dataset, q }, ofDebate = false) {
+  const parts = new URLSearchParams();
+  const add = (name, value) => value && parts.append(name, value);
+  if (run === null) {
+    if (ofDebate || show !== usualShow()) add("show", show);
+    for (const cell of cells) add("cell", `${cell.kind}:${cell.run.name}`);
+    if (sort) add("sort", `${sort.kind}:${sort.run.name}`);
+  } else {
+    if (!ofDebate) add("run", run.name);
+    add("outcome", outcome);
+    if (!ofDebate) add("with", beside?.name);
+  }
+  add("dataset", dataset);
+  add("q", q);
+  return parts;
+}
+
+function listAddress() {
+  const parts = partsOf(filters);
+  return `#debates${parts.size ? `?${parts}` : ""}`;
 }
 
 function option(value, text, chosen) {
@@ -26,73 +85,150 @@ function option(value, text, chosen) {
   return made;
 }
 
-/** Fill the controls with options, and set the chosen ones. */
-function offer(wanted) {
-  const run = runNamed(wanted.run) ?? runs[0];
-  const others = runs.filter(
-    (other) => other !== run && run.debates.some((number) => counterpart(other, number) !== null),
-  );
-  const beside = others.find((other) => other.name === wanted.with) ?? null;
-  const named = [...new Set(questions.dataset)].filter(Boolean).sort();
-  const kinds = outcomes.map((name) => [name, index.outcomes[name], (number) => is(number, name)]);
-  if (beside)
-    kinds.push(["differ", `differs from ${beside.name}`, (number) => differ(number, counterpart(beside, number))]);
-  const offered = kinds
-    .map(([name, words, test]) => [name, words, run.debates.filter(test).length])
-    .filter(([name, , count]) => count > 0 || name === wanted.outcome);
-  controls.run.replaceChildren(...runs.map(({ name }) => option(name, name, run.name)));
-  controls.with.replaceChildren(
-    option("", "none", ""),
-    ...others.map(({ name }) => option(name, name, beside?.name)),
-  );
-  controls.dataset.replaceChildren(option("", "all", ""), ...named.map((name) => option(name, name, wanted.dataset)));
-  controls.outcome.replaceChildren(
-    option("", "all", ""),
-    ...offered.map(([name, words, count]) => option(name, `${words} (${figure(count)})`, wanted.outcome)),
-  );
-  if (document.activeElement !== controls.q) controls.q.value = wanted.q ?? "";
+const countOf = (run, kind, beside = null) => run.debates.filter(cameOut(kind, beside)).length;
+
+/** The outcomes of a run: name, words, number of debates. */
+function outcomesOf(run) {
+  const words = { ...index.outcomes, unknown: "no gold answer", missed: "not right" };
+  run.counts ??= Object.keys(words).map((kind) => [kind, words[kind], countOf(run, kind)]);
+  return [...run.counts];
+}
+
+/** Fill a control with the kinds that occur, and their counts. */
+function offerCounted(control, kinds, chosen, all) {
+  const offered = kinds.filter(([kind, , count]) => count > 0 || kind === chosen);
+  const made = offered.map(([kind, words, count]) => option(kind, `${words} (${figure(count)})`, chosen));
+  control.replaceChildren(option("", all, chosen), ...made);
+}
+
+/** Set the controls to the filters, with the choices that they leave. */
+function offer() {
+  const { run, beside, dataset, outcome, show, q } = filters;
+  const every = runs.length > 1 ? [option("", "all runs", run ? null : "")] : [];
+  controls.run.replaceChildren(...every, ...runs.map(({ name }) => option(name, name, run?.name)));
+  controls.dataset.replaceChildren(option("", "all", ""), ...datasets.map((name) => option(name, name, dataset)));
+  if (run === null) {
+    const made = shownCounts.map(([name, count]) => option(name, `${SHOWN[name]} (${figure(count)})`, show));
+    controls.show.replaceChildren(...made);
+  } else {
+    const others = comparable(run);
+    const names = others.map(({ name }) => option(name, name, beside?.name));
+    controls.with.replaceChildren(option("", "none", ""), ...names);
+    byId("choose-with").hidden = others.length === 0;
+    const kinds = outcomesOf(run);
+    const more = [beside && ["differ", `differs from ${beside.name}`], outcome.includes(",") && [outcome, outcome]];
+    for (const [kind, words] of more.filter(Boolean)) kinds.push([kind, words, countOf(run, kind, beside)]);
+    offerCounted(controls.outcome, kinds, outcome, "all");
+  }
+  if (controls.q.value.trim() !== q) controls.q.value = q;
   byId("choose-run").hidden = runs.length === 1;
-  byId("choose-with").hidden = others.length === 0;
-  byId("choose-dataset").hidden = named.length < 2;
+  byId("choose-dataset").hidden = datasets.length < 2;
+  byId("choose-show").hidden = run !== null;
+  byId("choose-outcome").hidden = run === null;
+  if (run === null) byId("choose-with").hidden = true;
 }
 
-/** The values of all controls that are set. */
-function chosen() {
-  const values = Object.entries(controls).map(([name, control]) => [name, control.value.trim()]);
-  return Object.fromEntries(values.filter(([, value]) => value));
+/** A test whether a debate has all outcomes of a filter, such as "right" or "right,corrected". */
+function cameOut(filter, beside) {
+  const kinds = filter.split(",");
+  return (number) =>
+    kinds.every((kind) => (kind === "differ" ? differ(number, counterpart(beside, number)) : is(number, kind)));
 }
 
-/** The values that filter the debates of a run. */
-const narrowed = ({ dataset, outcome: kind, q }) =>
-  Object.fromEntries(Object.entries({ dataset, outcome: kind, q }).filter(([, value]) => value));
+/** Items of the list: debates of one run, or questions of the matrix. */
+const itemOf = (number) => (filters.run ? number : debates.question[number]);
+const debatesOf = (item) => (filters.run ? [item] : onQuestion(item));
 
-/** The URL of the list with its current filters. */
-function listAddress() {
-  const parts = new URLSearchParams(chosen());
-  return `#debates${parts.size ? `?${parts}` : ""}`;
+const heads = { of: undefined, texts: null }; // Of a run, or of the matrix (null).
+
+/** Read ids, questions, gold answers and answers in lower case. */
+function readHeads() {
+  if (heads.of === filters.run) return;
+  const text = (item) => {
+    const answers = debatesOf(item).map((number) => debates.answer[number] ?? "");
+    const q = filters.run ? debates.question[item] : item;
+    return [questions.id[q], questions.text[q], questions.gold[q], ...answers].join("\n").toLowerCase();
+  };
+  const items = filters.run ? filters.run.debates : questions.id.keys();
+  Object.assign(heads, { of: filters.run, texts: new Map(Array.from(items, (item) => [item, text(item)])) });
 }
 
-/** Show the debates that match the controls. */
-function filter() {
+const isInHead = (word, item) => heads.texts.get(item).includes(word);
+
+/** The debates of one run that the filters leave, before the search. */
+function inList({ run, dataset, outcome, beside }) {
+  const ofDataset = (number) => !dataset || questions.dataset[debates.question[number]] === dataset;
+  return run.debates.filter(ofDataset).filter(outcome ? cameOut(outcome, beside) : () => true);
+}
+
+/** Show what matches the filters: questions and answers that have the words at once, other texts as they are found. */
+async function filter(wanted = filters) {
   performance.mark("madke-filter");
-  const { run: name, with: other, dataset, outcome: kind, q = "" } = chosen();
-  const run = runNamed(name) ?? runs[0];
-  const beside = runNamed(other) ?? null;
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = words.length ? haystack(run) : null;
-  const wanted = (number) =>
-    (!dataset || questions.dataset[debates.question[number]] === dataset) &&
-    (!kind || (kind === "differ" ? beside && differ(number, counterpart(beside, number)) : is(number, kind))) &&
-    words.every((word) => text.get(number).includes(word));
-  Object.assign(list, { shown: run.debates.filter(wanted), drawn: 0, beside });
+  filters = wanted;
+  offer();
+  const items = filters.run ? inList(filters) : inMatrix(filters);
+  const words = filters.q.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length) readHeads();
+  const shown = items.filter((item) => words.every((word) => isInHead(word, item)));
+  const at = new Set(shown);
+  const left = words.length ? items.filter((item) => !at.has(item)) : [];
+  Object.assign(list, { shown, left, words, drawn: 0, searched: new Set(), turn: list.turn + 1 });
   byId("rows").replaceChildren();
-  byId("debates").classList.toggle("two", beside !== null);
+  byId("matrix").hidden = filters.run !== null;
+  byId("list").hidden = filters.run === null;
+  if (filters.run === null) showMatrix();
+  else showRows();
+  byId("to-debates").href = listAddress();
+  tell(left.length ? 0 : 1);
+  performance.measure("madke-filter", "madke-filter");
+  if (left.length) await searchOn(list.turn);
+}
+
+const TYPING = 150; // Milliseconds after the last key before texts are searched.
+
+async function searchOn(turn) {
+  await new Promise((resume) => setTimeout(resume, TYPING));
+  if (turn !== list.turn) return;
+  performance.mark("madke-search");
+  for await (const { found, share } of searchTexts(list.left, list.words)) {
+    if (turn !== list.turn) return;
+    for (const item of found) list.searched.add(item);
+    list.shown.push(...found);
+    if (filters.run === null) growMatrix();
+    else if (list.drawn < PAGE) draw();
+    else byId("more").hidden = list.drawn === list.shown.length;
+    tell(share);
+  }
+  performance.measure("madke-search", "madke-search");
+  refreshSteps();
+}
+
+/** How many debates or questions are shown, and how far the search is. */
+function tell(share) {
+  const total = filters.run ? plural(filters.run.count, "debate") : plural(questions.id.length, "question");
+  const inTexts = list.searched.size ? `, ${figure(list.searched.size)} of them in debates or passages` : "";
+  byId("count").ariaBusy = share < 1 ? "true" : null;
+  byId("count").textContent = `${figure(list.shown.length)} of ${total}${inTexts}`;
+  byId("searching").textContent = share < 1 ? `Searching texts: ${Math.floor(100 * share)} %` : "";
+  byId("none").hidden = list.shown.length > 0 || share < 1;
+}
+
+/** Filter as the address of a debate asks. Without its filters if they exclude the debate. */
+async function listAround(number, wanted) {
+  if (list.turn === 0 || `${partsOf(wanted)}` !== `${partsOf(filters)}`) filter(wanted);
+  const item = itemOf(number);
+  if (list.shown.includes(item)) return;
+  if (list.left.includes(item)) {
+    for await (const { found } of searchTexts([item], list.words)) if (found.length) return;
+  }
+  filter(filtersOf(wanted.run ? "" : "show=all", wanted.run ? runOf(number) : null));
+}
+
+function showRows() {
+  const { run, beside } = filters;
+  byId("list").classList.toggle("two", beside !== null);
   byId("heads").replaceChildren(...["", run.name, beside?.name ?? ""].map((name) => el("span", {}, name)));
   draw();
-  byId("count").textContent = `${figure(list.shown.length)} of ${plural(run.count, "debate")}`;
-  byId("none").hidden = list.shown.length > 0;
-  byId("to-debates").href = listAddress();
-  performance.measure("madke-filter", "madke-filter");
 }
 
 /** Draw the next rows, at least up to row `upTo`. */
@@ -123,19 +259,44 @@ const spentOn = (number, ...units) =>
 
 function row(number) {
   const repeat = debates.repeat[number];
-  const other = list.beside && counterpart(list.beside, number);
+  const other = filters.beside && counterpart(filters.beside, number);
   const facts = spentOn(number, "rounds", "tokens");
   if (repeat > 0) facts.unshift(`repeat ${repeat + 1}`);
-  const cameOut = (each) => el("span", { class: "outcome" }, mark(outcome(each)), answered(each), flagsOf(each));
+  const result = (run, each) => {
+    const parts = () => [answered(each), mark(outcome(each)), flagsOf(each), goldBeside(each)];
+    return el("span", { class: "outcome", "data-run": run.name }, each === null ? "not in this run" : parts());
+  };
   const link = el(
     "a",
-    { href: address(number, list.beside) },
+    { href: address(number, filters.beside) },
     el("span", { class: "asked", dir: "auto" }, questions.text[debates.question[number]]),
-    el("span", { class: "facts" }, facts.join(" · ")),
-    cameOut(number),
-    list.beside && (other === null ? el("span", { class: "outcome" }, "not in this run") : cameOut(other)),
+    el("span", { class: "facts" }, facts.join(" · "), excerptIn(number)),
+    result(filters.run, number),
+    filters.beside && result(filters.beside, other),
   );
   return el("li", {}, link);
+}
+
+/** Where the texts of an item have the words, filled in when it is read; null if its question or answers have them. */
+function excerptIn(item) {
+  if (!list.searched.has(item)) return null;
+  const place = el("span", { class: "excerpt", dir: "auto" });
+  excerpt(debatesOf(item), list.words).then((found) => place.append(...el("span", {}, found).childNodes));
+  return place;
+}
+
+/** The first gold answer of a debate that is not right, and how many others there are. */
+function goldBeside(number) {
+  const gold = questions.gold[debates.question[number]];
+  if (!gold || is(number, "right")) return null;
+  return goldPart(gold);
+}
+
+function goldPart(gold) {
+  const [first, ...others] = gold.split(" | ");
+  const more = others.length > 0 && el("span", { title: gold }, ` +${others.length}`);
+  const label = el("span", { class: "label" }, "gold");
+  return el("span", { class: "gold" }, label, el("span", { dir: "auto" }, first), more);
 }
 
 function answered(number) {
@@ -143,10 +304,16 @@ function answered(number) {
   return answer === null ? null : el("span", { class: "answer", dir: "auto" }, answer);
 }
 
-/** The debate `step` places after another one in the list; null beyond its ends. */
+/** The debate `step` places after another one in the list; in the matrix, of the same run. Null beyond the ends. */
 function neighbour(number, step) {
-  const place = list.shown.indexOf(number);
-  return place < 0 ? null : (list.shown[place + step] ?? null);
+  let place = list.shown.indexOf(itemOf(number));
+  if (place < 0) return null;
+  if (filters.run) return list.shown[place + step] ?? null;
+  for (place += step; place in list.shown; place += step) {
+    const next = debateOn(runOf(number), list.shown[place], debates.repeat[number]);
+    if (next !== null) return next;
+  }
+  return null;
 }
 
 /** Focus the row of a debate, or the row `step` places after the focused one. */
@@ -158,3 +325,28 @@ function focusRow(number, step = 0) {
   links[place]?.focus({ preventScroll: true });
   links[place]?.scrollIntoView({ block: number === null ? "nearest" : "center" });
 }
+
+/** Change filters, with an entry in the history. The keys of one search share one entry. */
+function refine(changes, typing = false) {
+  const replaced = typing && history.state?.typing;
+  Object.assign(filters, changes);
+  history[replaced ? "replaceState" : "pushState"]({ typing }, "", listAddress());
+  filter();
+}
+
+for (const [name, control] of Object.entries(controls)) {
+  control.addEventListener("input", () => {
+    if (name === "run" || name === "with") {
+      const parts = partsOf(filters);
+      parts.set(name, control.value);
+      filters = filtersOf(parts);
+    }
+    const changes = name === "run" || name === "with" ? {} : { [name]: control.value.trim() };
+    refine(changes, name === "q");
+  });
+}
+controls.q.addEventListener("focus", readHeads); // So that the first key has no more to do than others.
+byId("filters").addEventListener("submit", (event) => event.preventDefault());
+const nearEnd = (entries) => entries.some((entry) => entry.isIntersecting) && draw();
+new IntersectionObserver(nearEnd, { rootMargin: "600px" }).observe(byId("more"));
+byId("more").addEventListener("click", () => draw());

@@ -1,0 +1,179 @@
+"""What runs show, as one plain sentence, and how much of a run is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from madke.report.tables import HEADINGS, in_percent, one_line, p_value
+from madke.runs.directory import is_being_written
+from madke.runs.run_json import sessions_of
+from madke.scoring.arms import ArmValues, Results, shared_questions
+from madke.scoring.metrics import is_binary
+from madke.scoring.paired import PairedTest
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+
+_ALPHA = 0.05
+_UNDONE = ", but questions that failed in only one run could undo this"
+_NAMED = 3
+"""Runs or reasons that a sentence lists."""
+
+
+def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
+    """One plain sentence: the score of one run, or which of several runs is best, if their tests find that.
+
+    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it.
+
+    Args:
+        arms: The values of the runs, over all questions or over the shared ones.
+        scores: Run -> its scores; only read for a single run.
+        tests: Tests of all pairs of runs, or of each run against the first.
+    """
+    if len(arms) == 1:
+        return one_line(_score(arms[0], scores[arms[0].name]))
+    held = [test for test in tests if test.over == "questions"]
+    if not held:
+        return "Nothing to compare: no shared question has a score in both of two runs."
+    firsts = {arm.first_metric for arm in arms}
+    first = firsts.pop() if len(firsts) == 1 else "correct"
+    metric = first if any(test.metric == first for test in held) else held[0].metric
+    family = [test for test in held if test.metric == metric]
+    shown = _Shown(metric, first)
+    if len(arms) == 2:
+        sentence = shown.compared(family[0])
+        found = sentence.startswith(shown.NONE)
+        return one_line(f"{sentence[0].upper() if found else sentence[0]}{sentence[1:]}.")
+    return one_line(f"{_best_of(arms, family, shown)}.")
+
+
+def _score(arm: ArmValues, scores: Scores) -> str:
+    found = scores.correct
+    if found is None:
+        why = "no question has a gold answer and a result" if not all_failed(scores) else _all(scores)
+        return f"{arm.name}: no score, because {why}."
+    shown = _Shown(arm.first_metric, arm.first_metric)
+    return f"{arm.name}: {shown.value(found.value)}, {shown.interval(found)}, n = {found.n}."
+
+
+def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> str:
+    """The best of three or more runs against the next one, or against all from which no test tells it apart."""
+    shared = shared_questions(arms)
+    tested = {name for test in family for name in _pair(test)}
+    means = {
+        arm.name: fmean(fmean(values[key].values()) for key in shared if key in values)
+        for arm in arms
+        if arm.name in tested and (values := arm.values[shown.metric])
+    }
+    best, *others = sorted(means, key=means.__getitem__, reverse=True)
+    against = {test.left if test.right == best else test.right: test for test in family if best in _pair(test)}
+    tied = [name for name in others if name in against and not against[name].significant]
+    rival = against[next(name for name in [*tied, *others] if name in against)]
+    figures = {name: f"{name} ({shown.value(means[name])})" for name in means}
+    if set(against) != set(others):  # each run is only tested against the first
+        return f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
+    if not tied:
+        return f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
+    listed = [figures[name] for name in tied[:_NAMED]]
+    if len(tied) > _NAMED:
+        listed.append(f"{len(tied) - _NAMED} more")
+    together = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    to = "" if len(tied) == 1 else f"to {tied[0]} "
+    size = shown.figures(rival, family=True)
+    return f"{figures[best]} is highest of {len(arms)} runs, but no difference to {together} was found: {to}{size}"
+
+
+def _pair(test: PairedTest) -> tuple[str, str]:
+    return test.left, test.right
+
+
+class _Shown:
+    """Figures of one metric in words."""
+
+    NONE = "no difference found between "
+
+    def __init__(self, metric: str, first: str) -> None:
+        self.metric = metric
+        correct = metric == "correct" or (metric == first and is_binary(metric))
+        self._name = "correct" if correct else HEADINGS.get(metric, metric)
+        self._share = in_percent(metric)
+        self._of = "" if correct else f" of {self._name}"
+
+    def value(self, found: float) -> str:
+        return f"{self._figure(found)} % {self._name}" if self._share else f"{self._name} {self._figure(found)}"
+
+    def interval(self, found: Estimate) -> str:
+        return f"95 % {self._figure(found.low)} to {self._figure(found.high)}"
+
+    def compared(self, test: PairedTest, *, family: bool = False) -> str:
+        """Which of two runs is better and by how much, or that no difference was found."""
+        better, worse = (test.left, test.right) if test.difference.value < 0 else (test.right, test.left)
+        if test.significant:
+            return f"{better} beats {worse} by {self.figures(test, family=family)}"
+        ahead = f"{better} is ahead by " if test.difference.value else ""
+        return f"{self.NONE}{better} and {worse}: {ahead}{self.figures(test, family=family)}"
+
+    def figures(self, test: PairedTest, *, family: bool) -> str:
+        """The size of a difference, its interval and p, and whether failed questions could undo it."""
+        found = test.difference
+        if found.value < 0:
+            found = replace(found, value=-found.value, low=-found.high, high=-found.low)
+        size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
+        p = p_value(test.p_holm)
+        corrected = "Holm-corrected p" if family else "p"
+        undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
+        return (
+            f"{size}, {self.interval(found)}, {corrected} {p if p.startswith('<') else f'= {p}'}, n = {test.n}{undone}"
+        )
+
+    def _figure(self, value: float) -> str:
+        return f"{100 * value:z.1f}" if self._share else f"{value:z.4g}"
+
+
+def all_failed(scores: Scores) -> bool:
+    """Whether every debate of a run failed, so that it has no score."""
+    return 0 < scores.failed == scores.transcripts
+
+
+def _all(scores: Scores) -> str:
+    return f"all {scores.failed:,} debates failed"
+
+
+def cause(name: str, scores: Scores) -> str:
+    """Why all debates of a run failed, the most frequent reasons first."""
+    reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
+    more = f"; {len(reasons) - _NAMED} more reasons" if len(reasons) > _NAMED else ""
+    return one_line(f"{name}: {_all(scores)}: {'; '.join(reasons[:_NAMED])}{more}")
+
+
+def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[str, str]:
+    """Run -> the text of :func:`incomplete`, for incomplete runs; ``debates``: run -> number of its transcripts."""
+    found = {arm.name: incomplete(arm, debates[arm.name]) for arm in results}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+_ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
+"""Ends of a session in ``run.json`` -> their names. Only a killed command leaves none."""
+
+
+def incomplete(arm: Results, debates: int) -> str | None:
+    """How many of a run's debates are done and why not all, or None for a complete run and for predictions.
+
+    ``debates``: number of its transcripts, as in :attr:`madke.scoring.scores.Scores.transcripts`.
+    """
+    if arm.config is None:
+        return None
+    total = len(arm.config.questions) * arm.config.repeats
+    if debates >= total:
+        return None
+    sessions = sessions_of(arm.path)
+    ended = str(sessions[-1].get("ended", "")) if sessions else ""
+    done = f"{debates:,} of {total:,}"
+    if is_being_written(arm.path):
+        return f"{done} (still running)"
+    # The last possible reason is the error of a model whose calls all fail, which is long.
+    why = f"stopped at {ended}" if ended.startswith("--") else _ENDS.get(ended, f"stopped: {ended.partition(': ')[0]}")
+    how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
+    # "finished": a later command had fewer questions.
+    return one_line(f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)")

@@ -1,0 +1,254 @@
+// The matrix of question by run: the first view of the debates of several runs. Only the rows in sight are elements.
+
+const SHOWN = {
+  differ: "runs differ",
+  "none-right": "no run right",
+  "all-right": "all runs right",
+  all: "all questions",
+};
+const BEYOND = 6; // Rows that are drawn beyond the edges.
+
+/** How the runs' outcomes on each question compare. Without gold answers, their answers are compared. */
+const spreads = runs.length > 1 ? questions.id.map((_, question) => spreadOf(question)) : [];
+
+function spreadOf(question) {
+  const inRun = (run) => (run.byQuestion.get(question) ?? []).map((number) => outcome(number));
+  const kinds = runs.map(inRun).filter((found) => found.length > 0);
+  const numbers = onQuestion(question);
+  const answers = new Set(numbers.map((number) => debates.answer[number]?.toLowerCase()));
+  const unknown = kinds.flat().every((kind) => kind === "unknown");
+  return {
+    differ: unknown ? answers.size > 1 : new Set(kinds.map((found) => found.sort().join())).size > 1,
+    "none-right": !unknown && !kinds.flat().includes("right"),
+    "all-right": kinds.flat().every((kind) => kind === "right"),
+    all: true,
+  };
+}
+
+const shownCounts = Object.keys(SHOWN).map((name) => [name, spreads.filter((spread) => spread[name]).length]);
+
+/** The matrix opens on the questions where runs differ, if there are any. */
+const usualShow = () => (spreads.some((spread) => spread.differ) ? "differ" : "all");
+
+filters = filtersOf("");
+
+/** One column for each repeat of each run. */
+const slots = runs.flatMap((run) => {
+  const repeats = new Set(run.debates.map((number) => debates.repeat[number]));
+  return [...repeats].sort((a, b) => a - b).map((repeat) => ({ run, repeat }));
+});
+const matrix = { rows: new Map(), at: { row: 0, column: 0 }, top: 0, height: 0 };
+
+const inSlot = ({ run, repeat }, question) =>
+  (run.byQuestion.get(question) ?? []).find((number) => debates.repeat[number] === repeat) ?? null;
+
+/** The questions that the filters leave, before the search, in their order. */
+function inMatrix({ show, cells, sort, dataset }) {
+  const has = ({ kind, run }, question) => (run.byQuestion.get(question) ?? []).some((number) => is(number, kind));
+  const wanted = (question) =>
+    spreads[question][show] &&
+    (!dataset || questions.dataset[question] === dataset) &&
+    cells.every((cell) => has(cell, question));
+  const found = [...questions.id.keys()].filter(wanted);
+  if (!sort) return found;
+  const ranks = new Map(found.map((question) => [question, rankIn(sort, question)]));
+  return found.sort((a, b) => ranks.get(a) - ranks.get(b));
+}
+
+const ORDERS = {
+  right: ["right", "partly", "unknown", "abstained", "failed", "wrong"],
+  wrong: ["wrong", "failed", "abstained", "unknown", "partly", "right"],
+};
+
+/** The place of a question in the order of a run's outcomes. Questions that the run lacks come last. */
+function rankIn({ kind, run }, question) {
+  const places = (run.byQuestion.get(question) ?? []).map((number) => ORDERS[kind].indexOf(outcome(number)));
+  return places.length ? places.reduce((sum, place) => sum + place, 0) / places.length : ORDERS[kind].length;
+}
+
+function showMatrix() {
+  const grid = byId("grid");
+  grid.style.setProperty("--runs", runs.length);
+  grid.ariaColCount = 1 + slots.length;
+  byId("columns").replaceChildren(el("span", { role: "columnheader" }, "Question"), ...runs.map(columnHead));
+  byId("cells").replaceChildren();
+  matrix.rows.clear();
+  matrix.at = { row: 0, column: 0 };
+  if (matrix.top > 0) grid.scrollTop = matrix.top = 0;
+  if (!matrix.height) fitMatrix();
+  growMatrix();
+}
+
+/** Make room for all questions that are shown, and draw those in sight. */
+function growMatrix() {
+  byId("cells").style.height = `${matrix.height * list.shown.length}px`;
+  byId("grid").ariaRowCount = 1 + list.shown.length;
+  drawMatrix();
+}
+
+function drawMatrix() {
+  const from = Math.max(0, Math.floor(matrix.top / matrix.height) - BEYOND);
+  const until = Math.min(list.shown.length, Math.ceil((matrix.top + innerHeight) / matrix.height) + BEYOND);
+  const inSight = (place) => (place >= from && place < until) || place === matrix.at.row;
+  for (const [place, row] of matrix.rows) {
+    if (inSight(place)) continue;
+    row.remove();
+    matrix.rows.delete(place);
+  }
+  const missing = Array.from({ length: until - from }, (_, n) => from + n);
+  if (matrix.at.row < list.shown.length) missing.push(matrix.at.row);
+  for (const place of missing) {
+    if (matrix.rows.has(place)) continue;
+    matrix.rows.set(place, matrixRow(place));
+    byId("cells").append(matrix.rows.get(place));
+  }
+}
+
+function matrixRow(place) {
+  const question = list.shown[place];
+  const gold = questions.gold[question];
+  const text = questions.text[question];
+  const asked = el(
+    "div",
+    { role: "rowheader", class: "asked" },
+    el("span", { class: "text", dir: "auto", title: text }, text),
+    excerptIn(question) ?? (gold && goldPart(gold)),
+  );
+  const cells = runs.map((run) => {
+    const links = slots.map((slot, column) => slot.run === run && matrixCell(slot, question, place, column));
+    return el("div", { role: "gridcell", class: "cell" }, links);
+  });
+  return el("div", { role: "row", "aria-rowindex": place + 2, style: `top: ${place * matrix.height}px` }, asked, cells);
+}
+
+/** One debate: its sign, and the answer if it is not right and there is room. */
+function matrixCell(slot, question, place, column) {
+  const number = inSlot(slot, question);
+  const here = place === matrix.at.row && column === matrix.at.column;
+  const shared = { "data-place": place, "data-column": column, tabindex: here ? "0" : "-1" };
+  if (number === null) return el("span", { ...shared, title: `${slot.run.name}: not in this run` }, "");
+  const kind = outcome(number);
+  const [sign, word] = MARKS[kind];
+  const repeats = slots.filter((each) => each.run === slot.run).length;
+  const answer = debates.answer[number];
+  const title = [
+    `${slot.run.name}: ${word}`,
+    repeats > 1 && `repeat ${slot.repeat + 1}`,
+    answer && kind !== "right" && answer,
+  ];
+  const said = title.filter(Boolean).join(", ");
+  return el(
+    "a",
+    { ...shared, href: address(number), class: `mark ${kind}`, title: said, "aria-label": said },
+    el("span", { "aria-hidden": "true" }, sign),
+    repeats === 1 && kind !== "right" && el("span", { class: "said", dir: "auto", "aria-hidden": "true" }, answer),
+  );
+}
+
+/** A run's name, which sorts, and a choice of outcomes, which filters. */
+function columnHead(run) {
+  const sort = filters.sort?.run === run ? filters.sort.kind : "";
+  const cell = filters.cells.find((each) => each.run === run)?.kind ?? "";
+  const next = { "": "wrong", wrong: "right", right: null }[sort];
+  const turn = () => {
+    refine({ sort: next && { kind: next, run } });
+    byId("columns").querySelectorAll("button")[runs.indexOf(run)].focus();
+  };
+  const pick = ({ target }) => {
+    const others = filters.cells.filter((each) => each.run !== run);
+    refine({ cells: target.value ? [...others, { kind: target.value, run }] : others });
+    byId("columns").querySelectorAll("select")[runs.indexOf(run)].focus();
+  };
+  const select = el("select", { "aria-label": `Outcome in ${run.name}`, input: pick });
+  const signed = (kind, words) => (MARKS[kind] ? `${MARKS[kind][0]} ${words}` : words);
+  const kinds = outcomesOf(run).map(([kind, words, count]) => [kind, signed(kind, words), count]);
+  offerCounted(select, kinds, cell, `all (${figure(run.count)})`);
+  const sign = MARKS[cell]?.[0];
+  return el(
+    "div",
+    { role: "columnheader", class: "head", "aria-sort": { right: "descending", wrong: "ascending" }[sort] ?? "none" },
+    el(
+      "button",
+      { type: "button", click: turn, title: `Sort by ${run.name}: ${next ? `${next} first` : "as in the data"}` },
+      el("span", { class: "run", dir: "auto" }, run.name.split(/(?<=[-+_. ])/).flatMap((part) => [part, el("wbr")])),
+      sort && el("span", { class: "sorted" }, `${MARKS[sort][0]} first`),
+    ),
+    el(
+      "span",
+      { class: `only mark ${cell}` },
+      el("span", { "aria-hidden": "true" }, cell ? (sign ?? cell) : "all", " ▾"),
+      select,
+    ),
+  );
+}
+
+const occurs = (kind) => runs.some((run) => outcomesOf(run).some(([name, , count]) => name === kind && count > 0));
+if (runs.length > 1) byId("legend").replaceChildren(...Object.keys(MARKS).filter(occurs).map((kind) => mark(kind)));
+
+// Keys: one cell is reached with Tab, the others with arrows.
+
+function toCell(row, column) {
+  if (list.shown.length === 0) return;
+  const clamped = (value, count) => Math.min(Math.max(value, 0), count - 1);
+  const link = () => byId("cells").querySelector(`[data-place="${matrix.at.row}"][data-column="${matrix.at.column}"]`);
+  link()?.setAttribute("tabindex", "-1");
+  matrix.at = { row: clamped(row, list.shown.length), column: clamped(column, slots.length) };
+  const [grid, top] = [byId("grid"), matrix.at.row * matrix.height];
+  const room = grid.clientHeight - byId("columns").offsetHeight - matrix.height;
+  if (top < grid.scrollTop) grid.scrollTop = top;
+  if (top > grid.scrollTop + room) grid.scrollTop = top - room;
+  drawMatrix();
+  link()?.setAttribute("tabindex", "0");
+  link()?.focus({ preventScroll: true });
+  link()?.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+const moveCell = (rows, columns) => toCell(matrix.at.row + rows, matrix.at.column + columns);
+
+/** Focus the cell of a debate. */
+function focusCell(number) {
+  const column = slots.findIndex(({ run, repeat }) => run === runOf(number) && repeat === debates.repeat[number]);
+  const row = list.shown.indexOf(itemOf(number));
+  byId("grid").scrollTop = Math.max(0, (row - 3) * matrix.height);
+  toCell(row, column);
+}
+
+const STEPS = {
+  ArrowDown: () => moveCell(1, 0),
+  ArrowUp: () => moveCell(-1, 0),
+  ArrowRight: () => moveCell(0, 1),
+  ArrowLeft: () => moveCell(0, -1),
+  PageDown: () => moveCell(10, 0),
+  PageUp: () => moveCell(-10, 0),
+  Home: () => toCell(0, matrix.at.column),
+  End: () => toCell(list.shown.length - 1, matrix.at.column),
+};
+
+byId("cells").addEventListener("keydown", (event) => {
+  const step = STEPS[event.key];
+  if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  event.stopPropagation();
+  step();
+});
+byId("cells").addEventListener("focusin", ({ target }) => {
+  const { place, column } = target.dataset;
+  if (place !== undefined) matrix.at = { row: Number(place), column: Number(column) };
+});
+byId("grid").addEventListener("scroll", () => {
+  matrix.top = byId("grid").scrollTop;
+  drawMatrix();
+});
+
+/** Measure the window and the rows, which are higher on a phone. Draw them anew if their height changed. */
+function fitMatrix() {
+  const before = matrix.height;
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  matrix.height = parseFloat(getComputedStyle(byId("cells")).getPropertyValue("--row")) * rem;
+  byId("grid").style.maxHeight = `max(60dvh, calc(100dvh - ${byId("grid").offsetTop}px - 1rem))`;
+  if (matrix.height === before || !before) return;
+  for (const [place, row] of matrix.rows) row.style.top = `${place * matrix.height}px`;
+  growMatrix();
+}
+
+new ResizeObserver(() => byId("matrix").checkVisibility() && fitMatrix()).observe(document.documentElement);

@@ -1,0 +1,205 @@
+// The pool of one or more debates on a question, and its passages inside replies.
+// A part is one debate: { run, number, record, passages }, with its passages by number.
+
+const TEXTS = {
+  missing: "The pool file of this run is missing, so only titles are shown.",
+  changed: "The pool file of this run has changed since the run, so only titles are shown.",
+};
+
+/** All passages of the parts. Equal passages are one, with their numbers and selections in each part. */
+function sharedPool(parts) {
+  const found = new Map();
+  for (const part of parts) {
+    const { record } = part;
+    part.passages = new Map();
+    (record.pool ?? []).forEach((entry, place) => {
+      const text = record.texts[place] ?? null;
+      const key = JSON.stringify([entry.source, entry.key, text?.[0]]);
+      const passage = found.get(key) ?? { entry, text, gold: false, held: [], quoted: null };
+      passage.gold ||= record.gold.includes(entry.n);
+      passage.held.push({ part, n: entry.n, by: selectors(record, entry.n) });
+      found.set(key, passage);
+      part.passages.set(entry.n, passage);
+    });
+  }
+  for (const passage of found.values()) passage.quoted = markedText(passage, parts);
+  return [...found.values()];
+}
+
+/** Debater -> rounds in which it selected passage `n`. */
+function selectors(record, n) {
+  const by = new Map();
+  for (const round of record.rounds) {
+    for (const { agent, selection } of round.turns) {
+      if (selection?.ids?.includes(n)) by.set(agent, [...(by.get(agent) ?? []), round.n]);
+    }
+  }
+  return by;
+}
+
+/** The text of a passage, with the sentences that debaters quote; null if there are none. */
+function markedText({ text, held }, parts) {
+  if (!text?.[0]) return null;
+  const replies = held.flatMap(({ part, n }) =>
+    repliesOf(part)
+      .filter(({ shown }) => shown === null || shown.includes(n))
+      .map(({ by, ...reply }) => ({ ...reply, by: parts.length > 1 ? `${part.run.name}: ${by}` : by })),
+  );
+  const nodes = withQuotes(text[0], replies).flat();
+  return nodes.some((node) => node instanceof Node) ? nodes : null;
+}
+
+/** The stances of a debate, each with the numbers of the passages that it was shown; null: the whole pool. */
+function repliesOf(part) {
+  part.replies ??= part.record.rounds.flatMap((round) =>
+    round.turns.map(({ agent, stance, selection }) => ({
+      by: `${agent} in round ${round.n}`,
+      shown: selection ? (selection.ids ?? []) : null,
+      quotes: quoting(part.record.question, stance.text ?? ""),
+    })),
+  );
+  return part.replies;
+}
+
+/** The pool next to the rounds; on a narrow screen a drawer, with the button that opens it. */
+function poolPart(parts) {
+  const passages = sharedPool(parts);
+  const several = parts.length > 1;
+  const notes = parts.flatMap(({ run, record }) => {
+    const failed = Object.entries(record.pool_partial ?? {}).map(([source, why]) => `${source} failed: ${why}`);
+    const found = [record.pool && TEXTS[run.texts], ...failed].filter(Boolean);
+    return found.map((note) => el("p", { class: "note" }, several && `${run.name}: `, note));
+  });
+  if (passages.length === 0 && notes.length === 0) return null;
+  const chosen = passages.filter(({ held }) => held.some(({ by }) => by.size > 0)).length;
+  const gold = passages.filter((passage) => passage.gold).length;
+  const asked = parts.some(({ record }) => record.rounds.some((round) => round.turns.some((turn) => turn.selection)));
+  const facts = [plural(passages.length, "passage"), asked && `${chosen} chosen`, gold && `${gold} gold`];
+  const counts = facts.filter(Boolean).join(", ");
+  const close = el("button", { class: "quiet shut", type: "button", popovertarget: "pool" }, "close");
+  const toggle = (event) => event.newState === "open" && close.focus();
+  return [
+    el("button", { class: "drawer", type: "button", popovertarget: "pool" }, `Pool: ${counts}`),
+    el(
+      "aside",
+      { id: "pool", class: "pool", popover: "auto", tabindex: "0", "aria-label": "Pool", toggle },
+      el("header", {}, el("h3", {}, "Pool"), el("span", { class: "facts" }, counts), close),
+      notes,
+      el(
+        "ol",
+        {},
+        passages.map((passage) => el("li", { class: kindOf(passage) }, passagePart(passage, several))),
+      ),
+    ),
+  ];
+}
+
+const kindOf = ({ gold, held }) =>
+  ["passage", held.some(({ by }) => by.size > 0) && "chosen", gold && "gold"].filter(Boolean).join(" ");
+
+/** What is shown of a passage: its number, title, origin, who selected it, and its text. */
+function passagePart({ entry, text, gold, held, quoted }, several, whole = false) {
+  const [words, url, date] = text ?? [null, null, null];
+  const link = url ?? (/^https?:/.test(entry.key) ? entry.key : null);
+  const origin = [
+    gold && el("span", { class: "badge" }, "★ gold"),
+    el("span", { class: "source" }, entry.source),
+    link ? webLink(link) : el("span", { class: "key" }, entry.key),
+    date && el("span", {}, date),
+    entry.asked_by &&
+      el("span", {}, `found by ${entry.asked_by} in round ${entry.round}, searching for “${entry.query}”`),
+  ];
+  const when = (rounds) => `${rounds.length > 1 ? "rounds" : "round"} ${rounds.join(", ")}`;
+  const chips = (by) =>
+    inOrder(by.keys()).map((agent) =>
+      el("span", { class: "chip" }, agentName(agent), el("span", {}, when(by.get(agent)))),
+    );
+  const number = held.every(({ n }) => n === held[0].n) ? `[${held[0].n}]` : null;
+  const selected = held
+    .filter(({ by }) => several || by.size > 0)
+    .map(({ part, n, by }) => {
+      const name = several && el("span", { class: "run" }, number ? part.run.name : `${part.run.name} [${n}]`);
+      return el("p", { class: "chips" }, name, by.size > 0 && el("span", { class: "unseen" }, "chosen by "), chips(by));
+    });
+  const shown = quoted && el("p", { class: "text", dir: "auto" }, quoted.map((node) => node.cloneNode?.(true) ?? node));
+  return [
+    el("span", { class: "number" }, number),
+    el("p", { class: "title", dir: "auto" }, entry.title || "untitled"),
+    el("p", { class: "origin" }, origin),
+    selected,
+    shown ?? (whole && words ? paragraph(words, "text") : clamped(words)),
+  ];
+}
+
+/** A passage's text: its first lines, with a button for the rest. */
+function clamped(words) {
+  if (!words) return null;
+  const text = paragraph(words, "text");
+  if (words.length < 300) return text;
+  text.classList.add("clamped");
+  return [text, moreButton((open) => text.classList.toggle("clamped", !open))];
+}
+
+const CITED = /\[\d+(?:\s*[,;–-]\s*\d+)*\]|\b(?:knowledge|passage|document)s? \d+/giu;
+
+/** A line of a reply: each number of a passage opens that passage. `[7]` is no number of a passage if it is the answer. */
+function cited(line, part, answer) {
+  const nodes = [];
+  let from = 0;
+  for (const found of line.matchAll(CITED)) {
+    if (found[0] === `[${answer}]`) continue;
+    for (const digits of found[0].matchAll(/\d+/g)) {
+      if (!part.passages.has(Number(digits[0]))) continue;
+      let start = found.index + digits.index;
+      let end = start + digits[0].length;
+      if (line[start - 1] === "[" && line[end] === "]") [start, end] = [start - 1, end + 1];
+      nodes.push(line.slice(from, start), numberButton(part, Number(digits[0]), line.slice(start, end)));
+      from = end;
+    }
+  }
+  return [...nodes, line.slice(from)];
+}
+
+let cards = []; // Functions that close the passages opened inside replies, with their elements; the last one opened last.
+
+/** The number of a passage. It opens the passage below its line, and closes it again. */
+function numberButton(part, n, label = `[${n}]`) {
+  const passage = part.passages.get(n);
+  if (!passage) return label;
+  let card = null;
+  const close = () => {
+    card.remove();
+    cards = cards.filter((each) => each.card !== card);
+    card = null;
+    button.setAttribute("aria-expanded", "false");
+    button.focus({ preventScroll: true });
+  };
+  const open = () => {
+    card = el(
+      "div",
+      { class: `${kindOf(passage)} here`, role: "group", tabindex: "-1", "aria-label": `Passage ${n}` },
+      passagePart({ ...passage, held: passage.held.filter((held) => held.part === part) }, false, true),
+      el("button", { class: "quiet shut", type: "button", click: close }, "close"),
+    );
+    cards.push({ card, button, close });
+    button.closest(".line").after(card);
+    button.setAttribute("aria-expanded", "true");
+    card.focus({ preventScroll: true });
+    card.scrollIntoView({ block: "nearest" });
+  };
+  const title = `Passage ${n}: ${passage.entry.title || "untitled"}`;
+  const toggle = () => (card ? close() : open());
+  const button = el("button", { type: "button", class: "pick", title, "aria-expanded": "false", click: toggle }, label);
+  return button;
+}
+
+/** Close the passage at the focus, or the last one opened, or else the drawer. Return whether there was one. */
+function closePassage() {
+  cards = cards.filter(({ card }) => card.isConnected);
+  const focused = document.activeElement;
+  const here = cards.find(({ card, button }) => card.contains(focused) || button === focused) ?? cards.at(-1);
+  const drawer = document.querySelector(".pool:popover-open");
+  if (drawer) drawer.hidePopover();
+  else here?.close();
+  return Boolean(drawer ?? here);
+}

@@ -1,0 +1,90 @@
+"""Folders of runs as paths of ``score``, ``compare`` and ``report``, and runs that are incomplete or failed."""
+
+import json
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.run_folders import debate, write_run
+from tests.support.cli import madke, refused
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder like ``runs/``: runs, a folder of runs, and what is no run."""
+    debates = [debate(f"q{n}", [RIGHT if n else WRONG] * 2) for n in range(3)]
+    for name in ("first", "second", "more/third"):
+        write_run(tmp_path / "runs" / name, debates)
+    (tmp_path / "runs" / "notes").mkdir()
+    (tmp_path / "runs" / "notes" / "thesis.tex").write_text("precious")
+    (tmp_path / "runs" / "pools.jsonl").write_text("{}\n")
+    return tmp_path / "runs"
+
+
+def rows(text: str) -> list[str]:
+    """The names of the rows, which are between the rule and an empty line."""
+    after = text.splitlines()[3:]
+    return [line.split()[0] for line in takewhile(str.strip, after)]
+
+
+def test_runs_in_folders_are_found_and_the_rest_is_named(folder: Path) -> None:
+    done = madke("score", *(f"runs/{path.name}" for path in sorted(folder.iterdir())), cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    assert rows(done.stdout) == ["runs/first", "runs/more/third", "runs/second"]
+    assert done.stderr == (
+        "madke: skipped, because they hold no run: runs/notes, runs/pools.jsonl; "
+        "for predictions, give the questions with --data\n"
+    )
+    whole = madke("score", "runs", cwd=folder.parent)
+    assert (rows(whole.stdout), whole.stderr) == (rows(done.stdout), "")
+    assert "is not a run directory" in refused("score", folder / "notes")
+    assert "is not a run directory" in refused("score", folder, folder / "misspelt")
+
+
+def test_a_page_in_a_folder_of_runs_is_written_again(folder: Path) -> None:
+    page = folder / "all.html"
+    for _ in range(2):
+        assert madke("report", folder, "--out", page).returncode == 0
+    assert page.exists()
+    assert "would overwrite an input" in refused("report", folder, "--out", folder / "first" / "transcripts.jsonl")
+
+
+def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
+    debates = [debate(f"q{n}", [RIGHT] * 2) for n in range(4)]
+    whole, part = write_run(tmp_path / "whole", debates), write_run(tmp_path / "part", debates)
+    (part / "transcripts.jsonl").write_bytes(b"".join((part / "transcripts.jsonl").read_bytes().splitlines(True)[:3]))
+    record = json.loads((part / "run.json").read_text())
+    record["sessions"][-1]["ended"] = "--deadline"
+    (part / "run.json").write_text(json.dumps(record))
+    said = "3 of 4 (stopped at --deadline; the same command goes on)"
+    table = tmp_path / "scores.csv"
+    scored = madke("score", whole, part, "--tables", table)
+    assert f"part: {said}." in scored.stdout
+    assert " 3 of 4 " in scored.stdout
+    assert said in table.read_text()
+    records = [json.loads(line) for line in madke("score", whole, part, "--json").stdout.splitlines()]
+    assert [each.get("incomplete") for each in records] == [None, said]
+    assert f"part: {said}." in madke("compare", whole, part).stdout
+    assert json.loads(madke("compare", whole, part, "--json").stdout)["incomplete"] == {"part": said}
+
+
+def test_a_run_whose_calls_all_failed_gives_the_cause_first(tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    asked = [{"id": f"q{n}", "question": "Why?", "golden_answers": ["x"]} for n in range(2)]
+    questions.write_text("".join(json.dumps(each) + "\n" for each in asked))
+    script = tmp_path / "script.yaml"
+    script.write_text("- {stage: another, reply: x}\n")
+    run = tmp_path / "run"
+    given: list[Any] = ["--task", "short_answer", "--model", f"scripted/{script}", "--protocol", "cot", "--out", run]
+    done = madke("run", questions, *given)
+    assert done.returncode == 1, done.stderr
+    reasons, label, files = done.stdout.partition("transcripts: ")
+    assert reasons.startswith("run: all 2 debates failed: 1 x the script has no reply ")
+    assert len((label + files).splitlines()) == 2
+    assert "─" not in done.stdout
+    assert "2 questions failed" in done.stderr
+    assert madke("score", run).stdout == reasons

@@ -1,0 +1,211 @@
+"""``madke report --watch``: a page that follows runs, in this process, in another one, and in Chromium."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+import typer
+
+import madke
+from madke.cli import watch
+from madke.cli.watch import follow
+from madke.core.errors import UserError
+from madke.core.transcript import to_json
+from madke.report.html import RELOADS, write_report
+from tests.report.run_folders import debate, write_run
+
+LAKE = "Lake Baikal"
+QUESTIONS = [
+    {"id": f"q{n}", "question": f"Which lake is the deepest ({n})?", "golden_answers": [LAKE]} for n in range(6)
+]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "_LEAST_SECONDS", 0.0)
+
+
+@contextmanager
+def under_way(run: Path) -> Iterator[Callable[[], None]]:
+    """Hold the lock of a run, as the process that writes it. A kill releases it, as the call does."""
+    with (run / "transcripts.jsonl").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield lambda: fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def waited(found: Callable[[], Any]) -> None:
+    until = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < until, "waited for a minute"
+        time.sleep(0.02)
+
+
+def test_the_page_is_written_when_debates_land_and_once_more_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE]), debate("b", [LAKE, LAKE])])
+    first, second = (run / "transcripts.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "transcripts.jsonl").write_bytes(first)
+    pages: list[int | None] = []
+
+    with under_way(run) as end:
+
+        def write(reload: int | None) -> None:
+            pages.append(reload)
+            if len(pages) == 1:
+                with (run / "transcripts.jsonl").open("ab") as file:
+                    file.write(second)
+            else:
+                end()
+
+        follow([run], run / "report.html", write)
+
+    assert pages == [watch.RELOAD_SECONDS, watch.RELOAD_SECONDS, None]
+    assert "2 of 2 debates; the run has ended" in capsys.readouterr().out
+
+
+def test_without_new_debates_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
+    pages: list[int | None] = []
+    looks = 0
+
+    with under_way(run) as end:
+
+        def sleep(seconds: float) -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 5:
+                end()
+
+        monkeypatch.setattr("madke.cli.watch.time.sleep", sleep)
+        follow([run], run / "report.html", pages.append)
+
+    assert pages == [watch.RELOAD_SECONDS, None]
+
+
+def test_only_what_was_appended_is_read_until_a_resumed_run_drops_debates(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE]), debate("b", [LAKE, LAKE])])
+    run, file = watch._Run(path), path / "transcripts.jsonl"
+    assert run.look() == 2
+    held = file.read_bytes()
+    file.write_bytes(b"x" * len(held) + b"\n{")
+    assert run.look() == 3, "the bytes read before are not read again"
+    file.write_bytes(held.splitlines(keepends=True)[0])
+    assert run.look() == 1
+
+
+def test_ctrl_c_leaves_a_page_that_does_not_reload(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
+    page = run / "report.html"
+
+    def write(reload: int | None) -> None:
+        write_report([run], page, reload=reload)
+        assert RELOADS in page.read_text()
+        raise KeyboardInterrupt
+
+    with under_way(run), pytest.raises(typer.Exit) as ended:
+        follow([run], page, write)
+
+    assert ended.value.exit_code == 130
+    assert RELOADS not in page.read_text()
+    assert 'id="index"' in page.read_text()
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "predictions.jsonl").write_text("{}")
+    with pytest.raises(UserError, match="expected the directory of a run"):
+        follow([tmp_path / "predictions.jsonl"], tmp_path / "page.html", lambda reload: None)
+
+
+@pytest.mark.slow
+def test_a_run_in_another_process_is_followed_from_before_its_start_to_its_end(tmp_path: Path) -> None:
+    run, page = tmp_path / "run", tmp_path / "run" / "report.html"
+    command = [sys.executable, "-m", "madke", "report", str(run), "--watch"]
+    seen = []
+
+    def model(messages: Any) -> str:
+        if "(5)" in str(messages):  # the last question waits for the page of the others
+            waited(lambda: page.exists() and RELOADS in page.read_text())
+            seen.append(page.read_text())
+        return f"Verdict: [SAME]\nThe answer is [{LAKE}]."
+
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as watching:
+        assert watching.stderr is not None
+        assert "no run has begun there yet" in watching.stderr.readline()
+        madke.run(
+            QUESTIONS, model=model, out=run, settings={"knowledge": None}, options=madke.RunOptions(concurrency=1)
+        )
+        out, _ = watching.communicate(timeout=60)
+
+    assert watching.returncode == 0
+    assert "6 of 6 debates; the run has ended" in out
+    assert "incomplete" in seen[0]
+    assert RELOADS not in page.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate("a", [LAKE, LAKE])])
+    command = [sys.executable, "-m", "madke", "report", str(run), "--watch"]
+    with (
+        under_way(run),
+        subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True) as watching,
+    ):
+        waited((run / "report.html").exists)
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=60)
+
+    assert (watching.returncode, err.splitlines()[-1]) == (
+        130,
+        "madke: interrupted; the page stays, the same command goes on with it",
+    )
+    assert RELOADS not in (run / "report.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium: apt-get install chromium")
+def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    debates = [debate(f"n{n:03}", [LAKE, LAKE]) for n in range(200)]
+    run, page = write_run(tmp_path / "run", debates[:199]), tmp_path / "report.html"
+    write_report([run], page, reload=10)
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        tab = browser.new_context(offline=True).new_page()
+        tab.clock.install()
+        tab.goto(f"{page.as_uri()}#debates?run=run")
+        tab.wait_for_selector("html.ready")
+        while tab.locator("#rows > li").count() < 199:
+            tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+            tab.clock.run_for(50)
+        tab.evaluate("scrollTo(0, 6000)")
+        with (run / "transcripts.jsonl").open("ab") as file:
+            file.write(to_json(debates[-1]) + b"\n")
+        write_report([run], page, reload=10)
+        tab.clock.run_for(11_000)
+        sync_api.expect(tab.locator("#count")).to_contain_text("200", timeout=15_000)
+        tab.wait_for_function("scrollY === 6000")
+        assert tab.evaluate("location.hash").startswith("#debates")
+
+        # An open debate stays; the final page does not reload.
+        tab.goto(f"{page.as_uri()}#run/n001")
+        tab.wait_for_selector("#debate h2")
+        tab.clock.run_for(30_000)
+        sync_api.expect(tab.locator("#reload")).to_contain_text("not reloaded")
+        write_report([run], page)
+        tab.get_by_role("button", name="Reload").click()
+        sync_api.expect(tab.locator("#reload")).to_have_count(0)
+        sync_api.expect(tab.locator("#debate h2")).to_be_visible()
+        browser.close()

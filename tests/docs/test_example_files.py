@@ -1,0 +1,42 @@
+"""The example files are valid, and the pages show them as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from madke.assets import asset
+from madke.knowledge.source_spec import read_sources
+from madke.llm import read_models
+from madke.llm.prices import price_of, read_prices
+from tests.docs.blocks import blocks
+from tests.docs.page_runner import CHECKOUT
+
+
+def example(name: str) -> Path:
+    return asset("examples", f"{name}.example.yaml")
+
+
+@pytest.mark.parametrize(("page", "name"), [("costs", "prices"), ("endpoints", "models"), ("retrieval", "sources")])
+def test_the_page_shows_the_file(page: str, name: str) -> None:
+    shown = [block.text.strip() for block in blocks((CHECKOUT / "docs" / f"{page}.md").read_text(encoding="utf-8"))]
+    assert example(name).read_text(encoding="utf-8").strip() in shown
+
+
+def test_prices() -> None:
+    prices = read_prices(example("prices"))
+    assert price_of("openai/gpt-4o-mini", prices).cached == 0.075
+    assert price_of("openai/my-model@http://gpu-1:8000/v1", prices).prompt == 0.05
+    assert price_of("openai/another", prices) == prices["openai"]
+
+
+def test_models() -> None:
+    models = read_models(example("models"))
+    assert set(models.entries) == {"referee", "small"}
+    assert models.entry("referee").key == "REFEREE_KEY"
+    assert set(models.prices) == {"referee"}
+
+
+def test_sources() -> None:
+    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "google", "snippets"}

@@ -1,0 +1,442 @@
+"""The page's view of one debate and of up to four side by side, in Debian's Chromium, offline."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from madke.core.transcript import PoolEntry, Selection, Stance, Verdict
+from madke.report.html import write_report
+from tests.report.run_folders import debate, write_run
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
+]
+expect = sync_api.expect
+
+HOSTILE = "<mark>x</mark><img src=x onerror='window.hacked = 1'> [0] {{7*7}} \u202eabc\u202c " + "w" * 200
+QUOTE = "The lake holds more than a fifth of the fresh surface water of the earth, says the “survey”."
+PASSAGES = [
+    {
+        "source": "wiki",
+        "key": "baikal-1",
+        "title": "Lake Baikal",
+        "text": f"Baikal is in Siberia. {QUOTE} It freezes in winter. Its water is clear, and its fish are famous.",
+    },
+    {
+        "source": "wiki",
+        "key": "tanganyika-1",
+        "title": "Lake Tanganyika",
+        "text": "Tanganyika is the second deepest lake of the world. It lies in a valley.",
+    },
+    {
+        "source": "google",
+        "key": "https://lakes.example/a-very-long-address-without-any-space-" + "x" * 80,
+        "title": "Deep lakes",
+        "text": f"Somebody else wrote: {QUOTE}",
+        "url": "https://lakes.example/deep",
+        "date": "2024-05-01",
+    },
+    {
+        "source": "wiki",
+        "key": "zh",
+        "title": "贝加尔湖",
+        "text": "贝加尔湖位于西伯利亚。它是世界上最深的湖泊。湖水很清。",
+    },
+    {
+        "source": "wiki",
+        "key": "he",
+        "title": "ימת באיקל",
+        "text": "באיקל הוא אגם בסיביר. זהו האגם העמוק ביותר בעולם כולו.",
+    },
+    {
+        "source": "google",
+        "key": "hostile",
+        "title": HOSTILE,
+        "text": f"{HOSTILE}. It is not so.",
+        "url": "javascript:1",
+    },
+]
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+def told(made: Any, *texts: Any, ids: Any = (0, 1)) -> Any:
+    """The debate with these texts of stances in reading order, selections of ``ids``, and the pool of this file."""
+    entries = [
+        PoolEntry(n=n, source=each["source"], key=each["key"], title=each["title"]) for n, each in enumerate(PASSAGES)
+    ]
+    given = iter(texts)
+    rounds = []
+    for entry in made.rounds:
+        turns = []
+        for turn in entry.turns:
+            text = next(given, turn.stance.text)
+            stance = text if isinstance(text, Stance) else replace(turn.stance, text=text)
+            turns.append(replace(turn, stance=stance, selection=Selection(ids=ids, text="I select [0] and [1].")))
+        rounds.append(replace(entry, turns=tuple(turns)))
+    metadata = {"dataset": "lakes", "gold_passages": ["baikal-1", "zh"]}
+    return replace(made, rounds=tuple(rounds), pool=tuple(entries), metadata=metadata)
+
+
+def debates() -> list[Any]:
+    failed = Stance(status="failed", error="TimeoutError: no reply in 60 s")
+    long = "I think about it.\n\n" + "\n".join(f"{n}. A step of my long argument, as in [0]." for n in range(400))
+    choices = tuple(f"{letter} is a choice of {'many ' * 12}words" for letter in "ABCD")
+    du = debate("du", [RIGHT, WRONG, WRONG], [RIGHT, WRONG, RIGHT], [RIGHT] * 3, pool=False)
+    sides, verdict = debate("sides", [RIGHT, WRONG], [RIGHT, WRONG]), Verdict(consensus=True, side="Debater 2")
+    return [
+        told(
+            debate("plain", [WRONG, RIGHT], [RIGHT, RIGHT]),
+            'As [0] says: "the lake holds   more than a fifth of\nthe fresh surface water of the earth, says '
+            'the "survey".\n'
+            "Knowledge 1 and [0, 2] and [17] say more.\nThe answer is [Lake Tanganyika].",
+            "It lies in a valley, and Tanganyika is the second deepest lake. [1]",
+            "I change my mind, because of [0].",
+        ),
+        told(
+            debate("three", [RIGHT, None, WRONG], [RIGHT, RIGHT, WRONG], consensus=False),
+            "I say so.",
+            "I cannot tell.",
+            failed,
+        ),
+        replace(du, rounds=tuple(replace(entry, verdict=None) for entry in du.rounds)),
+        told(debate("long", [RIGHT, WRONG], question="Why is this lake deep? " * 45, choices=choices), long, long),
+        told(
+            debate("zh", ["贝加尔湖", "贝加尔湖"], question="哪个湖泊最深"),
+            "文中说它是世界上最深的湖泊。[3]",
+            ids=(3,),
+        ),
+        told(debate("he", ["באיקל", "באיקל"]), "לפי [4]: זהו האגם העמוק ביותר בעולם כולו.", ids=(4,)),
+        told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
+        told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
+        replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
+        told(debate("only-here", [RIGHT, RIGHT])),
+    ]
+
+
+NAMES = ["first", "second", "third", "fourth", "fifth", "<i>sixth"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("debates")
+    paths = []
+    for n, name in enumerate(NAMES):
+        made = debates() if n == 0 else debates()[:-1]
+        if n == 1:
+            # The second run has another pool: the passages of the web are missing, so the others have other numbers.
+            kept = [each for each in PASSAGES if each["source"] == "wiki"]
+            pool = tuple(
+                PoolEntry(n=place, source=each["source"], key=each["key"], title=each["title"])
+                for place, each in enumerate(reversed(kept))
+            )
+            made = [replace(each, pool=pool) if each.pool else each for each in made]
+            made[0] = replace(made[0], rounds=made[0].rounds[:1], stop_reason="budget")
+        paths.append(write_run(folder / name, made, passages=PASSAGES))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("madke.report.html.figures.available", lambda: False)
+        write_report(paths, folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def shared_page() -> Iterator[tuple[Any, list[str]]]:
+    """One page for all tests, and the troubles of the page: errors, and requests that it must not make."""
+    troubles: list[str] = []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(offline=True)
+        context.set_default_timeout(5000)
+        page = context.new_page()
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(("file:", "about:")) or troubles.append(request.url))
+        yield page, troubles
+        browser.close()
+
+
+@pytest.fixture
+def opened(shared_page: Any, report: Any) -> Iterator[Any]:
+    """Open a debate of the first run, next to other runs."""
+    page, troubles = shared_page
+
+    def load(id_: str, *beside: str, size: tuple[int, int] = (1280, 900), scheme: str = "light") -> Any:
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.emulate_media(color_scheme=scheme)
+        page.goto("about:blank")
+        query = "&".join(f"with={quote(name)}" for name in beside)
+        page.goto(f"{report.as_uri()}#first/{id_}?{query}")
+        page.wait_for_selector("html.ready")
+        return page
+
+    yield load
+    assert troubles == []
+
+
+PHONE = (390, 844)
+IDS = ["plain", "three", "du", "long", "zh", "he", "hostile", "number"]
+
+
+def box(place: Any) -> Any:
+    return place.first.bounding_box()
+
+
+def test_a_strip_tells_answers_and_verdicts_by_round(opened: Any) -> None:
+    page = opened("plain")
+    lines = page.locator(".strip li")
+    nbsp = "\u00a0"
+    assert [re.sub(r"right|wrong", "", line.text_content()) for line in lines.all()] == [
+        f"Debater 1: Lake Tanganyika{nbsp}✗Lake Baikal{nbsp}✓",
+        f"Debater 2: Lake Baikal{nbsp}✓Lake Baikal{nbsp}✓",
+        "judge: differentsame",
+    ]
+    arrow = lines.first.locator(".step").nth(1).evaluate("(step) => getComputedStyle(step, '::before').content")
+    assert "→" in arrow
+    assert box(lines)["y"] < box(page.locator(".golds"))["y"]
+    page = opened("three")
+    expect(lines.nth(1)).to_contain_text("abstained")
+    expect(lines.nth(2)).to_contain_text("failed")
+    expect(lines.nth(3)).to_have_text("judge: differentdifferent")
+    page = opened("du")
+    assert lines.count() == 3  # There is no judge.
+    page = opened("sides")
+    expect(lines.last).to_have_text("judge: undecidedsides with Debater 2")
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_the_first_round_is_visible_without_scrolling(opened: Any, id_: str) -> None:
+    for beside in ([], NAMES[1:2], NAMES[1:4]):
+        page = opened(id_, *beside)
+        assert box(page.locator(".round"))["y"] < (900 if id_ in ("long", "hostile") else 700), beside
+
+
+@pytest.mark.parametrize("size", [PHONE, (768, 1024), (1088, 800), (1280, 900)])
+def test_nothing_is_wider_than_the_window(opened: Any, size: tuple[int, int]) -> None:
+    outside = """() => [...document.querySelectorAll("#debate *")]
+      .filter((each) => each.checkVisibility() && !each.closest(".scroll, .unseen"))
+      .filter((each) => each.getBoundingClientRect().right > innerWidth + .5
+        || each.getBoundingClientRect().left < -.5)
+      .map((each) => each.outerHTML.slice(0, 200))"""
+    for id_ in IDS if size in (PHONE, (1280, 900)) else ("three", "hostile"):
+        for beside in ([], NAMES[1:4] if size[0] < 1000 else NAMES[1:2]):
+            page = opened(id_, *beside, size=size)
+            page.evaluate("for (const each of document.querySelectorAll('#debate details')) each.open = true")
+            assert page.evaluate(outside) == [], (id_, beside)
+            assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+
+def test_the_pool_stays_next_to_the_rounds(opened: Any) -> None:
+    page = opened("plain", size=(1280, 600))
+    pool, first, second = page.locator("#pool"), page.locator(".round").first, page.locator(".round").nth(1)
+    assert box(pool)["x"] >= box(first)["x"] + box(first)["width"]
+    assert box(pool)["y"] < 500
+    second.evaluate("(round) => round.scrollIntoView()")
+    assert box(first)["y"] < 0
+    assert 50 < box(pool)["y"] < 100
+    assert box(pool)["y"] + box(pool)["height"] <= 600
+    expect(page.locator(".drawer")).to_be_hidden()
+    page = opened("du")
+    assert page.locator("#pool").count() == 0
+    assert box(page.locator(".round"))["width"] > 1100
+
+
+def test_gold_passages_are_marked(opened: Any) -> None:
+    page = opened("plain")
+    expect(page.locator("#pool header")).to_contain_text("6 passages, 2 chosen, 2 gold")
+    gold = page.locator("#pool .passage", has=page.get_by_text("★ gold"))
+    assert gold.locator(".number").all_inner_texts() == ["[0]", "[3]"]
+    colour = "(each) => getComputedStyle(each).color"
+    assert gold.locator(".badge").first.evaluate(colour) == page.locator(".golds .answer").first.evaluate(colour)
+
+
+def test_quoted_sentences_are_highlighted_in_the_passages_that_the_debater_chose(opened: Any) -> None:
+    page = opened("plain")
+    marks = page.locator("#pool mark")
+    # Whatever the spaces and quotation marks; a whole sentence of five words; a run of seven words.
+    assert marks.all_inner_texts() == [
+        QUOTE,
+        "Tanganyika is the second deepest lake of the world.",
+        "It lies in a valley.",
+    ]
+    expect(marks.first).to_have_attribute("title", "quoted by Debater 1 in round 1")
+    expect(marks.nth(2)).to_have_attribute("title", "quoted by Debater 2 in round 1")
+    assert page.locator("#pool .passage").nth(2).locator("mark").count() == 0  # Nobody chose it.
+    for id_, said in (("zh", "它是世界上最深的湖泊。"), ("he", "זהו האגם העמוק ביותר בעולם כולו.")):
+        opened(id_)
+        assert marks.all_inner_texts() == [said]
+
+
+def test_a_number_opens_its_passage_in_place_by_mouse(opened: Any) -> None:
+    page = opened("plain")
+    turn = page.locator(".turn").first
+    number, card = turn.locator("> .prose").get_by_role("button", name="[0]", exact=True), turn.locator(".here")
+    number.click()
+    expect(card).to_have_count(1)
+    expect(card).to_be_focused()
+    expect(card).to_be_in_viewport(ratio=1)
+    expect(card).to_contain_text("Its water is clear, and its fish are famous.")
+    expect(card).to_contain_text("★ gold")
+    expect(card.locator("mark")).to_have_text(QUOTE)
+    expect(number).to_have_attribute("aria-expanded", "true")
+    line = turn.locator("> .prose > .line").first
+    assert 0 <= box(card)["y"] - box(line)["y"] - box(line)["height"] < 20
+    number.click()
+    expect(card).to_have_count(0)
+    expect(number).to_be_focused()
+    turn.locator(".selection").get_by_role("button", name="[1]").click()
+    expect(card).to_contain_text("It lies in a valley.")
+    card.get_by_role("button", name="close").click()
+    expect(card).to_have_count(0)
+
+
+def test_a_number_opens_its_passage_by_keyboard_and_escape_closes_it(opened: Any) -> None:
+    page = opened("plain")
+    prose = page.locator(".turn").first.locator("> .prose")
+    first, second = (
+        prose.get_by_role("button", name="[0]", exact=True),
+        prose.get_by_role("button", name="1", exact=True),
+    )
+    for button in (first, second):
+        button.focus()
+        page.keyboard.press("Enter")
+    cards = prose.locator(".here")
+    expect(cards).to_have_count(2)
+    page.keyboard.press("Escape")
+    expect(cards).to_have_count(1)
+    expect(second).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(cards).to_have_count(0)
+    expect(first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#rows")).to_be_visible()
+
+
+def test_only_numbers_of_passages_are_buttons(opened: Any) -> None:
+    page = opened("plain")
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]", "1", "0", "2"]
+    page = opened("number")
+    assert page.locator(".turn").first.locator("> .prose .pick").all_inner_texts() == ["[0]"]
+    page = opened("du")
+    assert page.locator(".pick").count() == 0
+
+
+def test_numbers_work_in_the_rest_of_a_long_stance(opened: Any) -> None:
+    page = opened("long")
+    turn = page.locator(".turn").first
+    turn.get_by_role("button", name="more").click()
+    assert turn.locator("> .prose .pick").count() == 400
+    turn.locator("> .prose .pick").last.click()
+    expect(turn.locator(".here")).to_be_in_viewport(ratio=1)
+
+
+def test_on_a_phone_the_pool_is_a_drawer(opened: Any) -> None:
+    page = opened("plain", size=PHONE)
+    pool, button = page.locator("#pool"), page.get_by_role("button", name="Pool: 6 passages, 2 chosen, 2 gold")
+    expect(pool).to_be_hidden()
+    button.press("Enter")
+    expect(pool).to_be_visible()
+    expect(pool.get_by_role("button", name="close")).to_be_focused()
+    assert box(pool)["x"] >= 0
+    assert box(pool)["x"] + box(pool)["width"] <= 390
+    page.keyboard.press("Escape")
+    expect(pool).to_be_hidden()
+    expect(button).to_be_focused()
+    expect(page.locator(".turn").first).to_be_visible()
+    button.click()
+    page.mouse.click(5, 400)
+    expect(pool).to_be_hidden()
+    button.click()
+    pool.get_by_role("button", name="close").click()
+    expect(pool).to_be_hidden()
+
+
+def test_two_to_four_runs_are_chosen_among_any_number(opened: Any) -> None:
+    page = opened("plain")
+    page.get_by_text("5 other runs").click()
+    names = page.locator(".names .run")
+    for n, name in enumerate(NAMES[1:4], start=2):
+        page.get_by_role("link", name=f"side by side with {name}").click()
+        expect(names).to_have_text(["first", *NAMES[1:n]])
+        expect(page.get_by_role("link", name=f"close {name}")).to_be_focused()
+    expect(page.locator(".others").get_by_text("4 runs at most")).to_have_count(2)
+    page.reload()
+    expect(names).to_have_text(NAMES[:4])
+    page.get_by_role("link", name="close third").click()
+    expect(names).to_have_text(["first", "second", "fourth"])
+    page.get_by_role("link", name="side by side with <i>sixth").click()
+    expect(names).to_have_text(["first", "second", "fourth", "<i>sixth"])
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=2)).to_contain_text("survey three")
+    expect(names).to_have_count(4)
+    page.go_back()
+    page.go_back()
+    expect(names).to_have_text(["first", "second", "fourth"])
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_rounds_are_aligned(opened: Any, count: int) -> None:
+    page = opened("plain", *NAMES[1:count])
+    heads, rounds = page.locator(".heads .lane"), page.locator(".round:not(.final, .used)")
+    assert (heads.count(), rounds.count()) == (count, 2)
+    lefts = [each.bounding_box()["x"] for each in heads.all()]
+    assert lefts == sorted(set(lefts))
+    for each in rounds.all():
+        cells = [cell.bounding_box() for cell in each.locator(".lane").all()]
+        assert len({cell["y"] for cell in cells}) == 1
+        assert [cell["x"] for cell in cells] == lefts
+    expect(rounds.nth(1).locator(".lane").nth(1)).to_contain_text("Ended after round 1: budget.")
+    # The names stay in view.
+    page.locator(".round").last.scroll_into_view_if_needed()
+    expect(page.locator(".names")).to_be_in_viewport(ratio=1)
+
+
+def test_runs_side_by_side_share_one_pool(opened: Any) -> None:
+    page = opened("plain", "second")
+    pool = page.locator("#pool")
+    expect(pool.locator(".passage")).to_have_count(6)
+    # The runs number these passages differently; only the first run has the third one.
+    expect(pool.locator(".passage").first.locator(".chips .run")).to_have_text(["first [0]", "second [3]"])
+    expect(pool.locator(".passage").nth(2).locator(".number")).to_have_text("[2]")
+    expect(pool.locator(".passage").nth(2).locator(".chips .run")).to_have_text(["first"])
+    # [0] of the second run is its own passage 0.
+    second = page.locator(".round").first.locator(".lane").nth(1)
+    second.locator(".prose").get_by_role("button", name="[0]", exact=True).click()
+    expect(second.locator(".here .title")).to_have_text("ימת באיקל")
+
+
+def test_four_runs_have_the_pool_in_a_drawer(opened: Any) -> None:
+    page = opened("plain", *NAMES[1:4], scheme="dark")
+    expect(page.locator("#pool")).to_be_hidden()
+    page.get_by_role("button", name="Pool: ").click()
+    expect(page.locator("#pool")).to_be_visible()
+
+
+def test_a_run_without_the_debate_says_so(opened: Any) -> None:
+    page = opened("only-here", "second")
+    expect(page.locator(".heads .lane").nth(1)).to_contain_text("This run has no debate on this question.")
+    expect(page.locator(".round").first.locator(".lane").nth(1)).to_be_empty()
+
+
+def test_on_a_phone_runs_are_stacked_with_their_names(opened: Any) -> None:
+    page = opened("plain", *NAMES[1:4], size=PHONE)
+    cells = page.locator(".round").first.locator(".lane")
+    assert len({cell.bounding_box()["x"] for cell in cells.all()}) == 1
+    assert [cell.locator("> .run").inner_text() for cell in cells.all()] == NAMES[:4]
+
+
+def test_hostile_text_is_shown_as_text(opened: Any) -> None:
+    page = opened("hostile", "second")
+    page.locator(".prose .pick").first.click()
+    shown = page.locator("#debate").inner_text()
+    assert shown.count("<mark>x</mark><img src=x onerror='window.hacked = 1'>") > 8
+    assert "\u202e" not in shown
+    assert page.locator("#debate img, #debate mark mark, #debate a[href^=javascript]").count() == 0
+    assert "x" not in page.locator("#debate mark").all_inner_texts()
+    assert page.evaluate("window.hacked") is None

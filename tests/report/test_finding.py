@@ -1,0 +1,143 @@
+"""The sentence of a finding, and what an incomplete run says."""
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.report.comparison import compare, family
+from madke.report.finding import finding, incomplete
+from madke.scoring.arms import open_results
+from madke.scoring.scores import score
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
+
+BAIKAL = "Lake Baikal"
+
+
+def answered(marks: str, **changes: Any) -> Any:
+    """Debates of q0, q1, ...: + is right, - wrong, ! failed."""
+    return [
+        transcript(
+            f"q{n}",
+            said=[BAIKAL, "x"],
+            consensus=False,
+            answer={"+": BAIKAL, "-": "x", "!": None}[mark],
+            status="failed" if mark == "!" else None,
+            **changes,
+        )
+        for n, mark in enumerate(marks)
+    ]
+
+
+def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
+    runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
+    compared = compare(runs)
+    scores = {name: score(each) for name, each in runs.items()}
+    return finding(compared.arms, scores, compared.tests(metrics, all_pairs=all_pairs))
+
+
+def alone(transcripts: Any) -> Any:
+    arms = compare({"wiki": transcripts, "same": transcripts}).arms[:1]
+    return finding(arms, {"wiki": score(transcripts)}, [])
+
+
+def test_one_run_has_its_score_with_interval_and_n() -> None:
+    assert alone(answered("+" * 17 + "-" * 7 + "!")) == "wiki: 70.8 % correct, 95 % 50.8 to 85.1, n = 24."
+    assert alone(answered("!!")) == "wiki: no score, because all 2 debates failed."
+    assert alone(answered("++", golds=())) == "wiki: no score, because no question has a gold answer and a result."
+
+
+def test_two_runs_one_better() -> None:
+    better = {"wiki": "+" * 20 + "-" * 10, "wiki_google": "+" * 10 + "-" * 20}
+    sentence = "wiki beats wiki+google by 33.3 points, 95 % 13.0 to 49.5, p = 0.0020, n = 30."
+    assert found(**better) == sentence
+    assert found(**dict(reversed(better.items()))) == sentence  # the order of the runs does not matter
+
+
+def test_two_runs_without_a_difference() -> None:
+    assert found(a="++-", b="+-+") == (
+        "No difference found between b and a: 0.0 points, 95 % -78.4 to 78.4, p = 1.000, n = 3."
+    )
+    assert found(a="+--", b="++-").startswith("No difference found between b and a: b is ahead by 33.3 points, 95 % ")
+
+
+def test_another_metric_is_named() -> None:
+    assert " by 100.0 points of F1, " in found("f1", a="+" * 9, b="-" * 9)
+    assert found(a="+" * 9, b="-" * 9) == found("f1", "em", a="+" * 9, b="-" * 9)
+
+
+def test_failed_questions_that_could_undo_a_difference_are_said() -> None:
+    sentence = found(a="+" * 20 + "-" * 20, b="+" * 14 + "-" * 6 + "-" * 6 + "!" * 14)
+    assert sentence.startswith("No difference found between a and b: a is ahead by 23.1 points, ")
+    assert sentence.endswith("p = 0.031, n = 26, but questions that failed in only one run could undo this.")
+
+
+def test_the_best_of_several_against_the_next() -> None:
+    assert found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 12 + "-" * 28) == (
+        "b (75.0 % correct) is best of 3 runs; "
+        "b beats c by 45.0 points, 95 % 26.5 to 59.2, Holm-corrected p < 0.0001, n = 40."
+    )
+
+
+def test_the_best_ones_that_cannot_be_told_apart() -> None:
+    sentence = found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 29 + "-" * 11)
+    assert sentence.startswith(
+        "b (75.0 % correct) is highest of 3 runs, but no difference to c (72.5 % correct) was found: 2.5 points, 95 % "
+    )
+    every = found(a="+++", b="++-", c="+--", d="---", e="---")
+    assert every.startswith(
+        "a (100.0 % correct) is highest of 5 runs, but no difference to b (66.7 % correct), c (33.3 % correct), "
+        "d (0.0 % correct) and 1 more was found: to b 33.3 points, 95 % "
+    )
+
+
+def test_of_many_runs_the_highest_is_compared_with_the_first() -> None:
+    many = {name: "-" * 10 for name in "bcdef"}
+    assert found(a="-" * 10, **many, g="+" * 10).startswith(
+        "g (100.0 % correct) is highest of 7 runs; g beats a by 100.0 points, "
+    )
+
+
+def test_runs_without_a_shared_score() -> None:
+    assert found(a="!", b="+") == "Nothing to compare: no shared question has a score in both of two runs."
+
+
+def test_names_stay_on_one_line_and_without_escapes() -> None:
+    marks = answered("+")
+    arms = compare({"a\nforged": marks, "b\x1b[31m": marks}).arms
+    assert "between b[31m and a forged:" in finding(arms, {}, family(arms))
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ("--max-cost", "stopped at --max-cost; the same command with a higher limit goes on"),
+        ("--token-budget", "stopped at --token-budget; the same command with a higher limit goes on"),
+        ("--deadline", "stopped at --deadline; the same command goes on"),
+        ("interrupted", "interrupted; the same command goes on"),
+        ("an error", "stopped by an error; the same command goes on"),
+        (
+            "the last 20 calls of openai/x all failed: HTTP 401: no",
+            "stopped: the last 20 calls of openai/x all failed; the same command goes on",
+        ),
+        ("finished", "the same command goes on"),
+        (None, "killed; the same command goes on"),
+    ],
+)
+def test_an_incomplete_run_says_why(tmp_path: Path, ended: str | None, said: str) -> None:
+    (run,) = open_results([write_run(tmp_path / "run", *answered("+-"), repeats=2)])
+    record = json.loads((run.path / "run.json").read_text())
+    record["sessions"].append({} if ended is None else {"ended": ended})
+    (run.path / "run.json").write_text(json.dumps(record))
+    assert incomplete(run, 2) == f"2 of 4 ({said})"
+    assert incomplete(run, 4) is None
+
+
+def test_a_run_in_progress_is_not_called_killed(tmp_path: Path) -> None:
+    (run,) = open_results([write_run(tmp_path / "run", *answered("+-"), repeats=2)])
+    with (run.path / "transcripts.jsonl").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert incomplete(run, 2) == "2 of 4 (still running)"

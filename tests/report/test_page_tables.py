@@ -1,0 +1,141 @@
+"""Tables of the report page before they are drawn: names, best values, meanings and addresses of debates."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from madke.report.comparison import compare, paired_table
+from madke.report.experiment_tables import spending_table
+from madke.report.explanations import EXPLANATIONS, explanation
+from madke.report.page_tables import bars, debates_of, page_table
+from madke.report.score_tables import _Arm, _score_columns
+from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
+from madke.scoring.scores import score
+from madke.scoring.statistics import Estimate
+from tests.report.run_folders import debate
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+def played(right: int, *, failed: int = 0) -> Any:
+    """Ten debates, some of which are right, and further ones that failed."""
+    done = [debate(f"q{n}", [RIGHT if n < right else WRONG] * 2) for n in range(10)]
+    return done + [debate(f"f{n}", [RIGHT], status="failed", answer=None) for n in range(failed)]
+
+
+def share(value: float) -> Cell:
+    return percent_cell(Estimate(value=value, low=value / 2, high=min(1.0, 1.5 * value), n=10))
+
+
+def scores_of(*rows: Any, columns: Any = ("arm", "correct (EM) %")) -> Table:
+    cells = tuple((Cell(text=name), *figures) for name, *figures in rows)
+    return Table(title="Scores", columns=columns, rows=cells)
+
+
+def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
+    scores = score(played(5))
+    every = replace(scores, metrics=dict.fromkeys(HEADINGS, scores.correct), parse_failures={"speak": scores.correct})
+    columns = [column.heading for column in _score_columns([_Arm(name="run", scores=every, marks={})])]
+    tests = compare({"one": played(9), "two": played(1)}).tests()
+    columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
+    named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
+    assert named <= {*EXPLANATIONS}
+
+
+@pytest.mark.parametrize(
+    ("heading", "beginning"),
+    [
+        ("correct (EM) %", "Share of questions with a right final answer"),
+        ("unparsed: judge %", "Share of this stage's replies"),
+        ("my metric %", "A metric of the task"),
+        ("comet", "An external score"),
+    ],
+)
+def test_headings_with_a_unit_and_of_other_packages_are_explained(heading: str, beginning: str) -> None:
+    assert explanation(heading).startswith(beginning)
+
+
+def test_all_best_values_are_marked_unless_all_are_equal() -> None:
+    rows = [("a", share(0.5), share(0.2), count_cell(9)), ("b", share(0.7), share(0.2), count_cell(1))]
+    rows.append(("c", share(0.7), share(0.2), count_cell(1)))
+    made = page_table(scores_of(*rows, columns=("arm", "correct %", "EM %", "failed")), ["a", "b", "c"], "correct")
+    assert [[cell.best for cell in row[1:]] for row in made.rows] == [
+        [False, False, False],
+        [True, False, False],
+        [True, False, False],
+    ]
+    assert made.notes[-1].endswith("Bold: the highest value of the column.")
+
+
+def test_values_of_other_systems_are_not_ranked() -> None:
+    columns = ("arm", "dataset", "model", "EM")
+    cells = [
+        ("wiki", Cell(text="nq"), Cell(text="ours"), share(0.2)),
+        ("x", Cell(text="nq"), Cell(text="y"), share(0.9)),
+    ]
+    made = page_table(scores_of(*cells, columns=columns), ["wiki"], "EM")
+    assert not any(cell.best for row in made.rows for cell in row)
+    assert [row[0].text for row in made.rows] == [
+        "wiki \N{MIDDLE DOT} nq \N{MIDDLE DOT} ours",
+        "x \N{MIDDLE DOT} nq \N{MIDDLE DOT} y",
+    ]
+    assert [column.heading for column in made.columns] == ["arm \N{MIDDLE DOT} dataset \N{MIDDLE DOT} model", "EM"]
+    assert made.rows[0][1].href == "#debates?run=wiki"
+    assert made.rows[1][1].href == ""
+
+
+def test_a_column_of_dashes_is_no_name() -> None:
+    made = page_table(
+        scores_of(("run", NOTHING, count_cell(3)), columns=("arm", "correct %", "failed")), ["run"], "correct"
+    )
+    assert [cell.text for cell in made.rows[0]] == ["run", "-", "3"]
+    assert made.rows[0][1].order is None
+    assert not made.stacked
+
+
+def test_figures_lead_to_the_debates_behind_them() -> None:
+    columns = ("arm", "correct %", "Cons %", "Cons %2", "failed", "abst.", "rounds")
+    cells = (share(0.5), share(0.9), share(1.0), count_cell(2), count_cell(0), count_cell(3))
+    table = scores_of(("a & b/<c>", *cells), columns=columns)
+    made = page_table(replace(table, columns=(*columns[:3], "Cons %", *columns[4:])), ["a & b/<c>"], "correct")
+    run = "#debates?run=a+%26+b%2F%3Cc%3E"
+    assert [cell.href for cell in made.rows[0][1:]] == [
+        f"{run}&outcome=right",
+        f"{run}&outcome=divided",
+        run,  # no debate is divided
+        f"{run}&outcome=failed",
+        "",
+        run,
+    ]
+    assert made.rows[0][1].opens == "Debates of a & b/<c>: right"
+
+
+def test_figures_of_a_test_lead_to_the_debates_of_its_pair() -> None:
+    table = paired_table(compare({"one": played(9), "two": played(1)}).tests())
+    made = page_table(table, ["one", "two"], "EM")
+    by_value = {row[0].text.split(" \N{MIDDLE DOT} ")[2]: row for row in made.rows}
+    places = {column.heading: n for n, column in enumerate(made.columns)}
+    exact, other = by_value["EM\N{NO-BREAK SPACE}%"], by_value["match\N{NO-BREAK SPACE}%"]
+    assert exact[places["difference"]].href == "#debates?run=one&with=two&outcome=differ"
+    assert exact[places["n"]].href == "#debates?run=one&with=two"
+    assert exact[places["only first"]].href == "#debates?show=all&cell=right%3Aone&cell=missed%3Atwo"
+    assert exact[places["only second"]].href == ""
+    # The page marks debates by the first metric only.
+    assert other[places["only first"]].href == "#debates?run=one&with=two&outcome=differ"
+
+
+def test_the_chart_says_what_limits_a_share() -> None:
+    runs = {"done": played(5, failed=2), "stopped": played(3), "gone": played(0, failed=3)[10:]}
+    runs["open"] = [debate("q", [RIGHT], golds=())]
+    scores = {name: score(each) for name, each in runs.items()}
+    made = {bar.name.text: bar for bar in bars(scores, {"stopped": "10 of 60 (killed; the same command goes on)"})}
+    assert {name: bar.note for name, bar in made.items()} == {
+        "done": "2 of 12 debates failed",
+        "stopped": "10 of 60",
+        "gone": "3 of 3 debates failed",
+        "open": "",
+    }
+    assert made["done"].share.value == 50
+    assert made["gone"].share is NOTHING
+    assert (made["done"].figure.href, made["done"].figure.opens) == debates_of("done", outcome="right")

@@ -1,0 +1,170 @@
+"""Tables on terminals of 60 to 140 columns: whole words and figures, and a note of what is left out."""
+
+import re
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.transcript import Final
+from madke.report.comparison import compare, cost_table, paired_table
+from madke.report.debate_text import pair_table, question_table
+from madke.report.score_tables import score_table
+from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
+from madke.scoring.scores import score
+from madke.scoring.statistics import Estimate
+from madke.terminal import FittedTable, TextColumn, as_text, say_table, say_wrapped
+from tests.report.run_folders import debate
+
+WIDTHS = range(60, 141, 10)
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+
+
+def runs(*names: str) -> Any:
+    return {
+        name: [debate(f"q{n}", [RIGHT if n % (k + 2) else WRONG] * 2) for n in range(12)]
+        for k, name in enumerate(names)
+    }
+
+
+def tables_of(*names: str) -> list[Any]:
+    """Every table of ``score`` and ``compare``, as terminals show it."""
+    held = runs(*names)
+    scores = {name: score(each) for name, each in held.items()}
+    found = compare(held)
+    shown = (question_table(found.questions), cost_table(scores), pair_table(found.pairs), paired_table(found.tests()))
+    return [score_table([*scores.items()]), *(rich_table(table) for table in shown)]
+
+
+def table_lines(text: str) -> list[str]:
+    """The lines of the rows, without title and notes."""
+    lines = text.splitlines()
+    (rule,) = [n for n, line in enumerate(lines) if line.strip() and set(line.strip()) == {"─"}]
+    end = next(n for n in range(rule, len(lines)) if not lines[n].strip())
+    return lines[rule + 1 : end]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_table_of_score_and_compare_breaks_a_word_or_a_figure(width: int) -> None:
+    for table in tables_of("no-knowledge", "wiki", "wiki+google"):
+        wide, narrow = as_text(table, 1000), as_text(table, width)
+        assert all(len(line) <= width for line in narrow.splitlines())
+        whole = set(wide.split())
+        assert {word for line in table_lines(narrow) for word in line.split()} <= whole
+        # Every row keeps its first words and, with its figures, one line.
+        assert [line.split()[0] for line in table_lines(wide)] == [
+            line.split()[0] for line in table_lines(narrow) if line[1] != " "
+        ]
+
+
+_WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=30), min_size=1, max_size=6).map(" ".join)
+_FIGURES = st.floats(-9_999_999, 9_999_999).map(lambda value: f"{value:,.1f} ±{abs(value) / 7:,.0f}")
+
+
+@st.composite
+def _columns(draw: Any) -> list[TextColumn]:
+    rows = draw(st.integers(1, 4))
+    kinds = draw(st.lists(st.booleans(), min_size=1, max_size=9))
+    return [
+        TextColumn(
+            heading=f"H{n} {draw(_WORDS)}",
+            cells=draw(st.lists(_FIGURES if figures else _WORDS, min_size=rows, max_size=rows)),
+            figures=figures,
+        )
+        for n, figures in enumerate(kinds)
+    ]
+
+
+@given(columns=_columns(), width=st.integers(60, 140))
+def test_every_word_of_every_shown_column_stands_on_one_line(columns: list[TextColumn], width: int) -> None:
+    text = as_text(FittedTable(columns), width)
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())
+    body, _, note = text.partition("Not shown at this width: ")
+    left_out = {int(number) for number in re.findall(r"H(\d+)", note)}
+    shown = [column for n, column in enumerate(columns) if n not in left_out]
+    # Columns are left out from the right.
+    assert left_out == set(range(len(shown), len(columns)))
+    words = set(body.split())
+    for column in shown:
+        assert set(column.heading.split()) <= words
+        for cell in column.cells:
+            assert (cell in body) if column.figures else (set(cell.split()) <= words)
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    columns = [TextColumn(heading=f"column{n}", cells=["12345678"], figures=True) for n in range(10)]
+    text = as_text(FittedTable(columns, notes=["n: a note."]), 60)
+    assert text.splitlines()[1].split() == ["column0", "column1", "column2", "column3", "column4", "column5"]
+    assert text.endswith("n: a note.\nNot shown at this width: column6, column7, column8, column9.\n")
+    assert "Not shown" not in as_text(FittedTable(columns), 140)
+
+
+def test_half_an_interval_is_in_the_cell_of_its_figure() -> None:
+    found = Estimate(value=0.708, low=0.621, high=0.782, n=120)
+    exact = Estimate(value=0.5, low=0.498, high=0.502, n=60_000)
+    table = Table(title="", columns=("a %", "n"), rows=((percent_cell(found), count_cell(120)),) * 2)
+    text = as_text(rich_table(table))
+    assert "70.8 ±8" in text
+    assert "70.8 (62.1 to 78.2)" in as_text(rich_table(table, details=True))
+    assert percent_cell(exact).with_half_interval == "50.0 ±0.2"
+    assert Cell(text="1 to 2", low=1, high=2).with_half_interval == "1 to 2"
+
+
+def test_a_word_longer_than_any_column_is_broken_and_not_lost() -> None:
+    word = "https://example.org/" + "x" * 80
+    text = as_text(FittedTable([TextColumn(heading="a", cells=[word]), TextColumn(heading="b", cells=["y"])]), 60)
+    assert (text.count("x"), text.count("y")) == (81, 1)
+
+
+def test_a_table_without_rows_has_its_headings(capsys: Any) -> None:
+    say_table(("name", "size"), [])
+    assert capsys.readouterr().out.split()[:2] == ["name", "size"]
+
+
+def test_lines_next_to_tables_wrap_between_words_on_a_terminal(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{'x' * 69} 95 % of them."
+    say_wrapped(text, label="found", indent=7)
+    assert capsys.readouterr().out == f"found  {text}\n"  # a script reads one line
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    say_wrapped(text, label="found", indent=7)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"found  {'x' * 69}"
+    assert second == "       95\N{NO-BREAK SPACE}% of them."
+
+
+def test_counts_of_nothing_are_not_shown() -> None:
+    text = as_text(score_table([("run", score(runs("run")["run"]))]))
+    assert "failed" not in text
+    assert "abst." not in text
+    failed = [*runs("run")["run"], debate("q12", [None], answer=None)]
+    assert "abst." in as_text(score_table([("run", score(failed))]))
+    assert "±: half of the 95 % interval." in text
+
+
+def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
+    scores = score(runs("run")["run"])
+    text = as_text(score_table([("run", scores)], {"run": "12 of 40 (stopped at --deadline; ...)"}))
+    assert "12 of 40  " in text
+    assert "run: 12 of 40 (stopped at --deadline; ...)." in text
+
+
+def test_a_run_whose_debates_all_failed_has_its_cause_first_and_no_row() -> None:
+    good = runs("good")["good"]
+    bad = [debate(each.id, [None], status="failed", final=failed(n)) for n, each in enumerate(good)]
+    text = as_text(score_table([("good", score(good)), ("bad", score(bad))]))
+    assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
+    assert [line.split()[0] for line in table_lines(text)] == ["good"]
+    alone = as_text(score_table([("bad", score(bad))], {"bad": "12 of 40 (interrupted)"}))
+    assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)"]
+
+
+def failed(n: int) -> Any:
+    return Final(by="summarizer", status="failed", error="HTTP 401: no such key" if n else "timeout")
+
+
+def test_a_run_without_a_debate_has_no_row_of_dashes() -> None:
+    text = as_text(score_table([("run", score([]))], {"run": "0 of 40 (killed; the same command goes on)"}))
+    assert text == "run: 0 of 40 (killed; the same command goes on)\n"
