@@ -69,7 +69,7 @@ def stage_of(body: Mapping[str, Any]) -> str:
         return "judge"
     if system.startswith("You are the summarizer"):
         return "summarize"
-    return "debater" if "debater" in system else "plain"
+    return "debater" if "The answer is [" in last else "plain"
 
 
 def streamed(text: str) -> Reply:
