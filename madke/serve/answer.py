@@ -220,7 +220,7 @@ class _Ending:
 
 def refused(refusal: Refusal) -> JSONResponse:
     """The response for a refusal, in OpenAI's form."""
-    return JSONResponse(refusal.error.model_dump(), status_code=refusal.status, headers=refusal.headers)
+    return JSONResponse(refusal.error.model_dump(), status_code=refusal.status_code, headers=refusal.headers)
 
 
 def _event(data: str) -> bytes:

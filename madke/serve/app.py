@@ -73,7 +73,6 @@ def create_app(state: State) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`madke.serve.server.serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
     app.include_router(router(state))
-    app.add_exception_handler(Refusal, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(Gate, access=state.access)
@@ -146,11 +145,6 @@ def _passages(pool: KnowledgePool) -> str:
     return "\n\n".join(f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
 
 
-async def _on_refusal(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Refusal)
-    return refused(error)
-
-
 async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
@@ -160,6 +154,8 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
 
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    refusal = Refusal(error.status_code, str(error.detail))
-    refusal.headers.update(error.headers or {})
-    return refused(refusal)
+    if isinstance(error, Refusal):
+        return refused(error)
+    response = refused(Refusal(error.status_code, str(error.detail)))
+    response.headers.update(error.headers or {})
+    return response

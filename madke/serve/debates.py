@@ -103,6 +103,7 @@ class Turn:
         self._debates.admit()
         self._waits = True
         self._debates.waiting += 1
+        self._debates.turns += 1
         return self
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
@@ -174,6 +175,7 @@ class Turn:
         """The request is over."""
         self._leave_queue()
         self._held.close()
+        self._debates.turns -= 1
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -188,6 +190,8 @@ class Debates:
         for name, variant in self.variants.items():
             self._job(variant, Ask(protocol=name, question="?"), {})  # fail early on settings that it cannot have
         self.waiting = self.running = 0
+        self.turns = 0
+        """Requests whose answers have not been sent."""
         self.draining = False
         run = options.run
         self.budget = Budget(prices=prices_of(run), max_cost=run.max_cost, max_tokens=run.token_budget)
@@ -274,8 +278,9 @@ class Debates:
     async def _opened(self, ask: Ask, own: Mapping[str, str]) -> ServedRun:
         async with self._opening:
             job = self._job(self.variant(ask.protocol), ask, own)
-            new = {name for role, name in job.spec.models.items() if role not in own} - self._models.keys()
-            if new:
+            named = {role: name for role, name in job.spec.models.items() if role not in own}
+            self._models |= job.own_models
+            if new := {*named.values()} - self._models.keys():
                 run = self.options.run
                 entries = read_models(run.models_file)
                 opened = await asyncio.to_thread(
@@ -284,7 +289,7 @@ class Debates:
                 self._models |= opened
             sources = await asyncio.to_thread(self._opened_sources, job)
             job = with_sources(job, sources)
-            models = {role: self._models[name] for role, name in job.spec.models.items() if role not in own}
+            models = {role: self._models[name] for role, name in named.items()}
             return await ServedRun.opened(
                 self.options.out, job, {**models, **ask.cast}, self._shared, job.sources() if sources else ()
             )
@@ -292,7 +297,7 @@ class Debates:
     def _opened_sources(self, job: Job) -> dict[str, Source]:
         for name, spec in job.spec.source_specs.items():
             if (name, spec) not in self._sources:
-                self._sources[name, spec] = open_source(name, spec)
+                self._sources[name, spec] = open_source(name, job.own_sources.get(name, spec))
         return {name: self._sources[name, spec] for name, spec in job.spec.source_specs.items()}
 
     def _job(self, variant: Variant, ask: Ask, own: Mapping[str, str]) -> Job:

@@ -92,11 +92,12 @@ class Server(uvicorn.Server):
             _log.warning("shutting down; waiting for %d debates (Ctrl-C: do not wait)", debates.running)
         try:
             async with asyncio.timeout(self._grace):
-                while debates.running or debates.waiting:
+                while debates.turns:
                     await asyncio.sleep(0.05)
+            self.should_exit = True
         except TimeoutError:
             _log.warning("%d debates did not finish in time; the same questions go on with them", debates.running)
-        self._cancel()
+            self._cancel()
 
     def _cancel(self) -> None:
         """End the process: connections that are still open are closed, which ends their debates."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from fastapi import HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 
 SETTINGS = ("temperature", "top_p", "seed")
@@ -29,7 +30,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
 
 
-class Refusal(Exception):
+class Refusal(HTTPException):
     """A request that is not answered: its HTTP status, and OpenAI's error."""
 
     def __init__(
@@ -43,12 +44,11 @@ class Refusal(Exception):
         retry_after: int | None = None,
         retryable: bool = True,
     ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.error = ErrorBody(error=Error(message=message, type=kind, param=param, code=code))
-        self.headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
         if not retryable:
-            self.headers["x-should-retry"] = "false"  # the SDKs of OpenAI obey it
+            headers["x-should-retry"] = "false"  # the SDKs of OpenAI obey it
+        super().__init__(status, message, headers)
+        self.error = ErrorBody(error=Error(message=message, type=kind, param=param, code=code))
 
 
 class Error(BaseModel):
