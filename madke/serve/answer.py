@@ -93,7 +93,7 @@ class Answer(Response):
         """Answer, unless the client goes away first."""
         with closing(self.turn):
             answer = self._stream(send) if self.request.stream else self._whole(scope, receive, send)
-            await _unless_gone(receive, answer)
+            await unless_gone(receive, answer)
 
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         reasoning: list[str] = []
@@ -227,7 +227,7 @@ def _event(data: str) -> bytes:
     return f"data: {data}\n\n".encode("utf-8", "replace")
 
 
-async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
     """Do the work, but end it as soon as the client has gone."""
 
     async def gone() -> None:

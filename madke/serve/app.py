@@ -16,11 +16,11 @@ from hashlib import sha256
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from madke.core.knowledge import KnowledgePool
+from madke.serve import page, transcripts
 from madke.serve.answer import Answer, Style, refused
 from madke.serve.conversation import Conversation
 from madke.serve.debates import Debates, Served
@@ -73,6 +73,8 @@ def create_app(state: State) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`madke.serve.server.serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
     app.include_router(router(state))
+    app.include_router(page.router(state))
+    app.include_router(transcripts.router(state))
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(Gate, access=state.access)
@@ -84,7 +86,7 @@ def create_app(state: State) -> FastAPI:
 
 
 def router(state: State) -> APIRouter:
-    """The routes that OpenAI's clients use, and the transcripts."""
+    """The routes that OpenAI's clients use."""
     routes = APIRouter(responses={status: {"model": ErrorBody} for status in _ERRORS})
 
     @routes.get("/health")
@@ -126,23 +128,7 @@ def router(state: State) -> APIRouter:
             headers={_IGNORED: ", ".join(body.ignored)} if body.ignored else {},
         )
 
-    @routes.get("/debates/{run}/{question}/{repeat}", response_class=PlainTextResponse)
-    async def transcript(run: str, question: str, repeat: int, token: str = "") -> PlainTextResponse:
-        """A finished debate as text, with its passages."""
-        from madke.report.debate_text import debate_text
-
-        found = await state.debates.transcript(run, question, repeat)
-        if found is None or not state.check_token(run, question, repeat, token):
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        text = debate_text(found[0])
-        safe = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "private"}
-        return PlainTextResponse(f"{text}\n\n{_passages(found[1])}", headers=safe)
-
     return routes
-
-
-def _passages(pool: KnowledgePool) -> str:
-    return "\n\n".join(f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
 
 
 async def _on_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -29,6 +29,7 @@ from madke.runs.job import Job, prepared
 from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
+from madke.runs.spec import RunSpec
 from madke.serve.ledger import Ledger, Place
 from madke.serve.served_run import ServedRun, Shared, with_sources
 from madke.serve.wire import Refusal
@@ -68,8 +69,8 @@ class Ask:
     instructions: str = ""
     condensing: tuple[Message, ...] = ()
     """The prompt for a standalone question, if the question continues a conversation."""
-    sources: str | None = None
-    """As for ``--sources``; None: those of the server."""
+    sources: tuple[str, ...] | None = None
+    """Names of some of the protocol's sources, from :meth:`Debates.chosen_sources`; None: all."""
     cast: Mapping[str, ChatModel] = field(default_factory=dict)
     """Role -> model of this debate alone, such as a person at a page."""
     retry: bool = False
@@ -187,8 +188,9 @@ class Debates:
     def __init__(self, options: ServeOptions) -> None:
         self.options = options
         self.variants = _variants(options)
-        for name, variant in self.variants.items():
-            self._job(variant, Ask(protocol=name, question="?"), {})  # fail early on settings that it cannot have
+        self._jobs: dict[str, Job] = {}
+        for name, variant in self.variants.items():  # fail early on settings that a protocol cannot have
+            self._jobs[name] = self._job(variant, Ask(protocol=name, question="?"), {})
         self.waiting = self.running = 0
         self.turns = 0
         """Requests whose answers have not been sent."""
@@ -225,6 +227,19 @@ class Debates:
             message = f"the model {name!r} does not exist; known: {', '.join(self.variants)}"
             raise Refusal(404, message, param="model", code="model_not_found")
         return self.variants[name]
+
+    def spec(self, name: str) -> RunSpec:
+        """What a run of this protocol is made of; Refusal if it is not served."""
+        return self._jobs[self.variant(name).name].spec
+
+    def chosen_sources(self, protocol: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Some of a protocol's sources, for :class:`Ask`; Refusal for others: clients cannot open sources."""
+        known = self.spec(protocol).source_specs
+        for name in names or ():
+            if name not in known:
+                message = f"{protocol} has no source {name!r} here; known: {', '.join(known) or 'none'}"
+                raise Refusal(400, message, param="sources")
+        return None if names is None or known.keys() <= set(names) else tuple(each for each in known if each in names)
 
     def turn(self) -> Turn:
         """The turn of one request; entering it raises Refusal if the server cannot take it."""
@@ -306,7 +321,9 @@ class Debates:
         cast = {role: model for role, model in settings.get("cast", {}).items() if role_key(role) in roles}
         settings["cast"] = {**cast, **own}
         if ask.sources is not None:
-            settings["sources"] = ask.sources
+            base = self._jobs[ask.protocol]
+            specs = {name: base.own_sources.get(name, base.spec.source_specs[name]) for name in ask.sources}
+            settings["sources"] = specs or "none"
         if not variant.protocol.needs_answer_scorer:
             settings.pop("answer_scorer", None)
         return prepared(["?"], protocol=variant, **settings)

@@ -43,10 +43,10 @@ class Access:
     """The address that the server listens at."""
     origins: Sequence[str] = ()
     """Origins of web pages of others that may ask."""
-    open_paths: Sequence[str] = ("/health",)
-    """Paths that need no key."""
-    open_prefixes: Sequence[str] = ("/debates/",)
-    """Beginnings of paths that need no key, because their addresses are secret."""
+    open_paths: Sequence[str] = ("/health", "/")
+    """Paths that need no key. The page asks for one."""
+    open_prefixes: Sequence[str] = ("/debates/", "/assets/")
+    """Beginnings of paths that need no key: secret addresses, and the page's files."""
 
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refusal if the request is not allowed."""

@@ -1,0 +1,52 @@
+"""Events and debates as JSON values, for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from madke.core import events
+from madke.core.knowledge import KnowledgePool
+from madke.core.transcript import Transcript
+
+
+def event_json(event: events.Event) -> dict[str, Any] | None:
+    """An event with its name; None for one that the page does not need. Prompts are not sent."""
+    match event:
+        case events.DebateStarted():
+            return None  # its pool came before
+        case events.PoolReady(pool=pool):
+            fields: dict[str, Any] = {
+                "pool": [
+                    {"n": n, "source": each.source, "key": each.key, "title": each.title}
+                    for n, each in enumerate(pool.passages)
+                ],
+                "texts": [[each.text, each.url, each.date] for each in pool.passages],
+                "partial": dict(pool.partial),
+            }
+        case events.CallStarted(purpose=purpose) | events.CallFinished(purpose=purpose):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round}
+        case events.CallDelta(purpose=purpose, text=text):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round, "text": text}
+        case events.DebateFinished(transcript=transcript):
+            fields = {"transcript": _adapter().dump_python(transcript, mode="json", exclude_defaults=True)}
+        case _:
+            fields = to_jsonable_python(event)
+    return {"event": type(event).__name__, **fields}
+
+
+def debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
+    """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
+    held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
+    texts: Sequence[Any] = [held.get((entry.source, entry.key)) for entry in transcript.pool]
+    body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
+    return body | {"texts": texts}
+
+
+@cache
+def _adapter() -> TypeAdapter[Transcript]:
+    return TypeAdapter(Transcript)
