@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 
 from madke.core import events
 from madke.core.knowledge import KnowledgePool
@@ -17,8 +16,8 @@ from madke.core.transcript import Transcript
 def event_json(event: events.Event) -> dict[str, Any] | None:
     """An event with its name; None for one that the page does not need. Prompts are not sent."""
     match event:
-        case events.DebateStarted():
-            return None  # its pool came before
+        case events.DebateStarted() | events.CallFinished():
+            return None  # the pool came before, the reply comes as a stance or a verdict
         case events.PoolReady(pool=pool):
             fields: dict[str, Any] = {
                 "pool": [
@@ -28,14 +27,14 @@ def event_json(event: events.Event) -> dict[str, Any] | None:
                 "texts": [[each.text, each.url, each.date] for each in pool.passages],
                 "partial": dict(pool.partial),
             }
-        case events.CallStarted(purpose=purpose) | events.CallFinished(purpose=purpose):
+        case events.CallStarted(purpose=purpose):
             fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round}
         case events.CallDelta(purpose=purpose, text=text):
             fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round, "text": text}
         case events.DebateFinished(transcript=transcript):
-            fields = {"transcript": _adapter().dump_python(transcript, mode="json", exclude_defaults=True)}
+            fields = {"transcript": _json(transcript)}
         case _:
-            fields = to_jsonable_python(event)
+            fields = _json(event)
     return {"event": type(event).__name__, **fields}
 
 
@@ -43,10 +42,15 @@ def debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
     """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
     held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
     texts: Sequence[Any] = [held.get((entry.source, entry.key)) for entry in transcript.pool]
-    body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
-    return body | {"texts": texts}
+    return _json(transcript) | {"texts": texts}
+
+
+def _json(record: events.Event | Transcript) -> dict[str, Any]:
+    """The record without default values."""
+    fields: dict[str, Any] = _adapter(type(record)).dump_python(record, mode="json", exclude_defaults=True)
+    return fields
 
 
 @cache
-def _adapter() -> TypeAdapter[Transcript]:
-    return TypeAdapter(Transcript)
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -108,6 +108,7 @@ def _question(turn: int, request: ChatRequest, prompt: Prompt) -> dict[str, Any]
     own = [part.content for part in request.messages if part.role == "system" and "\n\n" in part.content]
     messages = [{"role": each.role, "content": each.content} for each in request.messages]
     return {
+        "event": "YourTurn",
         "turn": turn,
         "kind": kind,
         "agent": request.purpose.agent,

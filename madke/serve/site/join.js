@@ -1,10 +1,10 @@
 // A person as a debater: the form for each part of a turn.
 
 const TASKS = {
-  select: "Choose the passages that help you",
-  answer: "Give your answer",
-  verdict: "Do all debaters give the same answer?",
-  free: "Write your reply",
+  select: "choose the passages that help you",
+  answer: "give your answer",
+  verdict: "do all debaters give the same answer?",
+  free: "write your reply",
 };
 const CLAIM = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"];
 
@@ -14,14 +14,15 @@ function showTurn(asked, send) {
   const wrong = el("p", { class: "error", role: "alert" });
   const button = el("button", { class: "main" }, asked.kind === "select" ? "Choose" : "Send");
   const title = el("h3", { tabindex: "-1", id: "turn-title" }, `Round ${asked.round}, your turn: ${TASKS[asked.kind]}`);
-  const own = asked.role.map((text) => prose(text));
-  form.replaceChildren(
+  fill(
+    form,
     title,
     el("p", { class: "note" }, `You are ${asked.agent}.`),
-    ...own.flat().filter(Boolean),
-    ...[remarks(asked), PARTS[asked.kind](asked)].flat().filter(Boolean),
+    asked.role.map((text) => prose(text)),
+    remarks(asked),
+    PARTS[asked.kind](asked),
     wrong,
-    el("p", { class: "buttons" }, button, asked.kind === "answer" && unknownButton(form)),
+    el("p", { class: "buttons" }, button, asked.kind === "answer" && unknownButton()),
   );
   form.onsubmit = async (event) => {
     event.preventDefault();

@@ -11,10 +11,15 @@ function show(name, ...also) {
   for (const [each, control] of Object.entries(controls)) control.hidden = !also.includes(each);
 }
 
-const say = (text, error = false) => {
-  byId("state").textContent = printable(text);
+function say(text, error = false) {
+  fill(byId("state"), text);
   byId("state").classList.toggle("error", error);
-};
+}
+
+function sayAnswer({ answer }) {
+  const label = el("span", { class: "label" }, "Answer");
+  fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
+}
 
 /** Show what can be asked, or ask for the key. */
 async function begin() {
@@ -28,7 +33,7 @@ async function begin() {
     return;
   }
   const option = ({ name }) => el("option", { value: name }, name);
-  byId("protocol").replaceChildren(...choices.map(option));
+  fill(byId("protocol"), choices.map(option));
   if (choices.some(({ name }) => name === "madke")) byId("protocol").value = "madke";
   adapt();
   show("ask");
@@ -46,12 +51,12 @@ function adapt() {
   const { debaters, sources } = choices.find(({ name }) => name === byId("protocol").value);
   const role = byId("role").value;
   const roles = debaters.map((name) => el("option", { value: name }, `debate as ${name}`));
-  byId("role").replaceChildren(el("option", { value: "" }, "watch"), ...roles);
+  fill(byId("role"), el("option", { value: "" }, "watch"), roles);
   byId("role").value = debaters.includes(role) ? role : "";
   const box = (name) =>
     el("label", {}, el("input", { type: "checkbox", value: name, checked: true }), el("span", { dir: "auto" }, name));
   const none = el("span", { class: "note" }, "none");
-  byId("sources").replaceChildren(byId("sources").firstElementChild, ...(sources.length ? sources.map(box) : [none]));
+  fill(byId("sources"), byId("sources").firstElementChild, sources.length ? sources.map(box) : none);
 }
 
 views.key.addEventListener("submit", (event) => {
@@ -133,7 +138,7 @@ function heard(event, live) {
     case "Refused":
       throw new Error(event.message);
     case "Ended":
-      say(`Answer: ${live.part.record.answer ?? "none"}`);
+      sayAnswer(live.part.record);
       controls.transcript.href = pathOf(event.transcript);
       show("debate", "transcript", "new");
       return true;
@@ -158,10 +163,10 @@ async function showTranscript() {
   byId("asked").textContent = printable(record.question);
   document.title = printable(`${record.question} · madke`);
   show("debate");
-  say(`Answer: ${record.answer ?? "none"}`);
+  sayAnswer(record);
   const part = { run: { name: "", texts: "held" }, number: 0, record };
-  byId("strip").replaceChildren(...[stripPart(record)].filter(Boolean), ...questionPart(record).flat().filter(Boolean));
-  byId("live").replaceChildren(debateView([part]));
+  fill(byId("strip"), stripPart(record), questionPart(record));
+  fill(byId("live"), debateView([part]));
   showPassage();
 }
 

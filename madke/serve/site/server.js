@@ -19,6 +19,9 @@ function keepKey(value) {
   }
 }
 
+/** Replace the children of an element; lists and nothing are allowed as for `el`. */
+const fill = (node, ...children) => node.replaceChildren(...el("div", {}, children).childNodes);
+
 class Refused extends Error {
   constructor(status, message) {
     super(message);
