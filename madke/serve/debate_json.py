@@ -47,10 +47,11 @@ def debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
 
 def _json(record: events.Event | Transcript) -> dict[str, Any]:
     """The record without default values."""
-    fields: dict[str, Any] = _adapter(type(record)).dump_python(record, mode="json", exclude_defaults=True)
+    kind: Any = type(record)
+    fields: dict[str, Any] = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True)
     return fields
 
 
 @cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)

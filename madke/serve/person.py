@@ -74,7 +74,7 @@ class PersonAtPage:
     def take(self, part: Part) -> None:
         """What the person sent; UserError, with a word to the person, if it cannot be read."""
         if self._reply is None or self._prompt is None or self._reply.done() or part.turn != self._turn:
-            raise UserError("This has been answered already, or the debate has ended.")
+            raise UserError("This has been answered already.")
         self._reply.set_result(_reply(self._prompt, part))
 
     def seen(self, event: events.Event) -> Iterator[events.Event]:

@@ -37,13 +37,13 @@ def router(state: State) -> APIRouter:
         """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
         from madke.report.debate_text import debate_text
 
+        accepted = request.headers.get("accept", "")
+        if "text/html" in accepted:
+            return page_response(vary="accept")  # its script asks for the debate
         known = state.check_token(run, question, repeat, token)
         found = await state.debates.transcript(run, question, repeat) if known else None
         if found is None:
             raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        accepted = request.headers.get("accept", "")
-        if "text/html" in accepted:
-            return page_response(vary="accept")
         if "application/json" in accepted:
             return JSONResponse(debate_json(*found), headers=_SAFE)
         return PlainTextResponse(f"{debate_text(found[0])}\n\n{_passages(found[1])}", headers=_SAFE)

@@ -83,43 +83,54 @@ function inWords(event) {
 }
 
 // Parts that are drawn again piece by piece, so that open passages, the focus and the scroll position stay.
-const CONTAINERS = ".debate, .reading, .reading > div, .round, .lanes, .lane, .turns, .pool, .pool > ol";
+const CONTAINERS = ".debate, .reading, .reading > div, .round, .lanes, .lane, .turns, .turn, .pool, .pool > ol";
 
 const kindOfNode = (node) => `${node.tagName} ${node.classList[0] ?? ""}`;
 
-/** Make the children of `old` those of `fresh`. A piece that has not changed since it was made stays as it is. */
+/**
+ * Make the children of `old` those of `fresh`. A piece that has not changed since it was made stays as it is, and so do
+ * passages that the reader opened.
+ */
 function renew(old, fresh) {
   let at = old.firstElementChild;
-  for (const node of [...fresh.children]) {
-    node.made = node.outerHTML;
-    let same = at;
-    while (same && kindOfNode(same) !== kindOfNode(node)) same = same.nextElementSibling;
-    while (same && at !== same) {
+  const dropUntil = (end) => {
+    for (; at !== end; ) {
       const gone = at;
       at = at.nextElementSibling;
-      gone.remove();
+      if (!gone.matches(".here")) gone.remove();
     }
+  };
+  for (const node of [...fresh.children]) {
+    while (at?.matches(".here")) at = at.nextElementSibling;
+    let same = at;
+    while (same && kindOfNode(same) !== kindOfNode(node)) same = same.nextElementSibling;
     if (!same) {
       old.insertBefore(stamped(node), at);
+      continue;
+    }
+    dropUntil(same);
+    at = same.nextElementSibling;
+    node.made = node.outerHTML;
+    if (same.made === node.made) continue;
+    if (node.matches(CONTAINERS)) {
+      same.className = node.className;
+      same.made = node.made;
+      renew(same, node);
     } else {
-      at = same.nextElementSibling;
-      if (same.made === node.made) continue;
-      if (node.matches(CONTAINERS)) {
-        same.className = node.className;
-        same.made = node.made;
-        renew(same, node);
-      } else {
-        const focused = same.contains(document.activeElement);
-        same.replaceWith(node);
-        if (focused) node.querySelector("button, a")?.focus({ preventScroll: true });
-      }
+      replace(same, node);
     }
   }
-  while (at) {
-    const gone = at;
-    at = at.nextElementSibling;
-    gone.remove();
-  }
+  dropUntil(null);
+}
+
+/** Put a changed piece in the place of the old one, with the rest of its text open and the focus in it as before. */
+function replace(old, node) {
+  const more = (piece) => piece.querySelector(":scope > button[aria-expanded]");
+  const focused = old.contains(document.activeElement);
+  const open = more(old)?.getAttribute("aria-expanded") === "true";
+  old.replaceWith(node);
+  if (open) more(node)?.click();
+  if (focused) node.querySelector("button, a")?.focus({ preventScroll: true });
 }
 
 /** The node, with what it and the pieces of its containers were made as. */
