@@ -16,6 +16,12 @@ function say(text, error = false) {
   byId("state").classList.toggle("error", error);
 }
 
+function titled(question) {
+  fill(byId("asked"), question);
+  byId("asked").classList.toggle("long", question.length > 200);
+  document.title = printable(`${question} · madke`);
+}
+
 function sayAnswer({ answer }) {
   const label = el("span", { class: "label" }, "Answer");
   fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
@@ -100,21 +106,20 @@ async function debateNow(retry) {
   const { debaters } = choices.find(({ name }) => name === asked.protocol);
   const live = new Live(asked.question, debaters);
   stop = new AbortController();
-  byId("asked").textContent = printable(asked.question);
-  document.title = printable(`${asked.question} · madke`);
+  titled(asked.question);
   show("debate", "cancel");
-  say("Waiting for a free place.");
+  say("Waits for a free place and searches the sources.");
   byId("asked").focus({ preventScroll: true });
   scrollTo(0, 0);
   let ended = false;
   try {
     const response = await ask("/page/debates", { ...asked, retry }, { signal: stop.signal });
     for await (const event of eventsIn(response)) ended = heard(event, live) || ended;
-    if (!ended) throw new Error("the connection was lost");
+    if (!ended) throw new Error("The stream ended early.");
   } catch (error) {
     if (error.status === 401) return begin();
-    const words = stop.signal.aborted ? "Cancelled. Calls under way finish and are kept." : `${sentence(error.message)}`;
-    say(words, !stop.signal.aborted);
+    if (stop.signal.aborted) say("Cancelled. Calls under way finish and are kept.");
+    else say(error instanceof Refused ? sentence(error.message) : "The connection was lost.", true);
     show("debate", "again", "new");
     controls.again.focus({ preventScroll: true });
   }
@@ -136,7 +141,7 @@ function heard(event, live) {
       showTurn(event, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
       return false;
     case "Refused":
-      throw new Error(event.message);
+      throw new Refused(null, event.message);
     case "Ended":
       sayAnswer(live.part.record);
       controls.transcript.href = pathOf(event.transcript);
@@ -160,8 +165,7 @@ async function showTranscript() {
     return failed(error);
   }
   record = { ...emptyRecord(record.question), ...record };
-  byId("asked").textContent = printable(record.question);
-  document.title = printable(`${record.question} · madke`);
+  titled(record.question);
   show("debate");
   sayAnswer(record);
   const part = { run: { name: "", texts: "held" }, number: 0, record };
