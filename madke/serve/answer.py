@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +22,8 @@ from madke.serve.conversation import Conversation
 from madke.serve.debates import Ask, Served, Turn
 from madke.serve.narration import Narration
 from madke.serve.reply import FinalText, bounded, final_text, tokens
+from madke.serve.streaming import KEEP_ALIVE, send_all, start_stream, told, unless_gone
 from madke.serve.wire import ChatBody, Record, Refusal
-
-KEEP_ALIVE = b": keep-alive\n\n"
-
-SILENCE = 5.0
-"""Seconds without data after which a comment is sent: half of what proxies and clients may not outlive."""
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -114,14 +110,10 @@ class Answer(Response):
         self.turn.delivered()
 
     async def _stream(self, send: Send) -> None:
-        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self.own_headers}
-        headers["x-accel-buffering"] = "no"  # nginx would collect the whole stream
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        await start_stream(send, self.own_headers)
         try:
             async with aclosing(self._lines()) as lines:
-                async for line in lines:
-                    await send({"type": "http.response.body", "body": line, "more_body": True})
+                await send_all(send, lines)
         except Refusal as refusal:
             error = _data(refusal.error.model_dump_json())
             await send({"type": "http.response.body", "body": error + _DONE, "more_body": False})
@@ -135,27 +127,17 @@ class Answer(Response):
         parts: asyncio.Queue[str | None] = asyncio.Queue()
         tags = self.style.think_tags
         work = asyncio.create_task(self._answered(parts.put_nowait, deltas=not tags))
-        work.add_done_callback(lambda _: parts.put_nowait(None))
         thought = False
-        try:
-            while True:
-                try:
-                    async with asyncio.timeout(SILENCE):
-                        part = await parts.get()
-                except TimeoutError:
-                    yield KEEP_ALIVE
-                    continue
+        async with aclosing(told(work, parts)) as thoughts:
+            async for part in thoughts:
                 if part is None:
-                    break
-                if tags:
+                    yield KEEP_ALIVE
+                elif tags:
                     yield self._chunk(content=part if thought else f"<think>\n{part}")
                 else:
                     yield self._chunk(reasoning_content=part, reasoning=part)
-                thought = True
-            ending = await work
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+                thought = thought or part is not None
+        ending = await work
         if tags and thought:
             yield self._chunk(content="</think>\n\n")
         final = ending.final
@@ -230,21 +212,3 @@ def refused(refusal: Refusal) -> JSONResponse:
 
 def _data(data: str) -> bytes:
     return f"data: {data}\n\n".encode("utf-8", "replace")
-
-
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, but end it as soon as the client has gone."""
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    tasks = [asyncio.create_task(work), asyncio.create_task(gone())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if not tasks[0].cancelled():
-        tasks[0].result()

@@ -22,10 +22,10 @@ from starlette.types import Receive, Scope, Send
 
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.serve.answer import KEEP_ALIVE, SILENCE, unless_gone
 from madke.serve.debate_json import event_json
 from madke.serve.debates import Ask, Served, Turn
 from madke.serve.person import Part, PersonAtPage
+from madke.serve.streaming import KEEP_ALIVE, send_all, start_stream, told, unless_gone
 from madke.serve.wire import ErrorBody, Refusal
 
 if TYPE_CHECKING:
@@ -193,13 +193,9 @@ class Watched(Response):
                 self._people.pop(self.id, None)
 
     async def _stream(self, send: Send) -> None:
-        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-        headers["x-accel-buffering"] = "no"  # nginx would collect the whole stream
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        await start_stream(send, {})
         async with aclosing(self._lines()) as lines:
-            async for line in lines:
-                await send({"type": "http.response.body", "body": line, "more_body": True})
+            await send_all(send, lines)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         self.turn.delivered()
 
@@ -207,24 +203,13 @@ class Watched(Response):
         """The stream. A comment breaks each silence, from the start."""
         yield KEEP_ALIVE + _line({"event": "Opened", "id": self.id})
         work = asyncio.create_task(self.turn.debate(self.ask, self._hear, deltas=True))
-        work.add_done_callback(lambda _: self._parts.put_nowait(None))
+        async with aclosing(told(work, self._parts)) as parts:
+            async for part in parts:
+                yield KEEP_ALIVE if part is None else _line(part)
         try:
-            while True:
-                try:
-                    async with asyncio.timeout(SILENCE):
-                        part = await self._parts.get()
-                except TimeoutError:
-                    yield KEEP_ALIVE
-                    continue
-                if part is None:
-                    break
-                yield _line(part)
             yield _line({"event": "Ended", "transcript": self.address(await work)})
         except Refusal as refusal:
             yield _line({"event": "Refused", "message": refusal.error.error.message})
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
 
     def _hear(self, event: Event) -> None:
         for each in (event,) if self.person is None else self.person.seen(event):

@@ -13,7 +13,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 import madke
-from madke.serve import answer
+from madke.serve import streaming
 from madke.serve.answer import Style
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving
 from tests.support.openai_server import USAGE
@@ -108,8 +108,8 @@ def test_no_usage_chunk_without_include_usage(upstream: Upstream, tmp_path: Path
 
 
 def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer.SILENCE <= 5
-    monkeypatch.setattr(answer, "SILENCE", 0.1)
+    assert streaming.SILENCE <= 5
+    monkeypatch.setattr(streaming, "SILENCE", 0.1)
     with endpoint(seconds=0.8) as upstream, serving(tmp_path, upstream) as server:
         began = time.monotonic()
         connection = server.ask("Who wrote book 1?", stream=True)

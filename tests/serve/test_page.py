@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
 ]
 expect = sync_api.expect
+PATIENCE = 20_000
+"""Milliseconds; a busy machine is slow."""
 
 HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202e{{7*7}}"
 QUESTION = "Who wrote book 3?"
@@ -62,9 +64,11 @@ def server(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield launched
         launched.close()
+        expect.set_options(timeout=5000)
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def opened(browser: Any, server: Serving) -> Iterator[Callable[..., Any]]:
 
     def load(path: str = "/", at: Serving = server, **options: Any) -> Any:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}))
-        contexts[-1].set_default_timeout(5000)
+        contexts[-1].set_default_timeout(PATIENCE)
         page = contexts[-1].new_page()
         page.on("console", lambda message: "status of 40" in message.text or troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -56,7 +56,6 @@ const SPEAKS = ["speak", "reply"];
 const shownReply = (said) => ("<think".startsWith(said.trimStart().slice(0, 6)) ? "" : said);
 
 const WORDS = {
-  pool: "searches the sources",
   select: "chooses passages",
   speak: "answers",
   reply: "answers",
@@ -66,6 +65,9 @@ const WORDS = {
   summarize: "gives the final answer",
 };
 
+/** A role in a sentence: debaters have names, the judge has none. */
+const whose = (agent) => (/^\p{Ll}/u.test(agent) ? `the ${agent}` : agent);
+
 /** What an event means, in words; null if it is not worth a word. */
 function inWords(event) {
   switch (event.event) {
@@ -74,7 +76,7 @@ function inWords(event) {
     case "RoundStarted":
       return `Round ${event.n} begins.`;
     case "CallStarted":
-      return WORDS[event.stage] ? `${event.n ? `Round ${event.n}: ` : ""}${event.agent} ${WORDS[event.stage]}.` : null;
+      return WORDS[event.stage] ? `Round ${event.n}: ${whose(event.agent)} ${WORDS[event.stage]}.` : null;
     case "StanceGiven":
       return `${event.agent} answers${event.stance.answer ? `: ${event.stance.answer}` : ""}.`;
     default:
