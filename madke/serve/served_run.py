@@ -174,7 +174,7 @@ class ServedRun:
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
         done = (question.id, repeat) in self.directory.done
         models = self._replayed if done else self._cast
-        own = {} if done else {role: self._recorded(model) for role, model in (cast or {}).items()}
+        own = {} if done else {role: Leavable(self._recorded(model)) for role, model in (cast or {}).items()}
         transcript = await self.job.debated(
             question, {**models, **own}, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
         )
