@@ -88,12 +88,12 @@ def router(state: State) -> APIRouter:
     routes = APIRouter(responses={status: {"model": ErrorBody} for status in _ERRORS}, tags=["page"])
     people: dict[str, PersonAtPage] = {}
 
-    @routes.get("/", response_class=HTMLResponse)
+    @routes.get("/", response_model=None, responses=_sends("text/html"))
     async def page() -> Response:
         """The page."""
         return page_response()
 
-    @routes.get("/assets/page.js", response_class=Response)
+    @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
     async def script() -> Response:
         """Its script."""
         content = "\n".join(
@@ -101,7 +101,7 @@ def router(state: State) -> APIRouter:
         )
         return Response(content, media_type="text/javascript", headers=_SAFE)
 
-    @routes.get("/assets/page.css", response_class=Response)
+    @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
     async def style() -> Response:
         """Its style."""
         return Response(f"{_report_file('style.css')}\n{_own_file('page.css')}", media_type="text/css", headers=_SAFE)
@@ -116,11 +116,7 @@ def router(state: State) -> APIRouter:
         ]
         return Choices(protocols=listed)
 
-    @routes.post(
-        "/page/debates",
-        response_class=Response,
-        responses={200: {"content": {"text/event-stream": {}}, "description": "The events of the debate."}},
-    )
+    @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: Asked, request: Request) -> Response:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
         protocol = state.debates.spec(body.protocol).protocol
@@ -140,7 +136,7 @@ def router(state: State) -> APIRouter:
             watched.join(PersonAtPage(body.role, protocol, watched.tell), people)
         return watched
 
-    @routes.post("/page/debates/{debate}/parts", status_code=204, response_class=Response)
+    @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
     async def part(debate: str, body: Part) -> Response:
         """What a person says who takes part in a debate."""
         if debate not in people:
@@ -220,6 +216,11 @@ class Watched(Response):
 def page_response(**headers: str) -> Response:
     """The page, at any of its addresses."""
     return HTMLResponse(_own_file("page.html"), headers={**_SAFE, **headers})
+
+
+def _sends(kind: str) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: a success has this content type."""
+    return {200: {"content": {kind: {}}, "description": "Success."}}
 
 
 def _line(content: Mapping[str, Any]) -> bytes:

@@ -30,8 +30,13 @@ def router(state: State) -> APIRouter:
 
     @routes.get(
         "/debates/{run}/{question}/{repeat}",
-        response_class=PlainTextResponse,
-        responses={200: {"content": {"text/html": {}, "application/json": {}}}},
+        response_model=None,
+        responses={
+            200: {
+                "content": {"text/plain": {}, "text/html": {}, "application/json": {}},
+                "description": "The debate.",
+            }
+        },
     )
     async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
         """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
