@@ -50,8 +50,17 @@ class OutputError(Exception):
 
 
 def say(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print a text without control and formatting characters. OutputError if standard output cannot be written."""
-    _write(printable(text) + end, err=err)
+    """Print a text without control and formatting characters. OutputError if standard output cannot be written.
+
+    On a terminal, long lines of standard error are wrapped between words.
+    """
+    lines = printable(text).split("\n")
+    if err and any(len(line) > 2 * LONGEST_WORD for line in lines) and sys.stderr.isatty():
+        width = max(console(err=True).width, 2 * LONGEST_WORD)
+        # Short lines stay as they are: the space at the end of a prompt counts.
+        wrapped = (wrap(line, width, **_BETWEEN_WORDS) if len(line) > width else [line] for line in lines)
+        lines = [piece for pieces in wrapped for piece in pieces]
+    _write("\n".join(lines) + end, err=err)
 
 
 def say_json(json_text: str, *, end: str = "\n") -> None:

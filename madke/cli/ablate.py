@@ -13,7 +13,7 @@ from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
-from madke.terminal import console, say, say_json, say_table
+from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
@@ -272,7 +272,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
         notes.append(f"No price for {', '.join(unpriced)}.")
     if not prices:
         notes.append("No cost: give prices with --prices.")
-    say("\n".join(notes))
+    say_wrapped("\n".join(notes))
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:

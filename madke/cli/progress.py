@@ -221,7 +221,7 @@ class _Line:
     def count(self, done: int, total: int | None, extra: Sequence[str] = (), *, last: bool = False) -> None:
         """Show a count with a bar on a terminal, its remaining time, and what fits of ``extra``."""
         number = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-        left = self._seconds_left(done, total)
+        left = None if last else self._seconds_left(done, total)
         extra = [*([f"{duration(left)} left"] if left else []), *extra]
         plain = f"{self._what}: {', '.join((number, *extra))}"
         self._show(lambda options: _fitted(options, self._what, done, total, number, extra), plain, last=last)

@@ -13,7 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json
+from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
     from madke.command_scorer import CommandScorer
@@ -175,7 +175,8 @@ def _show(
     rows = [(of_dataset(arm, dataset), found) for arm, each in per_dataset.items() for dataset, found in each.items()]
     console().print(score_table(rows or list(scores.items()), incomplete, details=details))
     for arm in arms if details else ():
-        say(f"{arm.path}\n{score_details(scores[arm.name])}\n")
+        say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
+        say("")
 
 
 def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:

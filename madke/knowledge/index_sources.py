@@ -57,7 +57,8 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if not built_by_madke and not pyserini.is_lucene(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
-            "index and docid (FAISS, in pyserini's format)",
+            "index and docid (FAISS, in pyserini's format); for a folder of texts, first run `madke index passages "
+            "--kind text` and `madke index build`",
             file=folder,
         )
     if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):

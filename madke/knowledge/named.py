@@ -133,7 +133,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     places: dict[str, list[str]] = {}
     for known, place in known_sources().items():
         places.setdefault(place, []).append(known)
-    where = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
+    where = "; ".join(f"{', '.join(names)}: {place}" if len(places) > 1 else place for place, names in places.items())
     raise UserError(
         f"{unknown('source', name, known_sources())} ({where}); define it with {name}=SPEC or an entry in {_FILE}"
     )

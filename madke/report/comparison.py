@@ -287,7 +287,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
-        *(f"{kind}: {', '.join(metrics)}." for kind, metrics in kinds.items()),
+        *(f"{kind}: {', '.join(HEADINGS.get(name, name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
@@ -355,8 +355,8 @@ def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
 
 
 def cost_table(scores: Mapping[str, Scores]) -> Table:
-    """Correctness and cost per question of each arm."""
-    columns = ("arm", "correct %", "rounds", "calls/question", "paid/question", "tokens/question")
+    """Correctness and cost per question of each run."""
+    columns = ("run", "correct %", "rounds", "calls/question", "paid/question", "tokens/question")
     rows = []
     for name, found in scores.items():
         total, n = found.total, max(found.transcripts, 1)

@@ -222,15 +222,18 @@ _GAP = 3
 
 
 def question_table(compared: Sequence[ComparedQuestion]) -> Table:
-    """One row per question: gold answers, and each run's answer with a mark and its number of rounds."""
+    """One row per question: each run's answer with a mark and its number of rounds, and the gold answers.
+
+    The gold answers are last, because narrow terminals leave out columns from the right.
+    """
     runs = zip(*(row.runs for row in compared), strict=True)
     titles = (_title(max(outcomes, key=lambda outcome: outcome.repeats)) for outcomes in runs)
     rows = (
-        (row.id, row.question, " | ".join(row.answers), *(_cell(outcome) for outcome in row.runs)) for row in compared
+        (row.id, row.question, *(_cell(outcome) for outcome in row.runs), " | ".join(row.answers)) for row in compared
     )
     return Table(
         title="",
-        columns=("id", "question", "gold", *titles),
+        columns=("id", "question", *titles, "gold"),
         rows=tuple(tuple(Cell(text=_short(text)) for text in row) for row in rows),
         notes=("+ right, - wrong, or a score in percent (task's first metric); rounds in brackets.",),
     )

@@ -79,9 +79,9 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     if len(tied) > _NAMED:
         listed.append(f"{len(tied) - _NAMED} more")
     together = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
-    to = "" if len(tied) == 1 else f"to {tied[0]} "
+    over = "" if len(tied) == 1 else f"over {tied[0]} "
     size = shown.figures(rival, family=True)
-    return f"{figures[best]} is highest of {len(arms)} runs, but no difference to {together} was found: {to}{size}"
+    return f"{figures[best]} is highest of {len(arms)} runs, but not significantly above {together}: {over}{size}"
 
 
 def _pair(test: PairedTest) -> tuple[str, str]:

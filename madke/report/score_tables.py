@@ -114,7 +114,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
         _Column("incomplete", lambda arm: Cell(text=arm.unfinished) if arm.unfinished else NOTHING, place="aside"),
-        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst.", place="screen"),
+        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst."),
         _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
@@ -281,7 +281,11 @@ def table_of_arms(
         )
         for arm in arms
     ]
-    columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
+    columns = [
+        column
+        for column in _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
+        if column.heading != "abst." or any(row.scores.abstained for row in rows)
+    ]
     notes = [
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
@@ -296,7 +300,9 @@ def table_of_arms(
         kinds = "; ".join(dict.fromkeys(test.test for test in tests))
         others = arms[0].name if len(against) == 1 else "the first arm on the same dataset"
         corrected = f"p < 0.05 after Holm's correction over the tests of the same value ({kinds})"
-        notes += [f"{MARK} differs from {others}: {corrected}.", *if_failed_notes(held)]
+        if any(row.marks for row in rows):
+            notes.append(f"{MARK} differs from {others}: {corrected}.")
+        notes += if_failed_notes(held)
     notes += [f"{arm.name}: {ORACLE}." for arm in rows if arm.scores.read_golds]
     return Table(
         title="Scores",

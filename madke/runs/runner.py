@@ -190,6 +190,7 @@ class _Run:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
                 self._end(pending)
+            self.tell()
             raise
         finally:
             gc.set_threshold(*collections)

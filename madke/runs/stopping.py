@@ -96,7 +96,8 @@ async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
         limiter.close()
     in_flight = sum(limiter.state().in_flight for limiter in limiters)
     if in_flight and log:
-        _log.warning("stopping; waiting for %d calls in flight (Ctrl-C: do not wait)", in_flight)
+        calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
+        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", calls)
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:

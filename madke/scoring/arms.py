@@ -89,6 +89,8 @@ def opened(runs: Sequence[Path | str | Results]) -> list[Results]:
 
 def _opened(path: Path, name: str, questions: Sequence[Question] | None) -> Results:
     if not path.is_file():
+        if not path.exists():
+            raise UserError("no such run directory or file", file=path)
         if not (path / "run.json").is_file():
             raise UserError("is not a run directory: run.json is missing", file=path)
         return Results(name=name, path=path, config=read_spec(path), transcripts=partial(read_transcripts, path))

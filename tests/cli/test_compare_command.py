@@ -43,8 +43,8 @@ def test_two_runs_as_tables(runs: Any) -> None:
     assert done.returncode == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
     rows = {line.split()[0]: line for line in lines}
-    assert rows["q0"].endswith("+ Lake Baikal (1) + Lake Baikal (1)")
-    assert rows["q1"].endswith("- x (1) - y (1)")
+    assert rows["q0"].endswith("+ Lake Baikal (1) + Lake Baikal (1) Lake Baikal")
+    assert rows["q1"].endswith("- x (1) - y (1) Lake Baikal")
     assert "questions in all runs: 3; shown: 3; only in one: 1" in done.stdout
     assert "one two 1 1 0 1 0 66.7 ±37" in lines
     assert "one two EM % 3 -33.3 ±66 1.000 66.7 33.3 1 0 -" in lines

@@ -42,7 +42,7 @@ def test_runs_in_folders_are_found_and_the_rest_is_named(folder: Path) -> None:
     whole = madke("score", "runs", cwd=folder.parent)
     assert (rows(whole.stdout), whole.stderr) == (rows(done.stdout), "")
     assert "is not a run directory" in refused("score", folder / "notes")
-    assert "is not a run directory" in refused("score", folder, folder / "misspelt")
+    assert "misspelt: no such run directory or file" in refused("score", folder, folder / "misspelt")
 
 
 def test_a_page_in_a_folder_of_runs_is_written_again(folder: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import re
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -91,12 +92,17 @@ def test_a_run_is_one_line_on_a_terminal_of_any_width(
         terminal = terminal_of(monkeypatch, columns)
         now = [0.0]
         monkeypatch.setattr("madke.cli.progress.time.monotonic", lambda now=now: now[0])
+        monkeypatch.setattr("madke.cli.progress._TERMINAL_SECONDS", 0.01)
         with run_progress() as listen:
             listen(replace(state, done=state.done // 2))
             now[0] = 10.0 if state is LARGE else 9.5
             listen(state)
+            end = time.perf_counter() + 5
+            while frames(terminal.getvalue())[-1] != expected and time.perf_counter() < end:
+                time.sleep(0.005)
+            assert frames(terminal.getvalue())[-1] == expected
         shown = terminal.getvalue()
-        assert frames(shown)[-1] == expected
+        assert " left" not in frames(shown)[-1]  # what has ended takes no more time
         assert max(map(len, frames(shown))) <= columns
         assert shown.removesuffix("\x1b[?25h").endswith("\n")
         assert shown.count("\n") == 1  # redrawn in place

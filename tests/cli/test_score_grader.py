@@ -118,7 +118,7 @@ def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
         with started(*options) as process:
             assert hanging.wait(60)
             process.send_signal(signal.SIGINT)
-            assert any("stopping; waiting for 1 calls in flight" in line for line in process.stderr)
+            assert any("stopping; waiting for 1 call in flight" in line for line in process.stderr)
             freed.set()
             _, said = process.communicate(timeout=60)
         assert process.returncode == 130

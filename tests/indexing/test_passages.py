@@ -262,6 +262,8 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
         build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
+    with pytest.raises(UserError, match=r"full: this is a folder, .*--kind text"):
+        build(tmp_path / "full", tmp_path / "out")
     with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")
     # What was begun with nothing in it does not stand in the way of the next source.

@@ -209,6 +209,14 @@ def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
     assert "Ended by" not in columns({"b": answered("q0", BAIKAL, usage={})})
 
 
+def test_a_narrow_terminal_keeps_the_answers_and_leaves_out_the_gold_ones() -> None:
+    long = "ribulose-bisphosphate-carboxy"
+    rows = compare({name: [answered("q0", f"{name} {long}")] for name in "ab"}).questions
+    text = shown_table(question_table(rows), 85)
+    assert text.count(long) == 2
+    assert "Not shown at this width: gold." in text
+
+
 def test_an_endless_id_is_cut() -> None:
     rows = compare({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
     assert len(shown_table(question_table(rows))) < 2_000

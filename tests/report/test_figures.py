@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from colorsys import rgb_to_hsv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
 from madke.engine.protocol import Protocol
 from madke.report import figures
+from madke.report.figures import canvas
 from madke.report.figures.by_arm import (
     accuracy_by_calls,
     accuracy_by_repeat,
@@ -379,3 +381,12 @@ def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = "import sys, madke.report.figures as f; assert f.available(); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_green_and_red_are_for_right_and_wrong_answers_only() -> None:
+    outcomes = {canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG}
+    assert len(outcomes) == 4
+    assert not outcomes & set(canvas.COLOURS)
+    hues = [rgb_to_hsv(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))[:2] for colour in canvas.COLOURS]
+    for hue, saturation in hues:
+        assert saturation < 0.1 or not (hue < 0.08 or 0.25 < hue < 0.5), "a red or a green"

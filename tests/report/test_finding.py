@@ -85,12 +85,12 @@ def test_the_best_of_several_against_the_next() -> None:
 def test_the_best_ones_that_cannot_be_told_apart() -> None:
     sentence = found(a="-" * 40, b="+" * 30 + "-" * 10, c="+" * 29 + "-" * 11)
     assert sentence.startswith(
-        "b (75.0 % correct) is highest of 3 runs, but no difference to c (72.5 % correct) was found: 2.5 points, 95 % "
+        "b (75.0 % correct) is highest of 3 runs, but not significantly above c (72.5 % correct): 2.5 points, 95 % "
     )
     every = found(a="+++", b="++-", c="+--", d="---", e="---")
     assert every.startswith(
-        "a (100.0 % correct) is highest of 5 runs, but no difference to b (66.7 % correct), c (33.3 % correct), "
-        "d (0.0 % correct) and 1 more was found: to b 33.3 points, 95 % "
+        "a (100.0 % correct) is highest of 5 runs, but not significantly above b (66.7 % correct), c (33.3 % correct), "
+        "d (0.0 % correct) and 1 more: over b 33.3 points, 95 % "
     )
 
 

@@ -131,7 +131,7 @@ def test_it_opens_with_scores_and_figures(opened: Any) -> None:
     expect(table.get_by_role("rowheader", name=MARKUP)).to_be_visible()
     page.locator("#figures > summary").click()
     expect(page.locator("#figures svg").first).to_be_visible()
-    expect(page.locator("#debates")).to_be_hidden()
+    expect(page.locator("#debate")).to_be_hidden()
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_headings_are_explained_by_pointer_keyboard_and_tap(opened: Any) -> None
     box = tip.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE["width"]
-    page.locator("#summary h1").tap()
+    page.locator("#summary > h1").tap()
     expect(tip).to_be_hidden()
 
 
@@ -237,6 +237,21 @@ def test_the_summary_counts_questions_and_leads_to_them(opened: Any) -> None:
     expect(page.locator("#count")).to_have_text("3 of 3 debates")
 
 
+def test_the_summary_of_several_runs_holds_the_matrix(opened: Any) -> None:
+    page = opened(address="")
+    expect(page.locator("#summary #matrix")).to_be_visible()
+    expect(page.locator("#count")).to_have_text("25 of 40 questions")
+    page.get_by_role("searchbox", name="Search").press_sequentially("5")
+    expect(page).to_have_url(re.compile("#debates[?]q=5$"))
+    expect(page.locator("#summary")).to_be_hidden()
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
+    expect(page.locator("#count")).to_contain_text("3 of 40 questions")
+    page.go_back()
+    expect(page.locator("#summary #matrix")).to_be_visible()
+    expect(page.locator("#count")).to_have_text("25 of 40 questions")
+    expect(opened("gone").locator("#list")).to_be_hidden()
+
+
 def test_on_a_phone_no_name_loses_its_number_and_nothing_is_cut_off(opened: Any) -> None:
     page = opened(size=PHONE)
     page.evaluate("for (const part of document.querySelectorAll('#summary details')) part.open = true")
@@ -261,7 +276,7 @@ def test_on_a_phone_no_name_loses_its_number_and_nothing_is_cut_off(opened: Any)
 
 def test_an_incomplete_run_says_so_in_headline_banner_and_chart(opened: Any) -> None:
     page = opened("stopped")
-    expect(page.locator("#summary h1")).to_have_text("2 runs incomplete")
+    expect(page.locator("#summary > h1")).to_have_text("2 runs incomplete")
     expect(page.locator(".banner li").first).to_contain_text("Incomplete: stopped, 42 of 60 (stopped at --max-cost;")
     expect(page.locator("#chart li").first).to_contain_text("42 of 60")
     expect(page.locator(".banner")).to_contain_text("1 of 42 debates failed and are excluded from scores.")

@@ -207,6 +207,9 @@ def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path: Path) -> None:
     assert all(column.startswith("unparsed: ") for column in rest.columns[4:])
     assert not {"paid", "questions", "answered"} & set(main.columns)
     assert {"rounds", "calls", "tokens", "failed"} < set(main.columns)
+    assert "abst." not in main.columns
+    silent, _ = scored(arm("one", debates(BAIKAL, None)), arm("two", debates("x", "x"))).split()
+    assert [cell(silent, row, "abst.").value for row in (0, 1)] == [1, 0]
     assert [row[0].text for row in rest.rows] == [row[0].text for row in main.rows] == ["one", "two"]
     assert main.split() == (main, None)
     assert all(heading not in table_latex(table) for heading in ("unparsed", "answered", "paid"))
@@ -278,7 +281,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert cell(table, 1, "only first") == tables.NOTHING
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
-    assert {"McNemar, exact: em.", "paired permutation: comet."} < set(table.notes)
+    assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
 
 
 def test_differences_that_round_to_nothing_have_no_minus() -> None:

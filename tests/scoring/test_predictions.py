@@ -163,8 +163,8 @@ def test_an_empty_file_and_a_file_without_questions_are_refused(tmp_path: Path) 
 
 
 def test_a_path_that_holds_nothing_is_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UserError, match="is not a run directory"):
+    for path, why in ((tmp_path, "is not a run directory"), (tmp_path / "missing", "no such run directory or file")):
+        with pytest.raises(UserError, match=why):
             open_results([path])
     with pytest.raises(UserError, match="but all paths are run directories"):
         open_results([tmp_path], QUESTIONS)

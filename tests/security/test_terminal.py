@@ -16,7 +16,7 @@ import pytest
 import madke as package
 from madke.cli.app import main
 from madke.core.transcript import PoolEntry, StageUsage
-from madke.terminal import PrintableFormatter, printable, printable_json
+from madke.terminal import PrintableFormatter, printable, printable_json, say
 from tests.support.cli import command, madke
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -347,3 +347,19 @@ def redirected(words: Any, output: Any) -> Any:
     done = subprocess.run(command(*words), stdout=output, stderr=subprocess.PIPE, text=True)
     os.close(output)
     return done.returncode, done.stderr
+
+
+def test_a_long_error_line_is_wrapped_between_words_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "madke: " + " ".join(f"word{n:02}" for n in range(20))
+    say(line, err=True)
+    assert capsys.readouterr().err == f"{line}\n"
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    say(f"{line}\nYour answer: ", err=True, end="")
+    *wrapped, prompt = capsys.readouterr().err.split("\n")
+    assert " ".join(wrapped) == line
+    assert max(map(len, wrapped)) <= 80
+    assert prompt == "Your answer: "

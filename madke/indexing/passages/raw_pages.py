@@ -186,6 +186,8 @@ def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, .
 
 
 def _describe_dump(path: Path) -> SourceFile:
+    if path.is_dir():
+        raise UserError("this is a folder, but a dump is a file; read a folder of texts with --kind text", file=path)
     if not path.is_file():
         raise UserError("no such dump file", file=path)
     with path.open("rb") as file:

@@ -205,7 +205,7 @@ def tally(arm: ArmValues) -> Tally:
     return Tally(between=dict(sorted(between.items())), overall=overall, repeats=means)
 
 
-_FLIP_COLOURS = dict(zip(FLIPS, (COLOURS[2], COLOURS[5], COLOURS[1], COLOURS[6]), strict=True))
+_FLIP_COLOURS = dict(zip(FLIPS, (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True))
 
 _MOST_ROWS = 36
 """With more rows, each arm has only one: from the first round to the final answer."""

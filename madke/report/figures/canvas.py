@@ -31,8 +31,14 @@ INK = "#1b1f24"
 ON_COLOUR = "#111111"
 """Text on a coloured area."""
 
-COLOURS = ("#1f80c3", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
-"""Colours of Okabe and Ito for colour-blind readers, legible on light and dark pages."""
+COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
+"""Colours of runs and stages: those of Okabe and Ito for colour-blind readers, legible on light and dark pages.
+
+Green and red are not among them, because on the page they mean right and wrong.
+"""
+
+RIGHT, RIGHT_AT_LAST, WRONG_AT_LAST, WRONG = "#009e73", "#7fcfb4", "#f0a878", "#d55e00"
+"""Greens of right answers and reds of wrong ones; the light ones are of answers that became so."""
 
 MARKERS = "osD^vPXp"
 

@@ -29,8 +29,14 @@ function show(name, title) {
   document.title = printable(`${title} · madke report`);
 }
 
+/** The summary. Of several runs it holds the matrix; a filter there leads to the debates. */
 function showSummary(section) {
   show("summary", "Summary");
+  if (runs.length > 1) {
+    byId("entry").after(views.debates);
+    views.debates.hidden = false;
+    filter(filtersOf(""));
+  }
   const part = byId(section);
   if (part?.tagName === "DETAILS") part.open = true;
   if (section && section !== "summary") part?.scrollIntoView();
@@ -39,7 +45,12 @@ function showSummary(section) {
 
 function showList(query) {
   const back = !views.debate.hidden;
+  const focused = document.activeElement;
   show("debates", "Debates");
+  if (views.summary.contains(views.debates)) {
+    views.summary.after(views.debates);
+    focused.focus({ preventScroll: true });
+  }
   filter(filtersOf(query));
   if (back && open !== null && list.shown.includes(itemOf(open))) focusItem(open);
   else scrollTo(0, 0);

@@ -331,7 +331,8 @@ function refine(changes, typing = false) {
   const replaced = typing && history.state?.typing;
   Object.assign(filters, changes);
   history[replaced ? "replaceState" : "pushState"]({ typing }, "", listAddress());
-  filter();
+  if (views.summary.hidden) filter();
+  else route();
 }
 
 for (const [name, control] of Object.entries(controls)) {

@@ -88,7 +88,7 @@ function poolPart(parts) {
       el(
         "ol",
         {},
-        passages.map((passage) => el("li", { class: kindOf(passage) }, passagePart(passage, several))),
+        passages.map((passage) => el("li", { class: kindOf(passage) }, passagePart(passage, parts.length))),
       ),
     ),
   ];
@@ -98,7 +98,8 @@ const kindOf = ({ gold, held }) =>
   ["passage", held.some(({ by }) => by.size > 0) && "chosen", gold && "gold"].filter(Boolean).join(" ");
 
 /** What is shown of a passage: its number, title, origin, who selected it, and its text. */
-function passagePart({ entry, text, gold, held, quoted }, several, whole = false) {
+function passagePart({ entry, text, gold, held, quoted }, count, whole = false) {
+  const several = count > 1;
   const [words, url, date] = text ?? [null, null, null];
   const link = url ?? (/^https?:/.test(entry.key) ? entry.key : null);
   const origin = [
@@ -114,7 +115,8 @@ function passagePart({ entry, text, gold, held, quoted }, several, whole = false
     inOrder(by.keys()).map((agent) =>
       el("span", { class: "chip" }, agentName(agent), el("span", {}, when(by.get(agent)))),
     );
-  const number = held.every(({ n }) => n === held[0].n) ? `[${held[0].n}]` : null;
+  // One number, if it is that of the passage in every debate.
+  const number = held.length === count && held.every(({ n }) => n === held[0].n) ? `[${held[0].n}]` : null;
   const selected = held
     .filter(({ by }) => several || by.size > 0)
     .map(({ part, n, by }) => {
@@ -179,7 +181,7 @@ function numberButton(part, n, label = `[${n}]`) {
     card = el(
       "div",
       { class: `${kindOf(passage)} here`, role: "group", tabindex: "-1", "aria-label": `Passage ${n}` },
-      passagePart({ ...passage, held: passage.held.filter((held) => held.part === part) }, false, true),
+      passagePart({ ...passage, held: passage.held.filter((held) => held.part === part) }, 1, true),
       el("button", { class: "quiet shut", type: "button", click: close }, "close"),
     );
     cards.push({ card, button, close });
