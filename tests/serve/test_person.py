@@ -54,7 +54,7 @@ def test_what_the_protocol_hides_is_seen_when_the_debate_has_ended() -> None:
     debater, _ = person(sees={"anonymous": True})
     assert names(debater.seen(stance("Debater 2", 1))) == ["StanceGiven Debater 2"]
     assert names(debater.seen(stance("Debater 1", 1))) == []
-    done = events.DebateFinished(question="q", transcript=None)  # type: ignore[arg-type]
+    done = events.DebateFinished(question="q", transcript=None)
     assert names(debater.seen(done)) == ["StanceGiven Debater 1", "DebateFinished"]
 
 

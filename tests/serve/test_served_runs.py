@@ -146,7 +146,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
 
         async def debate() -> str:
             with server.state.debates.turn() as turn:
-                ask = Ask(protocol="madke", question="Who wrote book 1?", sources="none", cast={"Debater 2": Person()})
+                ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()
                 return served.run.name
