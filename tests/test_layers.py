@@ -19,6 +19,7 @@ LAYERS = [
     {"experiments"},
     {"report", "lemmas"},
     {"api"},
+    {"serve"},
     {"cli"},
 ]
 PURE_SCORING = ("debate_rows", "metrics", "paired", "rounds", "scores", "statistics")

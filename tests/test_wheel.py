@@ -30,6 +30,7 @@ def test_it_holds_the_assets(wheel: Any) -> None:
         assert f"madke/_assets/{asset}" in names
     for part in ("templates/report.html.j2", "page/style.css", "page/script/app.js"):
         assert f"madke/report/{part}" in names
+    assert "madke/serve/site/page.js" in names
     for asset in ("recipes/madke-table-2.yaml", "datasets/hotpotqa.yaml"):
         assert f"madke/_assets/eval/{asset}" in names
     assert "madke/_assets/prompts/grading/grade.yaml" in names

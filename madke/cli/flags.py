@@ -17,8 +17,8 @@ from madke.tasks import TASKS
 
 QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE = "Questions", "Protocol", "Models", "Knowledge"
 COST, RESUME, CLUSTER = "Cost and limits", "Resume and replay", "Cluster"
-GRADING, OUTPUT = "Grading", "Output"
-_PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, COST, RESUME, CLUSTER, GRADING, OUTPUT]
+GRADING, OUTPUT, SERVER = "Grading", "Output", "Server"
+_PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT]
 """Groups of options in the help, in order. None is the group of the most used options."""
 
 _RUN_PANELS = {

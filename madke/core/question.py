@@ -21,5 +21,7 @@ class Question:
     """The answer format, a key of :data:`madke.tasks.TASKS`."""
     choices: tuple[str, ...] = ()
     """The options of a ``choice``, without letters, in order A, B, C, ..."""
+    instructions: str = ""
+    """Instructions of the person who asks, on the form of the answer. Debaters and summarizer read them."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the dataset. Scoring reads ``dataset``."""

@@ -189,6 +189,7 @@ class Transcript:
     rounds: tuple[Round, ...]
     final: Final
     choices: tuple[str, ...] = ()
+    instructions: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     degraded: bool = False
     """A call failed during the debate."""

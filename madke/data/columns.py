@@ -14,6 +14,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "prompt", "column_1"),
     "golden_answers": ("golden_answers", "answers", "answer", "column_2"),
     "choices": ("choices",),
+    "instructions": ("instructions",),
     "task": ("task",),
     "metadata": ("metadata",),
 }

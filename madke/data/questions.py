@@ -43,6 +43,7 @@ class _Line(Identified):
     golden_answers: tuple[str, ...] | tuple[int, ...] = ()
     choices: tuple[str, ...] = ()
     task: _Text | None = None
+    instructions: str = ""
     metadata: dict[str, Any] = {}
 
 
@@ -61,10 +62,10 @@ def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     """Read the questions of a file, in order: CSV, TSV, JSON, JSON Lines or Parquet.
 
-    The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``task`` and ``metadata``;
-    :data:`madke.data.columns.COLUMNS` has their other names. Without ids, questions get a hash of their text, and a
-    number if texts repeat. With ``choices``, golden answers are letters, or 0-based indices as JSON numbers, which are
-    converted to letters.
+    The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``instructions``, ``task`` and
+    ``metadata``; :data:`madke.data.columns.COLUMNS` has their other names. Without ids, questions get a hash of their
+    text, and a number if texts repeat. With ``choices``, golden answers are letters, or 0-based indices as JSON
+    numbers, which are converted to letters.
 
     ``task`` applies to questions without a task; default: ``choice`` for those with choices, else ``short_answer``.
 
@@ -135,6 +136,7 @@ def _question(line: _Line, task: str | None) -> Question:
         answers=tuple(answers),
         task=line.task or task or ("choice" if line.choices else "short_answer"),
         choices=line.choices,
+        instructions=line.instructions,
         metadata=line.metadata,
     )
     if wrong := get_task(question.task).check(question):
@@ -150,9 +152,10 @@ def question_to_json(question: Question) -> bytes:
         "task": question.task,
         "golden_answers": question.answers,
         "choices": question.choices,
+        "instructions": question.instructions,
         "metadata": question.metadata,
     }
-    kept = {key: value for key, value in item.items() if value or key not in ("choices", "metadata")}
+    kept = {key: value for key, value in item.items() if value or key not in ("choices", "instructions", "metadata")}
     return json.dumps(kept, ensure_ascii=False).encode()
 
 

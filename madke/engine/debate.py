@@ -106,6 +106,7 @@ async def debate(
         task=question.task,
         answers=question.answers,
         choices=question.choices,
+        instructions=question.instructions,
         metadata=question.metadata,
         status=final.status,
         answer=final.answer,

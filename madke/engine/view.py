@@ -11,7 +11,7 @@ from madke.core.transcript import Round, Turn
 from madke.engine.order import Same, answer_groups
 from madke.engine.protocol import Protocol, readable_by
 
-TAGS = ("example", "knowledge", "notes", "reply", "review", "summary")
+TAGS = ("example", "instructions", "knowledge", "notes", "reply", "review", "summary")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

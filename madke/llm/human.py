@@ -62,10 +62,11 @@ class HumanChat:
 
     def sit(self, roles: frozenset[str], protocol: Protocol) -> None:
         """Take these roles of a debate, whose events :meth:`hear` gets."""
-        sees = protocol.sees
+        from madke.llm.human_reply import reads_all
+
         self._roles = roles
         self._debates = not roles.isdisjoint(debater.name for debater in protocol.cast)
-        self._reads_all = sees.topology == "full" and sees.peers != "none" and not sees.anonymous
+        self._reads_all = reads_all(protocol)
 
     def hear(self, event: Event) -> None:
         """Show the turns of the others as they end: of a round after the person's own turn, and not at a prompt."""

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill, shorten
 
 from madke.core.chat import ChatRequest, Purpose
+from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, StanceGiven, VerdictGiven
-from madke.core.question import Question
-from madke.engine.parse import marked, parse_answer
+from madke.llm import human_reply
 from madke.llm.offline.prompt_reader import Knowledge, Prompt, read_prompt
-from madke.tasks import get_task
 from madke.terminal import printable
 
 PASSAGES = "Passages (e.g. 0 2, Enter for none): "
@@ -34,9 +33,6 @@ _STAGES: Mapping[str, str] = {
     "judge": "compare the answers",
     "summarize": "final answer",
 }
-_NONE = "-"
-_TASKS: Mapping[str, str] = {"choice": "choice", "claim": "claim", "span": "short_answer"}
-_EXPECTED: Mapping[str, str] = {"choice": "the letter of an option", "claim": "SUPPORTS, REFUTES or NOT ENOUGH INFO"}
 _SYSTEM_SHOWN = 200
 _NARROWEST = 40
 
@@ -72,12 +68,13 @@ class Dialogue:
         for remark in prompt.remarks:
             if _key(purpose, remark.text) not in self._known:
                 self._show_reply(purpose, f"{remark.who}:", remark.text)
-        if prompt.stage == "select":
-            return self._selection(prompt)
-        if prompt.stage in ("speak", "summarize") and "The answer is" in prompt.closing:
-            return self._answer(prompt)
-        if prompt.stage == "judge" and "[SAME]" in prompt.closing:
-            return self._verdict()
+        match human_reply.kind_of(prompt):
+            case "select":
+                return self._selection(prompt)
+            case "answer":
+                return self._answer(prompt)
+            case "verdict":
+                return self._verdict()
         return self._free(request)
 
     def tell(self, event: Event) -> None:
@@ -96,10 +93,8 @@ class Dialogue:
         self._say(f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "There are none yet.")
         while chosen is None:
             chosen = self._numbers(self._line(PASSAGES), prompt)
-        query = self._line(SEARCH) if "[Search:" in prompt.closing else ""
-        # A bracket would end the marker.
-        search = f"[Search: {re.sub(r'[][]', ' ', query)}]\n" if query else ""
-        return search + "Selected: " + (" ".join(f"[{number}]" for number in chosen) or "[No Found]")
+        query = self._line(SEARCH) if human_reply.may_search(prompt) else ""
+        return human_reply.selection(prompt, chosen, query)
 
     def _numbers(self, typed: str, prompt: Prompt) -> list[int] | None:
         """The numbers typed; None, after a word to the person, if they are no choice."""
@@ -109,42 +104,37 @@ class Dialogue:
             numbers = ", ".join(sorted(known, key=int))
             self._say(f"There is no passage {wrong[0]!r}. The numbers are {numbers}.")
             return None
-        chosen = list(dict.fromkeys(map(int, words)))
-        if len(chosen) > prompt.limit:
-            self._say(f"You chose {len(chosen)} passages. Choose up to {prompt.limit}.")
+        try:
+            human_reply.selection(prompt, list(map(int, words)))
+        except UserError as error:
+            self._say(str(error))
             return None
-        return chosen
+        return list(map(int, words))
 
     def _answer(self, prompt: Prompt) -> str:
-        task = get_task(_TASKS[prompt.form])
-        question = Question(question=prompt.question, choices=tuple(text for _, text in prompt.options))
-        shown = {passage.number for passage in prompt.knowledge}
-
-        def is_read(text: str, answer: str) -> bool:
-            parsed = parse_answer(text, lambda raw: task.read(raw, question), prompt.marker, shown=shown)
-            return parsed.value == answer
-
-        while True:
+        reply = None
+        while reply is None:
             typed = self._line(ANSWER)
-            if typed == _NONE:
-                return "\n".join([*self._lines(REASONS), "I do not know the answer."])
-            closing = f"The answer is {marked(typed, prompt.marker)}."
-            answer = task.read(typed, question) if typed else None
-            if answer is not None and is_read(closing, answer):
-                break
-            expected = _EXPECTED.get(prompt.form, "a few words without brackets")
-            found = f"{typed[:60]!r} cannot be read. " if typed else ""
-            self._say(f"{found}Type {expected}, or - for no answer.")
+            reply = self._read(prompt, typed)
         if prompt.stage == "summarize":
-            return closing
-        while not is_read(text := "\n".join([*self._lines(REASONS), closing]), answer):
-            self._say("These reasons state another answer than yours. Write them again.")
-        return text
+            return reply
+        reply = None
+        while reply is None:
+            reply = self._read(prompt, typed, "\n".join(self._lines(REASONS)))
+        return reply
+
+    def _read(self, prompt: Prompt, typed: str, reasons: str = "") -> str | None:
+        """The reply; None, after a word to the person, if it cannot be read."""
+        try:
+            return human_reply.answer(prompt, typed, reasons)
+        except UserError as error:
+            self._say(str(error))
+            return None
 
     def _verdict(self) -> str:
         while (typed := self._line(SAME).casefold()) not in ("y", "yes", "n", "no"):
             self._say("Type y or n.")
-        return f"Verdict: [{'SAME' if typed.startswith('y') else 'DIFFERENT'}]"
+        return human_reply.verdict(typed.startswith("y"))
 
     def _free(self, request: ChatRequest) -> str:
         """Show the messages and return a reply of one or more lines."""

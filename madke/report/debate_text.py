@@ -55,6 +55,8 @@ def question_lines(asked: Transcript | Question) -> Iterator[str]:
     yield one_line(f"{noun} ({asked.id}): {asked.question}")
     for letter, choice in lettered(asked.choices):
         yield f"  ({letter}) {one_line(choice)}"
+    if asked.instructions:
+        yield one_line(f"Instructions: {asked.instructions}")
     if asked.answers:
         yield one_line(f"Gold: {' | '.join(asked.answers)}")
 

@@ -41,6 +41,7 @@ _SCRIPTS = (
     "debate.js",
     "beside.js",
     "summary.js",
+    "theme.js",
     "app.js",
     "reload.js",
 )

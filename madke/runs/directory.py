@@ -22,7 +22,7 @@ from madke.core.transcript import from_json as transcript_from_json
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
-from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files
+from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files, update_spec
 from madke.runs.spec import RunSpec
 
 Key = tuple[str, int]
@@ -100,6 +100,11 @@ class RunDirectory:
         self._writes_session = self._replayed is None and (work or not self.begun)
         if self._writes_session:
             begin_session(self.path, spec, endpoints, files, started)
+
+    def extend(self, spec: RunSpec) -> None:
+        """Write the description with further questions into ``run.json``, for a run that gets them one by one."""
+        self.check_lock()
+        update_spec(self.path, spec)
 
     def resume(self, options: RunOptions) -> None:
         """Find the finished questions and open the transcripts; incomplete lines and retried questions are dropped."""

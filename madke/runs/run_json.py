@@ -106,6 +106,11 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
     _write(path, written)
 
 
+def update_spec(path: Path, spec: RunSpec) -> None:
+    """Replace the description; the sessions stay."""
+    _write(path, {**_record(path), "spec": spec.model_dump(mode="json")})
+
+
 def end_session(path: Path, session: Session | None, endpoints: Mapping[str, Any]) -> None:
     """Complete the last session; None removes it, for a command that had nothing to do."""
     record = _record(path)

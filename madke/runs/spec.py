@@ -90,6 +90,8 @@ def short_hash(content: bytes) -> str:
 def question_hash(question: Question) -> str:
     """The hash of a question with all its fields; independent of the format of its file."""
     known = {each.name: getattr(question, each.name) for each in fields(question)}
+    if not question.instructions:
+        del known["instructions"]  # runs without instructions keep the hashes that earlier versions wrote
     return short_hash(json.dumps(known, sort_keys=True).encode())
 
 

@@ -27,7 +27,7 @@ Checked = tuple[frozenset[str], tuple[str, ...]]
 
 _SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
 _FULL: dict[str, Any] = {
-    "question": Question(id="q", question="?", task="choice", choices=("yes", "no")),
+    "question": Question(id="q", question="?", task="choice", choices=("yes", "no"), instructions="text"),
     "round": 1,
     "rounds": 1,
     "debaters": ("name",),

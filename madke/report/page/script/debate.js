@@ -13,7 +13,7 @@ function score(record, answer) {
 }
 
 function given(record, answer, status = "ok") {
-  if (answer === null || answer === undefined) return mark(status === "failed" ? "failed" : "abstained");
+  if (answer === null || answer === undefined) return mark(["failed", "waiting"].includes(status) ? status : "abstained");
   const kind = score(record, answer);
   const said = el("span", { class: "answer", dir: "auto" }, answer);
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
@@ -67,7 +67,7 @@ function debateView(parts) {
         several && columnHeads(parts),
         row("prepared", "Before the debate", preparedPart),
         rounds,
-        row("final", "Final answer", finalPart),
+        row("final", "Final answer", (part) => part.record.final && finalPart(part)),
         row("used", null, ({ record }) => usagePart(record)),
       ),
       pool,

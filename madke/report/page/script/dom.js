@@ -74,6 +74,7 @@ const MARKS = {
   abstained: ["–", "abstained"],
   failed: ["!", "failed"],
   unknown: ["·", "no gold answer"],
+  waiting: ["…", "thinking"],
 };
 
 /** The outcome of a debate: a sign with its word. */

@@ -177,6 +177,7 @@ function numberButton(part, n, label = `[${n}]`) {
     button.focus({ preventScroll: true });
   };
   const open = () => {
+    const passage = part.passages.get(n); // Of a debate that goes on, others may have chosen it since.
     card = el(
       "div",
       { class: `${kindOf(passage)} here`, role: "group", tabindex: "-1", "aria-label": `Passage ${n}` },

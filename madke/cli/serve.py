@@ -1,0 +1,117 @@
+"""``madke serve``: debates behind the API of OpenAI's chat completions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from madke.cli import flags
+from madke.core.errors import UserError
+from madke.runs.options import RunOptions
+from madke.terminal import say
+
+_NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+EPILOG = flags.epilog(
+    flags.MODEL_NAMES,
+    flags.SOURCE_NAMES,
+    flags.TASK_NAMES,
+    flags.SCORER,
+    flags.PRICES,
+    """Clients: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by
+    commas. Without keys only 127.0.0.1 is served, or with --no-auth any address. Ctrl-C or SIGTERM: no further debate
+    starts, those at work may finish.""",
+    "Examples:",
+    "  madke serve --out served",
+    "  madke serve --out served -m openai/gpt-4o-mini --protocols madke,cot --max-cost 5 --prices prices.yaml",
+)
+
+
+@flags.shared_options("model sources task cast answer_scorer settings prompts", without=_NOT_FOR_SERVERS)
+def command(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs: what was served, and its calls.")],
+    shared: dict[str, Any],
+    options: RunOptions,
+    protocols: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Protocols to serve, e.g. madke,cot. Default: all that can be.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen at.", rich_help_panel=flags.SERVER)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: a free one.", rich_help_panel=flags.SERVER)
+    ] = 8000,
+    no_auth: Annotated[
+        bool, flags.switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", flags.SERVER)
+    ] = False,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="Origin of web pages that may ask. Repeatable.", rich_help_panel=flags.SERVER
+        ),
+    ] = None,
+    queue: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Requests that may wait for a place.", rich_help_panel=flags.SERVER)
+    ] = 256,
+    deadline: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="S", help="Maximum seconds of a debate.", rich_help_panel=flags.COST),
+    ] = None,
+    grace: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="S", help="Seconds for debates to finish at the end.", rich_help_panel=flags.SERVER
+        ),
+    ] = 30.0,
+    think_tags: Annotated[
+        bool, flags.switch("--think-tags", "Put the turns into the text, between <think> tags.", flags.SERVER)
+    ] = False,
+    no_marks: Annotated[
+        bool, flags.switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", flags.SERVER)
+    ] = False,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL),
+    ] = 0,
+) -> None:
+    """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
+    from madke.assets import install
+
+    try:
+        from madke.serve.app import State, create_app
+        from madke.serve.server import bound, serve
+    except ModuleNotFoundError as error:
+        raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
+    from madke.serve.answer import Style
+    from madke.serve.debates import Debates, ServeOptions
+    from madke.serve.gate import KEYS, Access, keys_from_environment
+
+    keys = keys_from_environment()
+    if host not in _LOOPBACK and not keys and not no_auth:
+        raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
+    if no_auth and keys:
+        raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
+    served = ServeOptions(
+        out=out,
+        protocols=tuple(name.strip() for name in protocols.split(",")) if protocols else (),
+        settings={**shared, "seed": seed if seed >= 0 else None},
+        run=options,
+        queue=queue,
+        deadline=deadline,
+    )
+    access = Access(keys=keys, host=host, origins=cors or ())
+    state = State(debates=Debates(served), style=Style(think_tags=think_tags, marks=not no_marks), access=access)
+    app = create_app(state)
+    listening = bound(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    say(
+        f"madke: serving {', '.join(state.debates.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
+        err=True,
+    )
+    asyncio.run(serve(app, state, listening, grace=grace))
+    say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)

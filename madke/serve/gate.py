@@ -1,0 +1,152 @@
+"""Who may ask: bearer keys, hosts, origins; and how much a request may hold and how long it may take to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from madke.core.errors import UserError
+from madke.serve.answer import refused
+from madke.serve.wire import Refusal
+
+_log = logging.getLogger(__name__)
+
+KEYS = "MADKE_SERVE_KEYS"
+"""The environment variable with the bearer keys, separated by commas or white space."""
+
+MAX_BODY = 4 << 20
+"""Bytes of a request's body."""
+
+BODY_SECONDS = 30.0
+"""Time for a request's body to arrive."""
+
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Who may ask."""
+
+    keys: Sequence[str] = ()
+    """Bearer keys; empty: anybody who can connect."""
+    host: str = "127.0.0.1"
+    """The address that the server listens at."""
+    origins: Sequence[str] = ()
+    """Origins of web pages of others that may ask."""
+    open_paths: Sequence[str] = ("/health", "/")
+    """Paths that need no key. The page asks for one."""
+    open_prefixes: Sequence[str] = ("/debates/", "/assets/")
+    """Beginnings of paths that need no key: secret addresses, and the page's files."""
+
+    def check(self, method: str, path: str, headers: Headers) -> None:
+        """Refusal if the request is not allowed."""
+        host = _host(headers.get("host", ""))
+        if not self.keys and self.host in _LOCAL and host not in _LOCAL:
+            # A page of another site that gave its name this machine's address (DNS rebinding).
+            raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != headers.get("host"):
+            raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
+        is_open = path in self.open_paths or path.startswith(tuple(self.open_prefixes))
+        if not self.keys or method == "OPTIONS" or is_open:
+            return
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not self._knows(key.strip()):
+            message = "the key is missing or wrong; send it as a bearer token"
+            raise Refusal(401, message, kind="authentication_error", code="invalid_api_key")
+
+    def _knows(self, key: str) -> bool:
+        """Whether it is one of the keys; takes the same time for every wrong one."""
+        same = [hmac.compare_digest(_hashed(key), _hashed(each)) for each in self.keys]
+        return any(same)
+
+
+def keys_from_environment() -> list[str]:
+    """The bearer keys; UserError if the variable is set but holds none."""
+    value = os.environ.get(KEYS)
+    keys = (value or "").replace(",", " ").split()
+    if value is not None and not keys:
+        raise UserError(f"{KEYS} is set but holds no key")
+    return keys
+
+
+class Gate:
+    """ASGI middleware in front of all routes, mounted ones too; logs each request without its query and headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request and pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.monotonic(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            headers = Headers(scope=scope)
+            self._access.check(scope["method"], scope["path"], headers)
+            if (length := headers.get("content-length", "0")).isdecimal() and int(length) > MAX_BODY:
+                raise _too_large()
+            await self._app(scope, _Bounded(receive), sending)
+        except Refusal as refusal:
+            await refused(refusal)(scope, receive, sending)
+        finally:
+            took = time.monotonic() - started
+            _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)
+
+
+class _Bounded:
+    """A request's body, limited in size and time."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._held = 0
+        self._whole = False
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refusal(408, f"the body took longer than {BODY_SECONDS:g} s to arrive", code="too_slow") from None
+        self._held += len(message.get("body", b""))
+        if self._held > MAX_BODY:
+            raise _too_large()
+        self._whole = not message.get("more_body", False)
+        return message
+
+
+def _hashed(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, f"the body is larger than {MAX_BODY} bytes", code="too_large")
+
+
+def _host(header: str) -> str:
+    """The host name of a Host header, without its port."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,307 @@
+"""One run directory of the server: a protocol with its cast and sources, and the questions that were asked so far.
+
+It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its questions come one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.core.errors import UserError
+from madke.core.events import Listener, PoolReady
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.knowledge.asking import served_by
+from madke.knowledge.pool_file import record_from_json
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored
+from madke.llm.endpoints import endpoints_of
+from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
+from madke.runs.directory import RunDirectory, read_transcripts
+from madke.runs.job import Job
+from madke.runs.meter import Budget, Meter, Metered
+from madke.runs.options import RunOptions
+from madke.runs.run_json import RunFiles, read_spec
+from madke.runs.run_pools import depth, lines_of, pool_of
+from madke.runs.runner import live_search
+from madke.runs.spec import RunSpec, question_hash, short_hash
+from madke.serve.landing import Leavable, Sent
+
+SAVE_SECONDS = 30.0
+"""``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What all runs of a server share."""
+
+    options: RunOptions
+    budget: Budget
+    limits: Limits
+    """Of model calls."""
+    services: Limiter
+    """Of searches and answer scoring."""
+
+
+def question_id(text: str, instructions: str) -> str:
+    """The id of a served question. Without instructions it is the id that :func:`madke.run` gives the text."""
+    whole = f"{text}\0{instructions}" if instructions else text
+    return sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+@dataclass(kw_only=True)
+class ServedRun:
+    """An open run. Make one with :meth:`opened`."""
+
+    name: str
+    job: Job
+    shared: Shared
+    models: Mapping[str, ChatModel]
+    """Role -> model, as opened."""
+    directory: RunDirectory
+    store: CallStore
+    spec: RunSpec
+    meter: Meter = field(init=False)
+    _searches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """Question id -> the search for its pool."""
+    _pool_at: dict[str, int] = field(default_factory=dict)
+    """Question id -> where its line in the pool file begins."""
+    _hashes: dict[str, str] = field(default_factory=dict)
+    """Question id -> hash, for the questions with a transcript."""
+    _pool_hashes: dict[str, str] = field(default_factory=dict)
+    _saving: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def opened(
+        cls, out: Path, job: Job, models: Mapping[str, ChatModel], shared: Shared, sources: Sequence[Source]
+    ) -> ServedRun:
+        """Open or create the run below ``out``; ``sources`` are those of the job."""
+        live = live_search(job)
+        spec = job.spec.model_copy(
+            update={
+                "questions": {},
+                "models": {role: model.name for role, model in models.items()},
+                "sources": {source.name: served_by(source) for source in sources},
+                "searched": live.served_by if live else {},
+            }
+        )
+        name = f"{spec.variant}-{short_hash(json.dumps(spec.model_dump(mode='json'), sort_keys=True).encode())[:8]}"
+        directory = RunDirectory(out / name)
+        directory.__enter__()
+        try:
+            run = cls(
+                name=name,
+                job=job,
+                shared=shared,
+                models=models,
+                directory=directory,
+                store=CallStore(directory.path / "calls.sqlite"),
+                spec=_grown(spec, directory.path) if directory.begun else spec,
+            )
+            run._begin(sources, live)
+        except BaseException as error:
+            directory.__exit__(type(error), error, None)
+            raise
+        return run
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(total=0, budget=self.shared.budget, limiter=self.shared.limits)
+
+    def _begin(self, sources: Sequence[Source], live: LiveSearch | None) -> None:
+        path, knowledge = self.directory.path, self.job.protocol.knowledge
+        files = RunFiles(calls=self.store.path, pools=self._pool_file if knowledge else None)
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.directory.begin(self.spec, endpoints_of(self.models.values()), files, started)
+        self.directory.resume(self.shared.options)
+        self._hashes = {
+            **self.spec.questions,
+            **{
+                transcript.id: question_hash(asked_in(transcript))
+                for transcript in (read_transcripts(path) if self.directory.done else ())
+                if transcript.id not in self.spec.questions
+            },
+        }
+        self._open_pools()
+        self._cast = {role: self._guarded(model) for role, model in self.models.items()}
+        self._replayed = {role: Stored(model, self.store, replay=True) for role, model in self.models.items()}
+        self._search: LiveSearch | None = None
+        if knowledge is not None:
+            served = {source.name: source.description for source in sources}
+            self._search = LiveSearch(served, sources, depth(knowledge))
+        self._services: dict[str, Any] = {}
+        if live is not None and knowledge is not None:
+            self._services["retrieve"] = searching(self._service(live), knowledge)
+        if self.job.spec.answer_scorer is not None:
+            scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
+            self._services["score_answers"] = answer_scoring(scorer)
+
+    def question(self, text: str, instructions: str) -> Question:
+        """The question record of a served question."""
+        asked = self.job.questions[0]
+        return Question(id=question_id(text, instructions), question=text, task=asked.task, instructions=instructions)
+
+    async def debate(
+        self,
+        question: Question,
+        repeat: int,
+        listen: Listener,
+        *,
+        deltas: bool = False,
+        cast: Mapping[str, ChatModel] | None = None,
+    ) -> tuple[Transcript, KnowledgePool]:
+        """Debate a question, or go on with its debate; under :class:`madke.serve.landing.Landings`.
+
+        Args:
+            question: From :meth:`question`.
+            repeat: 0-based.
+            listen: Gets the events.
+            deltas: Whether it also gets the parts of streamed replies.
+            cast: Role -> model of this debate alone, such as a person at a page.
+
+        Returns:
+            The transcript, and the pool as it was before any debater searched.
+        """
+        self.directory.check_lock()
+        pool = await self._pool(question)
+        listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
+        done = (question.id, repeat) in self.directory.done
+        models = self._replayed if done else self._cast
+        own = {} if done else {role: Leavable(self._recorded(model)) for role, model in (cast or {}).items()}
+        transcript = await self.job.debated(
+            question, {**models, **own}, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
+        )
+        if transcript.status != "failed" and (question.id, repeat) not in self.directory.done:
+            self.directory.write(transcript)
+            self._hashes[question.id] = question_hash(question)
+            self.meter.done += 1
+            self._save_soon()
+        self.meter.failed += transcript.status == "failed"
+        return transcript, pool
+
+    async def call(self, stage: str, messages: tuple[Message, ...], max_tokens: int | None = None) -> Completion:
+        """One call outside a debate, to the model that states final answers; the same call again is not paid again."""
+        role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
+        asked = sha256(json.dumps([[m.role, m.content] for m in messages]).encode()).hexdigest()[:12]
+        purpose = Purpose(question=asked, stage=stage, agent=role, round=1)
+        limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
+        seed = call_seed(self.spec.seed, purpose)
+        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed)
+        return await self._cast[role].complete(request)
+
+    def transcript(self, question: str, repeat: int) -> Transcript | None:
+        """A finished debate; None if there is none."""
+        if (question, repeat) not in self.directory.done:
+            return None
+        return next(
+            (each for each in read_transcripts(self.directory.path) if (each.id, each.repeat) == (question, repeat)),
+            None,
+        )
+
+    def pool_of(self, question: str) -> KnowledgePool:
+        """The pool that a question has in the pool file."""
+        knowledge, start = self.job.protocol.knowledge, self._pool_at.get(question)
+        if knowledge is None or start is None:
+            return EMPTY_POOL
+        with self._pool_file.open("rb") as lines:
+            lines.seek(start)
+            return pool_of(record_from_json(lines.readline()), knowledge)
+
+    async def close(self) -> None:
+        """Complete the session; no call may be under way."""
+        for search in self._searches.values():
+            search.cancel()
+        if self._saving is not None:
+            self._saving.cancel()
+            self._save()
+        self.store.close()
+        self.directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
+        self.directory.__exit__(None, None, None)
+
+    @property
+    def _pool_file(self) -> Path:
+        return self.directory.path / "pools.jsonl"
+
+    def _open_pools(self) -> None:
+        """Index the pool file; an incomplete last line, of a killed server, is dropped."""
+        if not self._pool_file.exists():
+            self._pool_file.touch()
+        with self._pool_file.open("r+b") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+        ids = {json.loads(line)["id"] for line in content[: content.rfind(b"\n") + 1].splitlines()}
+        for id_, (found, start) in lines_of(self._pool_file, ids).items():
+            self._pool_hashes[id_], self._pool_at[id_] = found, start
+
+    async def _pool(self, question: Question) -> KnowledgePool:
+        if self._search is None:
+            return EMPTY_POOL
+        if question.id not in self._pool_at:
+            if question.id not in self._searches:
+                # A search is not cancelled: its pool is kept for the client's next try.
+                self._searches[question.id] = asyncio.create_task(self._searched(self._search, question))
+            await asyncio.shield(self._searches[question.id])
+        return self.pool_of(question.id)
+
+    async def _searched(self, search: ChatModel, question: Question) -> None:
+        purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
+        messages = (Message(role="user", content=question.question),)
+        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+        try:
+            completion = await search.complete(request)
+        finally:
+            del self._searches[question.id]
+        if completion.outcome != "ok":
+            raise UserError(f"the search for knowledge failed: {completion.error}")
+        line = completion.text.encode("utf-8", "replace")
+        with self._pool_file.open("ab") as file:
+            start = file.tell()
+            file.write(line + b"\n")
+        self._pool_hashes[question.id], self._pool_at[question.id] = short_hash(line), start
+
+    def _guarded(self, model: ChatModel) -> ChatModel:
+        """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
+        limited = Limited(Sent(model), self.shared.limits.of(model))
+        return Leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
+
+    def _recorded(self, model: ChatModel) -> ChatModel:
+        return Stored(Metered(model, self.meter), self.store)
+
+    def _service(self, service: ChatModel) -> ChatModel:
+        limited = Limited(Sent(service), self.shared.services)
+        return Leavable(Stored(Metered(limited, self.meter, service=True), self.store))
+
+    def _save_soon(self) -> None:
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(SAVE_SECONDS, self._save)
+
+    def _save(self) -> None:
+        self._saving = None
+        repeats = max((repeat + 1 for _, repeat in self.directory.done), default=1)
+        pools = {id_: self._pool_hashes[id_] for id_ in self._hashes if id_ in self._pool_hashes}
+        grown = {"questions": self._hashes, "pools": pools, "repeats": repeats}
+        self.spec = self.spec.model_copy(update=grown)
+        self.directory.extend(self.spec)
+
+
+def _grown(spec: RunSpec, path: Path) -> RunSpec:
+    """The description with the questions that the directory holds."""
+    before = read_spec(path)
+    return spec.model_copy(update={name: getattr(before, name) for name in ("questions", "pools", "repeats")})
+
+
+def asked_in(transcript: Transcript) -> Question:
+    """The question of a transcript."""
+    return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
+
+
+def with_sources(job: Job, opened: Mapping[str, Source]) -> Job:
+    """The job with sources that other runs have opened; the job does not close them."""
+    return replace(job, own_sources={name: opened[name] for name in job.spec.source_specs})

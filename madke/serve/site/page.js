@@ -1,0 +1,191 @@
+// The views: the question, the debate that goes on, the transcript of one that has ended.
+
+const views = { key: byId("key"), ask: byId("ask"), debate: byId("debate") };
+const controls = { cancel: byId("cancel"), again: byId("again"), new: byId("new"), transcript: byId("transcript") };
+let choices = null;
+let asked = null; // The question and its settings, as sent.
+let stop = null; // Ends the debate that goes on.
+
+function show(name, ...also) {
+  for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
+  for (const [each, control] of Object.entries(controls)) control.hidden = !also.includes(each);
+}
+
+function say(text, error = false) {
+  fill(byId("state"), text);
+  byId("state").classList.toggle("error", error);
+}
+
+function titled(question) {
+  fill(byId("asked"), question);
+  byId("asked").classList.toggle("long", question.length > 200);
+  document.title = printable(`${question} · madke`);
+}
+
+function sayAnswer({ answer }) {
+  const label = el("span", { class: "label" }, "Answer");
+  fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
+}
+
+/** Show what can be asked, or ask for the key. */
+async function begin() {
+  try {
+    choices = (await (await ask("/page/choices")).json()).protocols;
+  } catch (error) {
+    if (error.status !== 401) return failed(error);
+    byId("key-wrong").textContent = keptKey() ? "The server does not know this key." : "";
+    show("key");
+    byId("key-value").focus();
+    return;
+  }
+  const option = ({ name }) => el("option", { value: name }, name);
+  fill(byId("protocol"), choices.map(option));
+  if (choices.some(({ name }) => name === "madke")) byId("protocol").value = "madke";
+  adapt();
+  show("ask");
+  byId("question").focus();
+}
+
+function failed(error) {
+  byId("asked").textContent = "This page does not work now";
+  show("debate");
+  say(error.message, true);
+}
+
+/** The sources and debaters of the chosen protocol. */
+function adapt() {
+  const { debaters, sources } = choices.find(({ name }) => name === byId("protocol").value);
+  const role = byId("role").value;
+  const roles = debaters.map((name) => el("option", { value: name }, `debate as ${name}`));
+  fill(byId("role"), el("option", { value: "" }, "watch"), roles);
+  byId("role").value = debaters.includes(role) ? role : "";
+  const box = (name) =>
+    el("label", {}, el("input", { type: "checkbox", value: name, checked: true }), el("span", { dir: "auto" }, name));
+  const none = el("span", { class: "note" }, "none");
+  fill(byId("sources"), byId("sources").firstElementChild, sources.length ? sources.map(box) : none);
+}
+
+views.key.addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepKey(byId("key-value").value.trim());
+  byId("key-value").value = "";
+  begin();
+});
+
+views.ask.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const ticked = [...byId("sources").querySelectorAll(":checked")].map((box) => box.value);
+  asked = {
+    protocol: byId("protocol").value,
+    question: byId("question").value.trim(),
+    instructions: byId("instructions").value.trim(),
+    sources: ticked,
+    role: byId("role").value || null,
+  };
+  if (asked.question) debateNow(false);
+});
+
+for (const area of [byId("question"), byId("instructions")]) {
+  area.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) views.ask.requestSubmit();
+  });
+}
+
+byId("protocol").addEventListener("change", adapt);
+controls.cancel.addEventListener("click", () => stop.abort());
+controls.again.addEventListener("click", () => debateNow(true));
+controls.new.addEventListener("click", () => {
+  show("ask");
+  byId("question").focus();
+  byId("question").select();
+});
+addEventListener("keydown", (event) => event.key === "Escape" && closePassage() && event.preventDefault());
+
+/** Debate what was asked; with `retry`, go on with a debate that was cancelled or lost. */
+async function debateNow(retry) {
+  const { debaters } = choices.find(({ name }) => name === asked.protocol);
+  const live = new Live(asked.question, debaters);
+  stop = new AbortController();
+  titled(asked.question);
+  show("debate", "cancel");
+  say("Waits for a free place and searches the sources.");
+  byId("asked").focus({ preventScroll: true });
+  scrollTo(0, 0);
+  let ended = false;
+  try {
+    const response = await ask("/page/debates", { ...asked, retry }, { signal: stop.signal });
+    for await (const event of eventsIn(response)) ended = heard(event, live) || ended;
+    if (!ended) throw new Error("The stream ended early.");
+  } catch (error) {
+    if (error.status === 401) return begin();
+    if (stop.signal.aborted) say("Cancelled. Calls under way finish and are kept.");
+    else say(error instanceof Refused ? sentence(error.message) : "The connection was lost.", true);
+    show("debate", "again", "new");
+    controls.again.focus({ preventScroll: true });
+  }
+  hideTurn();
+  live.draw();
+}
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+
+/** Take in one event. Return whether the debate has ended. */
+function heard(event, live) {
+  live.hear(event);
+  switch (event.event) {
+    case "Opened":
+      live.id = event.id;
+      return false;
+    case "YourTurn":
+      say(`Your turn, round ${event.round}.`);
+      showTurn(event, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
+      return false;
+    case "Refused":
+      throw new Refused(null, event.message);
+    case "Ended":
+      sayAnswer(live.part.record);
+      controls.transcript.href = pathOf(event.transcript);
+      show("debate", "transcript", "new");
+      return true;
+    default:
+      if (inWords(event) !== null && byId("turn").hidden) say(inWords(event));
+      return false;
+  }
+}
+
+/** The path of an address of this server: only that can be opened here, also behind a proxy. */
+const pathOf = (address) => new URL(address).pathname + new URL(address).search;
+
+/** The transcript at this page's address, with the passage that the address names. */
+async function showTranscript() {
+  let record = null;
+  try {
+    record = await (await ask(location.pathname + location.search)).json();
+  } catch (error) {
+    return failed(error);
+  }
+  record = { ...emptyRecord(record.question), ...record };
+  titled(record.question);
+  show("debate");
+  sayAnswer(record);
+  const part = { run: { name: "", texts: "held" }, number: 0, record };
+  fill(byId("strip"), stripPart(record), questionPart(record));
+  fill(byId("live"), debateView([part]));
+  showPassage();
+}
+
+/** Show the passage whose number is the address's fragment, as citations have it. */
+function showPassage() {
+  const number = `[${location.hash.slice(1)}]`;
+  const found = [...document.querySelectorAll("#pool li")].find((each) => each.firstElementChild.textContent === number);
+  if (!found) return;
+  if (getComputedStyle(byId("pool")).position === "fixed") byId("pool").showPopover();
+  found.classList.add("named");
+  found.querySelector("[aria-expanded=false]")?.click();
+  found.scrollIntoView({ block: "center" });
+}
+
+addEventListener("hashchange", showPassage);
+document.documentElement.classList.add("ready");
+if (location.pathname.startsWith("/debates/")) await showTranscript();
+else await begin();

@@ -1,0 +1,171 @@
+"""OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import HTTPException
+from openai.types import Model
+from pydantic import BaseModel, ConfigDict, Field
+
+SETTINGS = ("temperature", "top_p", "seed")
+"""Sampling settings of a request: accepted and ignored, since the protocol has its own."""
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+}
+"""Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
+
+
+class Refusal(HTTPException):
+    """A request that is not answered: its HTTP status, and OpenAI's error."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+        retryable: bool = True,
+    ) -> None:
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        if not retryable:
+            headers["x-should-retry"] = "false"  # the SDKs of OpenAI obey it
+        super().__init__(status, message, headers)
+        self.error = ErrorBody(error=Error(message=message, type=kind, param=param, code=code))
+
+
+class Error(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: Error
+
+
+class Part(BaseModel):
+    """A part of a message."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[Part] | None = None
+
+    @property
+    def text(self) -> str:
+        """The message's text; Refusal for images, sound and files."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        for part in self.content:
+            if part.type not in ("text", "input_text", "refusal"):
+                raise Refusal(400, f"a message has a part of type {part.type!r}; only text is read", param="messages")
+        return "\n".join(part.text or "" for part in self.content)
+
+
+class StreamOptions(BaseModel):
+    """Options of a streamed answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool | None = None
+
+
+class ChatBody(BaseModel):
+    """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: str | list[str] | None = None
+
+    def check(self) -> None:
+        """Refuse what a debate cannot give."""
+        for name, accepted in _NEUTRAL.items():
+            value = (self.model_extra or {}).get(name)
+            if value is not None and not any(value == each and type(value) is type(each) for each in _typed(accepted)):
+                expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
+                raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
+
+    @property
+    def ignored(self) -> list[str]:
+        """The fields that have a value and no effect."""
+        known = {*_NEUTRAL, "user", "metadata", "store", "parallel_tool_calls", "service_tier"}
+        return [name for name, value in (self.model_extra or {}).items() if value is not None and name not in known]
+
+    @property
+    def limit(self) -> int | None:
+        """The maximum length of the final text, in tokens."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def stops(self) -> list[str]:
+        """Texts that end the final text."""
+        return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+
+
+def _typed(accepted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """JSON has one type of number."""
+    return (*accepted, *(float(each) for each in accepted if type(each) is int))
+
+
+class Record(BaseModel):
+    """What madke adds to an answer."""
+
+    status: str
+    """As in transcripts: ``ok`` or ``abstained``."""
+    rounds: int
+    transcript: str
+    """The address of the transcript."""
+
+
+class ModelList(BaseModel):
+    """All protocols that are served."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class Health(BaseModel):
+    """What the server is doing."""
+
+    status: Literal["ok", "draining"]
+    running: int
+    waiting: int

@@ -1,0 +1,207 @@
+"""A server in this process, before a loopback model endpoint that counts its calls and takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from madke.core.knowledge import Hits, Passage
+from madke.runs.options import RunOptions
+from madke.serve.app import State, create_app
+from madke.serve.debates import Debates, ServeOptions
+from madke.serve.server import Server, bound
+from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
+
+ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
+
+
+@dataclass
+class Upstream:
+    """The model endpoint: debaters who agree in round ``rounds``, and give the answer of :data:`ANSWERS`."""
+
+    seconds: float = 0.0
+    rounds: int = 1
+    began: list[tuple[float, str]] = field(default_factory=list)
+    """When each call arrived, and what it was for."""
+    server: OpenAIServer = field(init=False)
+
+    def __call__(self, body: dict[str, Any], n: int) -> Reply:
+        stage = stage_of(body)
+        self.began.append((time.monotonic(), stage))
+        time.sleep(self.seconds)
+        prompt = body["messages"][-1]["content"]
+        answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
+        if stage == "judge":
+            agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
+            return chat(f"They say so. Verdict: [{'SAME' if agreed else 'DIFFERENT'}]")
+        said = {"select": "The first. Selected: [0]", "condense": "Who wrote book 3?", "plain": "A title"}
+        text = said.get(stage, f"I know that. The answer is [{answer}].")
+        return streamed(text) if body.get("stream") else chat(text)
+
+    @property
+    def calls(self) -> list[str]:
+        """Each call as text."""
+        kept = ("messages", "seed", "model", "temperature", "max_tokens")
+        return [json.dumps({name: seen.body.get(name) for name in kept}) for seen in self.server.requests]
+
+    @property
+    def stages(self) -> list[str]:
+        return [stage_of(seen.body) for seen in self.server.requests]
+
+
+def stage_of(body: Mapping[str, Any]) -> str:
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if system.startswith("You rewrite"):
+        return "condense"
+    if "Selected:" in last[-300:]:
+        return "select"
+    if system.startswith("You are the judge"):
+        return "judge"
+    if system.startswith("You are the summarizer"):
+        return "summarize"
+    return "debater" if "The answer is [" in last else "plain"
+
+
+def streamed(text: str) -> Reply:
+    """The reply as a stream, some characters at a time."""
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(text), 12):
+            delta = {"choices": [{"index": 0, "delta": {"content": text[start : start + 12]}, "finish_reason": None}]}
+            yield f"data: {json.dumps({'id': 'c', 'object': 'chat.completion.chunk', **delta})}\n\n".encode()
+        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        yield f"data: {json.dumps({'id': 'c', **end})}\n\n".encode()
+        usage = {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}}
+        yield f"data: {json.dumps({'id': 'c', **usage})}\n\ndata: [DONE]\n\n".encode()
+
+    return 200, {"Content-Type": "text/event-stream"}, pieces()
+
+
+class Shelf:
+    """A source with two passages, one of them with an address."""
+
+    name = "shelf"
+    description = "two passages"
+    fingerprint = "1"
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+
+    def search(self, queries: list[str], k: int) -> list[Hits]:
+        self.queries += queries
+        first = Passage(source="shelf", key="a", title="A book", text="It has an author.", score=1, rank=0)
+        second = Passage(
+            source="shelf", key="b", title="B", text="Another.", score=0, rank=1, url="https://example.org/b"
+        )
+        return [Hits(passages=(first, second))] * len(queries)
+
+
+@dataclass
+class Serving:
+    """A server that runs."""
+
+    url: str
+    state: State
+    server: Server
+    thread: threading.Thread
+    clients: list[Any] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1].split("/")[0])
+
+    def client(self, **options: Any) -> Any:
+        client = openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
+        self.clients.append(client)
+        return client
+
+    def raw(self, request: bytes, **socket_options: Any) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection.sendall(request)
+        return connection
+
+    def ask(self, question: str, **fields: Any) -> socket.socket:
+        """Send a request for an answer and leave the connection open."""
+        body = {"model": "madke", "messages": [{"role": "user", "content": question}], **fields}
+        return self.raw(post(body))
+
+    def stop(self) -> None:
+        self.server._loop.call_soon_threadsafe(self.server._drain)
+        self.thread.join(40)
+        assert not self.thread.is_alive()
+
+
+def post(body: Mapping[str, Any], **headers: str) -> bytes:
+    content = json.dumps(body).encode()
+    given = {"host": "localhost", "content-type": "application/json", "content-length": str(len(content)), **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+    return f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode() + content
+
+
+@contextmanager
+def serving(
+    out: Path,
+    upstream: Upstream | str,
+    *,
+    run: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+    grace: float = 20.0,
+    sources: Any = "none",
+    protocols: tuple[str, ...] = ("madke",),
+    **options: Any,
+) -> Iterator[Serving]:
+    """Serve for the length of the block, on a free port."""
+    base_url = upstream if isinstance(upstream, str) else upstream.server.url
+    served = ServeOptions(
+        out=out,
+        protocols=protocols,
+        settings={"model": "openai/m", "sources": sources, "seed": 0, **options.pop("settings", {})},
+        run=RunOptions(base_url=base_url, **(run or {})),
+        **options,
+    )
+    shared = State(debates=Debates(served), **(state or {}))
+    server = Server(create_app(shared), shared, grace=grace)
+    listening = bound("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    async def until_stopped() -> None:
+        async with shared.debates:
+            await server.serve([listening])
+
+    thread = threading.Thread(target=lambda: asyncio.run(until_stopped()), daemon=True)
+    thread.start()
+    wait_for(lambda: server.started)
+    running = Serving(url=url, state=shared, server=server, thread=thread)
+    try:
+        yield running
+    finally:
+        for client in running.clients:
+            client.close()
+        if thread.is_alive():
+            running.stop()
+
+
+@contextmanager
+def endpoint(**options: Any) -> Iterator[Upstream]:
+    """A model endpoint for the length of the block."""
+    upstream = Upstream(**options)
+    with openai_server(upstream) as server:
+        upstream.server = server
+        yield upstream
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)

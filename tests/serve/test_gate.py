@@ -1,0 +1,222 @@
+"""Who is let in, and how much a request may cost the server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from madke.core.errors import UserError
+from madke.serve import gate
+from madke.serve import server as server_module
+from madke.serve.gate import Access, keys_from_environment
+from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait_for
+from tests.support import cli as commands
+
+QUESTION = "Who wrote book 1?"
+BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
+
+
+def answer_to(server: Serving, request: bytes) -> tuple[int, dict[str, Any]]:
+    """Status and body of the response to a raw request."""
+    with server.raw(request) as connection:
+        content = b""
+        while b"\r\n\r\n" not in content or len(content.partition(b"\r\n\r\n")[2]) < _length(content):
+            if not (part := connection.recv(65536)):
+                break
+            content += part
+    head, _, body = content.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body) if body else {}
+
+
+def _length(content: bytes) -> int:
+    lines = content.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
+    return next((int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length")), 0)
+
+
+def ask(server: Serving, key: str = "none") -> str:
+    completion = server.client(api_key=key).chat.completions.create(**BODY)
+    return completion.choices[0].message.content
+
+
+def test_only_the_keys_open_the_server(
+    upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keys = ["canary-key-one", "canary-key-two-é"]
+    with serving(tmp_path, upstream, state={"access": Access(keys=keys, host="0.0.0.0")}) as server:
+        assert ask(server, keys[0]) == "Author 1"
+        for wrong in ("none", "canary-key-on", "canary-key-one2", ""):
+            status, body = answer_to(server, post(BODY, authorization=f"Bearer {wrong}"))
+            assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+        assert answer_to(server, post(BODY))[0] == 401
+        assert answer_to(server, post(BODY, authorization=f"Basic {keys[0]}"))[0] == 401
+        for path in ("/v1/models", "/openapi.json", "/docs", "/nothing"):
+            assert answer_to(server, f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())[0] == 401
+        assert answer_to(server, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")[0] == 200
+        assert len(upstream.calls) == 4
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or b"canary-key" not in file.read_bytes()
+    shown = capfd.readouterr()
+    assert "canary-key" not in caplog.text + shown.out + shown.err
+    assert "POST /v1/chat/completions 200" in caplog.text and QUESTION not in "".join(
+        record.getMessage() for record in caplog.records if record.name == "madke.serve.gate"
+    )
+
+
+@pytest.mark.parametrize("value", ["", " , "])
+def test_a_variable_without_a_key_is_a_mistake(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(gate.KEYS, value)
+    with pytest.raises(UserError, match="holds no key"):
+        keys_from_environment()
+    monkeypatch.setenv(gate.KEYS, "one, two\nthree")
+    assert keys_from_environment() == ["one", "two", "three"]
+
+
+def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        assert answer_to(server, post(BODY, host="evil.example"))[0] == 403
+        assert answer_to(server, post(BODY, origin="https://evil.example"))[0] == 403
+        text = {"content-type": "text/plain"}  # what a page of another site may send without asking first
+        assert answer_to(server, post(BODY, **text))[0] == 400
+        assert upstream.calls == []
+        own = f"localhost:{server.port}"
+        assert answer_to(server, post(BODY, host=own, origin=f"http://{own}"))[0] == 200
+
+
+def test_named_origins_may_ask_and_no_others(upstream: Upstream, tmp_path: Path) -> None:
+    friend = "https://friend.example"
+    with serving(tmp_path, upstream, state={"access": Access(keys=["k"], origins=[friend])}) as server:
+        http = server.client()._client
+        asking = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        url = f"{server.url}/v1/chat/completions"
+        allowed = http.options(url, headers={"origin": friend, **asking})
+        assert allowed.headers["access-control-allow-origin"] == friend
+        refused = http.options(url, headers={"origin": "https://evil.example", **asking})
+        assert "access-control-allow-origin" not in refused.headers
+        good = http.post(url, json=BODY, headers={"origin": friend, "authorization": "Bearer k"})
+        assert good.status_code == 200 and good.headers["access-control-allow-origin"] == friend
+
+
+def test_bodies_are_bounded(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "MAX_BODY", 1000)
+    large = {"model": "madke", "messages": [{"role": "user", "content": "x" * 2000}]}
+    with serving(tmp_path, upstream) as server:
+        assert answer_to(server, post(large))[0] == 413
+        chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        assert answer_to(server, head + b"transfer-encoding: chunked\r\n\r\n" + chunk * 3)[0] == 413
+        assert ask(server) == "Author 1"
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"model": 3}', b"\xff\xfe", b'{"model":"madke","messages":"x"}'])
+def test_what_is_no_request_is_refused_in_openais_form(content: bytes, upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        request = post(BODY, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + content
+        status, body = answer_to(server, request)
+        assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+        status, body = answer_to(server, b"GET /v1/none HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (status, body["error"]["type"]) == (404, "invalid_request_error")
+
+
+def test_slow_clients_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SLOW_SECONDS", 0.4)
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.4)
+    with endpoint() as upstream, serving(tmp_path, upstream) as server:
+        head = server.raw(b"POST /v1/chat")
+        assert head.recv(100) == b"", "half a head"
+        half = post(BODY)[:-5]
+        assert answer_to(server, half)[0] == 408, "half a body"
+        head.close()
+        assert ask(server) == "Author 1"
+
+
+def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(server_module, "_BUFFER", 1)
+    with endpoint() as upstream, serving(tmp_path, upstream) as server:
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.connect(("127.0.0.1", server.port))
+        connections = server.server.server_state.connections
+        wait_for(lambda: connections)
+        (accepted,) = connections
+        accepted.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+        connection.sendall(post({**BODY, "model": "unknown" + "x" * 1_000_000}))  # the error repeats it
+        wait_for(lambda: not connections, seconds=5)
+        connection.close()
+
+
+def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
+    with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
+        connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]
+        wait_for(lambda: (server.state.debates.running, server.state.debates.waiting) == (1, 1))
+        with pytest.raises(openai.RateLimitError) as refused:
+            ask(server)
+        assert int(refused.value.response.headers["retry-after"]) > 0 and refused.value.code == "queue_full"
+        for connection in connections:
+            while b"Author" not in connection.recv(65536):
+                pass
+            connection.close()
+
+
+def test_a_cost_limit_counts_what_earlier_servers_spent(upstream: Upstream, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 1.0, completion: 1.0}\n")
+    limits = {"max_cost": 0.0001, "prices": prices}  # a debate costs a hundred millionths
+    with serving(tmp_path / "out", upstream, run=limits) as server:
+        assert ask(server) == "Author 1"
+        with pytest.raises(openai.RateLimitError) as refused:
+            server.client(max_retries=2).chat.completions.create(**BODY)
+    assert refused.value.code == "insufficient_quota" and len(upstream.calls) == 4
+    with serving(tmp_path / "out", upstream, run=limits) as server, pytest.raises(openai.RateLimitError):
+        ask(server)
+    assert len(upstream.calls) == 4
+
+
+def test_health_tells_what_goes_on(tmp_path: Path) -> None:
+    with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream) as server:
+        connection = server.ask(QUESTION)
+        wait_for(lambda: upstream.began)
+        status, body = answer_to(server, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (status, body) == (200, {"status": "ok", "running": 1, "waiting": 0})
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "set MADKE_SERVE_KEYS, or pass --no-auth"),
+        (["--protocols", "madke,nothing"], "unknown protocol 'nothing'"),
+        (["--protocols", "rerank"], "cannot be served: it needs an answer scorer"),
+        (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
+        (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
+    ],
+)
+def test_bad_options_end_before_anything_is_served(arguments: list[str], message: str, tmp_path: Path) -> None:
+    ended = commands.madke("serve", "--out", tmp_path / "out", *arguments)
+    assert ended.returncode == 2 and message in ended.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = commands.madke("serve", "--out", tmp_path / "out", "--port", port, "--protocols", "cot")
+    assert ended.returncode == 2 and f"port {port}" in ended.stderr
+
+
+def test_two_servers_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path / "out", upstream):
+        began = time.monotonic()
+        ended = commands.madke("serve", "--out", tmp_path / "out", "--port", 0, "--protocols", "cot")
+    assert ended.returncode == 2 and "another server is using it" in ended.stderr
+    assert time.monotonic() - began < 60

@@ -1,0 +1,298 @@
+"""The page of the server in Debian's Chromium: ask, watch, cancel, take part, read the transcript."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.knowledge import Hits, Passage
+from madke.serve.gate import Access
+from tests.serve.serving import Serving, Upstream, endpoint, serving, wait_for
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
+]
+expect = sync_api.expect
+PATIENCE = 20_000
+"""Milliseconds; a busy machine is slow."""
+
+HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202e{{7*7}}"
+QUESTION = "Who wrote book 3?"
+
+
+class Shelf:
+    """A source whose passages are hostile, one of them long."""
+
+    name = "shelf"
+    description = "three passages"
+    fingerprint = "1"
+
+    def search(self, queries: list[str], k: int) -> list[Hits]:
+        texts = ("A book has an author. " * 30, HOSTILE, "x" * 400)
+        passages = [
+            Passage(source="shelf", key=str(n), title=f"Title {n} {HOSTILE}", text=text, score=1.0, rank=n)
+            for n, text in enumerate(texts)
+        ]
+        passages[1] = replace(passages[1], url="javascript:window.hacked=1")
+        return [Hits(passages=tuple(passages))] * len(queries)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    with pytest.MonkeyPatch.context() as patch, endpoint(seconds=0.15) as running:
+        patch.setenv("OPENAI_API_KEY", "upstream-key")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    out = tmp_path_factory.mktemp("page") / "out"
+    with serving(out, upstream, sources=Shelf(), protocols=("madke", "cot")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+        expect.set_options(timeout=5000)
+
+
+@pytest.fixture
+def opened(browser: Any, server: Serving) -> Iterator[Callable[..., Any]]:
+    """Open the page. It reports no error, and makes no request to others."""
+    troubles, contexts = [], []
+
+    def load(path: str = "/", at: Serving = server, **options: Any) -> Any:
+        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}))
+        contexts[-1].set_default_timeout(PATIENCE)
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: "status of 40" in message.text or troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(at.url) or troubles.append(request.url))
+        page.goto(at.url + path)
+        page.wait_for_selector("html.ready")
+        return page
+
+    yield load
+    for context in contexts:
+        assert not any(page.evaluate("window.hacked") for page in context.pages)
+        context.close()
+    assert troubles == []
+
+
+@pytest.fixture
+def slow(upstream: Upstream) -> Iterator[Upstream]:
+    """The endpoint takes its time."""
+    upstream.seconds = 0.6
+    yield upstream
+    upstream.seconds = 0.15
+
+
+def asked(page: Any, question: str, role: str = "") -> None:
+    page.get_by_label("Question").fill(question)
+    page.get_by_role("combobox", name="You").select_option(role)
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
+def wide(page: Any) -> int:
+    """How many pixels the page is wider than the window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def test_a_debate_arrives_while_it_goes_on(opened: Callable[..., Any], slow: Upstream) -> None:
+    page = opened()
+    before = len(slow.began)
+    asked(page, QUESTION)
+    first = page.locator(".turn").first
+    expect(first.locator(".selection")).to_have_text("Chose [0]")
+    expect(page.locator("#pool .passage.chosen .chips")).to_contain_text("Debater 1round 1")
+    expect(first.locator(".given")).to_have_text("Author 3")
+    assert "summarize" not in [stage for _, stage in slow.began[before:]]
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 3")
+    expect(page.get_by_text("Judge: consensus")).to_be_visible()
+    expect(page.locator(".final")).to_contain_text("Author 3by summarizer")
+    assert len(slow.began) - before == 6
+
+
+def test_what_a_reader_opened_stays_open(opened: Callable[..., Any], slow: Upstream) -> None:
+    page = opened()
+    asked(page, "Who wrote book 4?")
+    page.locator("#pool").get_by_role("button", name="more").first.click()
+    page.locator(".turn .pick").first.click()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 4")
+    expect(page.locator(".passage.here")).to_be_visible()
+    expect(page.locator("#pool .passage").first.get_by_role("button", name="less")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".passage.here")).to_have_count(0)
+
+
+def test_cancelling_ends_the_calls_and_going_on_pays_nothing_twice(opened: Callable[..., Any], slow: Upstream) -> None:
+    page = opened()
+    before = len(slow.began)
+    asked(page, "Who wrote book 5?")
+    page.locator(".turn .selection").first.wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    cancelled = time.monotonic()
+    expect(page.locator("#state")).to_contain_text("Cancelled.")
+    expect(page.get_by_role("button", name="Go on")).to_be_focused()
+    page.wait_for_timeout(2000)
+    made = slow.began[before:]
+    assert len(made) < 6
+    assert not [at for at, _ in made if at > cancelled + 1]
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 5")
+    assert len(slow.began) - before == 6
+
+
+def test_a_person_debates(opened: Callable[..., Any], upstream: Upstream) -> None:
+    page = opened()
+    before = len(upstream.began)
+    asked(page, "Who wrote book 6?", role="Debater 2")
+    turn = page.locator("#turn")
+    expect(page.get_by_role("heading", name="Round 1, your turn")).to_be_focused()
+    page.get_by_role("checkbox", name="[1]").check()
+    page.get_by_role("button", name="Choose").click()
+    expect(turn.get_by_text("You chose passages [1].")).to_be_visible()
+    wait_for(lambda: [stage for _, stage in upstream.began[before:]] == ["select", "debater"])
+    expect(page.locator(".turn").first).not_to_contain_text("Author 6")  # not before the own turn
+    turn.get_by_label("Answer").fill("[")
+    turn.get_by_role("button", name="Send").click()
+    expect(turn.get_by_role("alert")).to_contain_text("cannot be read")
+    turn.get_by_label("Answer").fill("Somebody")
+    turn.get_by_label("Reasons").fill(f"{HOSTILE} [1]")
+    turn.get_by_role("button", name="Send").click()
+    expect(turn).to_be_hidden()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 6")
+    own = page.locator(".turn").nth(1)
+    expect(own.locator(".given")).to_have_text("Somebody")
+    expect(own.locator(".selection")).to_have_text("Chose [1]")
+    expect(own).to_contain_text("<img src=x")
+    assert [stage for _, stage in upstream.began[before:]] == ["select", "debater", "judge", "summarize"]
+
+
+def test_a_second_answer_to_one_question_is_refused(opened: Callable[..., Any], server: Serving) -> None:
+    page = opened()
+    with page.expect_request(re.compile("/parts$")) as sent:
+        asked(page, "Who wrote book 7?", role="Debater 1")
+        page.get_by_role("button", name="Choose").click()
+    again = page.request.post(sent.value.url, data=sent.value.post_data_json)
+    assert (again.status, again.json()["error"]["message"]) == (400, "This has been answered already.")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#turn")).to_be_hidden()
+    wait_for(lambda: page.request.post(sent.value.url, data=sent.value.post_data_json).status == 404)
+    wait_for(lambda: not server.state.debates.landings._left)  # the debate does not wait for the person
+
+
+def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:
+    page = opened()
+    page.get_by_role("checkbox", name="shelf").uncheck()
+    asked(page, "Who wrote book 8?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 8")
+    expect(page.locator("#pool")).to_have_count(0)
+    page.get_by_role("button", name="Ask another").click()
+    page.get_by_role("combobox", name="Protocol").select_option("cot")
+    asked(page, "Who wrote book 9?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 9")
+    body = {"protocol": "madke", "question": "?", "sources": ["os:listdir"]}
+    assert page.request.post(f"{server.url}/page/debates", data=body).status == 400
+
+
+def test_a_transcript_and_the_passage_that_a_citation_names(opened: Callable[..., Any]) -> None:
+    page = opened()
+    asked(page, "Who wrote book 10?")
+    link = page.get_by_role("link", name="Transcript")
+    href = link.get_attribute("href")
+    link.click()
+    expect(page.locator(".round").first).to_contain_text("Debater 1Author 10")
+    plain = page.request.get(page.url, headers={"accept": "*/*"})
+    assert plain.headers["content-type"].startswith("text/plain") and "Author 10" in plain.text()
+    named = opened(f"{href}#1")
+    expect(named.locator("#pool .named .number")).to_have_text("[1]")
+    assert opened(href.replace("token=", "token=0")).locator("#state").text_content() != "AnswerAuthor 10"
+
+
+def test_a_key_is_asked_for_and_kept_for_the_tab(
+    opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "out", upstream, state={"access": Access(keys=["secret-1"])}) as locked:
+        page = opened(at=locked)
+        expect(page.get_by_label("Key", exact=True)).to_be_focused()
+        for key in ("wrong", "secret-1"):
+            page.get_by_label("Key", exact=True).fill(key)
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("does not know this key")).to_be_visible(visible=key == "wrong")
+        seen: list[Any] = []
+        page.on("request", lambda request: seen.append(request))
+        asked(page, QUESTION)
+        expect(page.locator("#state")).to_have_text("AnswerAuthor 3")
+        assert {request.headers["authorization"] for request in seen} == {"Bearer secret-1"}
+        assert not [request.url for request in seen if "secret" in request.url]
+        page.reload()
+        expect(page.get_by_label("Question")).to_be_visible()
+        assert page.evaluate("JSON.stringify(localStorage)").find("secret") == -1
+        page.close()
+
+
+def test_hostile_texts_stay_texts(opened: Callable[..., Any]) -> None:
+    page = opened()
+    asked(page, f"{HOSTILE} Who wrote book 11?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 11")
+    expect(page.get_by_role("heading", level=2)).to_contain_text("<img src=x")
+    expect(page.locator("#pool")).to_contain_text("<script>window.hacked=1</script>")
+    assert page.locator("#debate :is(img, script), [href^=javascript]").count() == 0
+    policy = page.request.get(page.url).headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_a_phone(opened: Callable[..., Any]) -> None:
+    page = opened(viewport={"width": 390, "height": 844}, has_touch=True)
+    assert wide(page) == 0
+    asked(page, "Who wrote book 12?", role="Debater 1")
+    page.get_by_role("checkbox", name="[0]").check()
+    assert wide(page) == 0
+    page.get_by_role("button", name="Choose").click()
+    page.locator("#turn").get_by_label("Answer").fill("Author 12")
+    assert wide(page) == 0
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 12")
+    page.get_by_role("button", name="Pool:").tap()
+    expect(page.locator("#pool")).to_be_visible()
+    assert wide(page) == 0
+
+
+def test_the_keyboard_alone(opened: Callable[..., Any]) -> None:
+    page = opened()
+    keys = page.keyboard
+    expect(page.get_by_label("Question")).to_be_focused()
+    keys.type("Who wrote book 13?")
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.type("debate as Debater 1")
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="Round 1, your turn")).to_be_focused()
+    keys.press("Tab")
+    keys.press("Space")
+    expect(page.get_by_text("1 of up to 3 chosen.")).to_be_visible()
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="give your answer")).to_be_focused()
+    keys.press("Tab")
+    keys.type("Author 13")
+    keys.press("Enter")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 13")

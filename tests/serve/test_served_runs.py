@@ -1,0 +1,169 @@
+"""What was served is an ordinary run."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import madke
+from madke.core.events import Event
+from madke.core.knowledge import Hits
+from madke.llm import CallStore
+from madke.serve import debates, served_run
+from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.support import cli as commands
+
+
+def ask(server: Serving, question: str, model: str = "madke", **fields: object) -> str:
+    completion = server.client().chat.completions.create(
+        model=model, messages=[{"role": "user", "content": question}], **fields
+    )
+    return completion.choices[0].message.content
+
+
+def test_score_and_report_read_every_run(upstream: Upstream, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving(out, upstream, sources=Shelf(), protocols=("madke", "cot")) as server:
+        for question in [*ANSWERS][:4]:
+            ask(server, question)
+            ask(server, question, "cot")
+        ask(server, next(iter(ANSWERS)))
+    runs = sorted(out.glob("*-*/run.json"))
+    assert [path.parent.name.rpartition("-")[0] for path in runs] == ["cot", "madke"]
+    for path in runs:
+        run = madke.Run(path.parent)
+        assert len(run.spec.questions) == len(run.spec.pools) == 4
+        assert {transcript.answer for transcript in run.transcripts()} == {f"Author {n}" for n in range(4)}
+    assert madke.Run(runs[1].parent).spec.repeats == 2
+    scored = commands.madke("score", *(path.parent for path in runs), "--json")
+    assert scored.returncode == 0, scored.stderr
+    reported = commands.madke("report", *(path.parent for path in runs), "--out", tmp_path / "page.html")
+    assert reported.returncode == 0, reported.stderr
+    assert "Author 3" in commands.madke("report", runs[0].parent, "--question", run_ids(runs[0])[3]).stdout
+
+
+def run_ids(path: Path) -> list[str]:
+    return [*json.loads(path.read_text())["spec"]["questions"]]
+
+
+def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) -> None:
+    question = "Who wrote book 1?"
+    with endpoint() as upstream:
+        with serving(tmp_path / "served", upstream, sources=Shelf()) as server:
+            ask(server, question)
+        options = madke.RunOptions(base_url=upstream.server.url)
+        run = madke.run([question], model="openai/m", sources=Shelf(), out=tmp_path / "run", options=options)
+    (served,) = (tmp_path / "served").glob("madke-*")
+    keys = []
+    for path in (served, run.path):
+        with CallStore(path / "calls.sqlite") as store:
+            keys.append({call.purpose for call in store.recorded()})
+    assert keys[0] == keys[1] and len(keys[0]) == 6
+    assert madke.Run(served).spec.questions == run.spec.questions
+    assert madke.Run(served).spec.sources == run.spec.sources
+
+
+def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tmp_path: Path) -> None:
+    shelf = Shelf()
+    for number in (1, 2):
+        with serving(tmp_path, upstream, sources=shelf) as server:
+            ask(server, f"Who wrote book {number}?")
+            ask(server, "Who wrote book 3?")
+    (run,) = tmp_path.glob("madke-*")
+    record = json.loads((run / "run.json").read_text())
+    assert (len(record["spec"]["questions"]), record["spec"]["repeats"], len(record["sessions"])) == (3, 2, 2)
+    assert [session["questions"] for session in record["sessions"]] == [2, 2]
+    assert len(shelf.queries) == 3, "pools are kept"
+    assert len(upstream.calls) == len({*upstream.calls}) == 24
+
+
+def test_run_json_follows_while_the_server_runs(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_run, "SAVE_SECONDS", 0.1)
+    with serving(tmp_path, upstream) as server:
+        ask(server, "Who wrote book 1?")
+        (run,) = tmp_path.glob("madke-*")
+        wait_for(lambda: len(madke.Run(run).spec.questions) == 1)
+        assert madke.Run(run).failures == {}
+
+
+def test_another_model_has_a_run_of_its_own(upstream: Upstream, tmp_path: Path) -> None:
+    for model in ("openai/m", "openai/other"):
+        with serving(tmp_path, upstream, settings={"model": model}) as server:
+            ask(server, "Who wrote book 1?")
+    assert len([*tmp_path.glob("madke-*")]) == 2
+
+
+def test_an_incomplete_pool_line_of_a_killed_server_is_searched_again(upstream: Upstream, tmp_path: Path) -> None:
+    shelf = Shelf()
+    with serving(tmp_path, upstream, sources=shelf) as server:
+        ask(server, "Who wrote book 1?")
+    (run,) = tmp_path.glob("madke-*")
+    with (run / "pools.jsonl").open("ab") as file:
+        file.write(b'{"id": "half')
+    with serving(tmp_path, upstream, sources=shelf) as server:
+        assert ask(server, "Who wrote book 1?") == ask(server, "Who wrote book 2?").replace("2 [", "1 [")
+    assert len((run / "pools.jsonl").read_bytes().splitlines()) == 2
+    assert len(shelf.queries) == 2
+
+
+def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, tmp_path: Path) -> None:
+    class Broken(Shelf):
+        fails = True
+
+        def search(self, queries: list[str], k: int) -> list[Hits]:
+            if self.fails:
+                raise RuntimeError("the index is gone")
+            return super().search(queries, k)
+
+    shelf = Broken()
+    with serving(tmp_path, upstream, sources=shelf) as server:
+        with pytest.raises(Exception, match="the index is gone"):
+            ask(server, "Who wrote book 1?")
+        shelf.fails = False
+        assert ask(server, "Who wrote book 1?") == "Author 1 [1]"
+
+
+def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstream, tmp_path: Path) -> None:
+    """As the page and MCP do: a listener, a person among the debaters, a choice of sources."""
+    import asyncio
+
+    from madke.core.chat import ChatRequest, Completion
+    from madke.serve.debates import Ask
+
+    class Person:
+        name = "human"
+
+        async def complete(self, request: ChatRequest) -> Completion:
+            return Completion(text="The answer is [Nobody].")
+
+    heard: list[Event] = []
+    with serving(tmp_path, upstream, sources=Shelf()) as server:
+
+        async def debate() -> str:
+            with server.state.debates.turn() as turn:
+                ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
+                served = await turn.debate(ask, heard.append)
+                turn.delivered()
+                return served.run.name
+
+        name = asyncio.run_coroutine_threadsafe(debate(), server.server._loop).result(20)
+    assert {type(event).__name__ for event in heard} >= {"PoolReady", "StanceGiven", "VerdictGiven", "DebateFinished"}
+    (transcript,) = madke.Run(tmp_path / name).transcripts()
+    assert [turn.stance.answer for turn in transcript.rounds[0].turns] == ["Author 1", "Nobody"]
+    assert madke.Run(tmp_path / name).spec.models["Debater 2"] == "human"
+
+
+def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debates, "GRACE", 0.5)
+    with endpoint(seconds=30) as upstream, serving(tmp_path, upstream, grace=0.2) as server:
+        connection = server.ask("Who wrote book 1?")
+        wait_for(lambda: upstream.began)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 5
+        connection.close()
