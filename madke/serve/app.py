@@ -131,7 +131,11 @@ def router(state: State) -> APIRouter:
             headers={_IGNORED: ", ".join(body.ignored)} if body.ignored else {},
         )
 
-    @routes.get("/debates/{run}/{question}/{repeat}", response_class=PlainTextResponse)
+    @routes.get(
+        "/debates/{run}/{question}/{repeat}",
+        response_model=None,
+        responses={200: {"content": {"text/plain": {}}, "description": "The debate."}},
+    )
     async def transcript(run: str, question: str, repeat: int, token: str = "") -> PlainTextResponse:
         """A finished debate as text, with its passages."""
         from madke.report.debate_text import debate_text

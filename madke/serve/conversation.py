@@ -34,9 +34,6 @@ class Conversation:
     @classmethod
     def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
         """Sort the messages; Refusal if the last one is not a question."""
-        for message in messages:
-            if message.role in ("tool", "function"):
-                raise Refusal(400, f"a message has the role {message.role!r}; a debate uses no tools", param="messages")
         system = [message.text for message in messages if message.role in ("system", "developer")]
         turns = [message for message in messages if message.role in ("user", "assistant")]
         if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):

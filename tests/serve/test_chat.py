@@ -209,7 +209,7 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
         ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
-        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages"),
+        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role"),
     ],
 )
 def test_what_a_debate_cannot_give_is_refused(
