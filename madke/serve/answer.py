@@ -8,9 +8,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
+from anyio import CancelScope
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -32,6 +33,8 @@ from madke.serve.wire import (
     Refusal,
     Tokens,
 )
+
+T = TypeVar("T")
 
 KEEP_ALIVE = b": keep-alive\n\n"
 
@@ -93,7 +96,7 @@ class Answer(Response):
         """Answer, unless the client goes away first."""
         with closing(self.turn):
             answer = self._stream(send) if self.request.stream else self._whole(scope, receive, send)
-            await _unless_gone(receive, answer)
+            await unless_gone(receive, answer)
 
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         reasoning: list[str] = []
@@ -227,19 +230,19 @@ def _event(data: str) -> bytes:
     return f"data: {data}\n\n".encode("utf-8", "replace")
 
 
-async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, but end it as soon as the client has gone."""
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do the work, but end it as soon as the client has gone; then the result is None."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    tasks = [asyncio.create_task(work), asyncio.create_task(gone())]
+    working, waiting = asyncio.create_task(work), asyncio.create_task(gone())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if not tasks[0].cancelled():
-        tasks[0].result()
+        working.cancel()
+        waiting.cancel()
+        with CancelScope(shield=True):  # a scope of the caller would cancel this wait again and again
+            await asyncio.gather(working, waiting, return_exceptions=True)
+    return None if working.cancelled() else working.result()

@@ -25,6 +25,7 @@ from madke.serve.answer import Answer, Style, refused
 from madke.serve.conversation import Conversation
 from madke.serve.debates import Debates, Served
 from madke.serve.gate import Access, Gate
+from madke.serve.mcp_tools import router as mcp_router
 from madke.serve.wire import ChatBody, ChatCompletion, ErrorBody, Health, Model, ModelList, Refusal
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
@@ -54,6 +55,15 @@ class State:
         done = served.transcript
         return str(request.base_url).rstrip("/") + self.transcript_path(served.run.name, done.id, done.repeat)
 
+    async def transcript_text(self, run: str, question: str, repeat: int, token: str) -> str:
+        """A finished debate as text, with its passages; Refusal if the address is not one of ours."""
+        from madke.report.debate_text import debate_text
+
+        found = await self.debates.transcript(run, question, repeat)
+        if found is None or not self.check_token(run, question, repeat, token):
+            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
+        return f"{debate_text(found[0])}\n\n{_passages(found[1])}"
+
     def check_token(self, run: str, question: str, repeat: int, token: str) -> bool:
         """Whether a transcript's address has its token."""
         return hmac.compare_digest(self._token(run, question, repeat).encode(), token.encode("utf-8", "replace"))
@@ -73,6 +83,7 @@ def create_app(state: State) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`madke.serve.server.serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
     app.include_router(router(state))
+    app.include_router(mcp_router(state))
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(Gate, access=state.access)
@@ -129,14 +140,9 @@ def router(state: State) -> APIRouter:
     @routes.get("/debates/{run}/{question}/{repeat}", response_class=PlainTextResponse)
     async def transcript(run: str, question: str, repeat: int, token: str = "") -> PlainTextResponse:
         """A finished debate as text, with its passages."""
-        from madke.report.debate_text import debate_text
-
-        found = await state.debates.transcript(run, question, repeat)
-        if found is None or not state.check_token(run, question, repeat, token):
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        text = debate_text(found[0])
+        text = await state.transcript_text(run, question, repeat, token)
         safe = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "private"}
-        return PlainTextResponse(f"{text}\n\n{_passages(found[1])}", headers=safe)
+        return PlainTextResponse(text, headers=safe)
 
     return routes
 
