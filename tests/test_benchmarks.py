@@ -36,6 +36,7 @@ NEEDS = {
     "prefix": (),
     "protocols": (),
     "ray_run": ("ray",),
+    "serve": ("fastapi", "uvicorn"),
     "dense_build": ("faiss", "pyarrow"),
     "dense_search": ("faiss", "pyarrow"),
     "first_result": ("faiss", "pyarrow"),

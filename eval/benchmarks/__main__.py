@@ -17,6 +17,7 @@ NAMES = (
     "prefix",
     "protocols",
     "ray_run",
+    "serve",
     "dense_build",
     "dense_search",
     "first_result",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, closing
@@ -12,6 +11,9 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from anyio import CancelScope
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
+from openai.types.chat.chat_completion import Choice
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -21,18 +23,7 @@ from madke.serve.conversation import Conversation
 from madke.serve.debates import Ask, Served, Turn
 from madke.serve.narration import Narration
 from madke.serve.reply import FinalText, bounded, final_text, tokens
-from madke.serve.wire import (
-    AnswerMessage,
-    ChatBody,
-    ChatCompletion,
-    Choice,
-    Chunk,
-    ChunkChoice,
-    Delta,
-    Record,
-    Refusal,
-    Tokens,
-)
+from madke.serve.wire import ChatBody, Record, Refusal
 
 T = TypeVar("T")
 
@@ -106,20 +97,22 @@ class Answer(Response):
             await refused(refusal)(scope, receive, send)
             return
         thoughts, final = "".join(reasoning).strip(), ending.final
-        message = AnswerMessage(content=final.text, annotations=final.annotations)
+        content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
         if self.style.think_tags and thoughts:
-            message.content = f"<think>\n{thoughts}\n</think>\n\n{final.text}"
-        elif thoughts:
-            message.reasoning = message.reasoning_content = thoughts
+            content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
+        message = ChatCompletionMessage(
+            role="assistant", content=content, refusal=None, annotations=final.annotations, **shown
+        )
         completion = ChatCompletion(
             id=self._id,
+            object="chat.completion",
             created=self._created,
             model=self.request.model,
-            choices=[Choice(message=message, finish_reason=final.finish_reason)],
+            choices=[Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)],
             usage=ending.usage,
-            madke=ending.record,
+            **ending.own,
         )
-        response = JSONResponse(completion.model_dump(), headers=self.own_headers)
+        response = JSONResponse(completion.model_dump(exclude_unset=True), headers=self.own_headers)
         await response(scope, receive, send)
         self.turn.delivered()
 
@@ -133,7 +126,7 @@ class Answer(Response):
                 async for line in lines:
                     await send({"type": "http.response.body", "body": line, "more_body": True})
         except Refusal as refusal:
-            error = _event(refusal.error.model_dump_json())
+            error = _data(refusal.error.model_dump_json())
             await send({"type": "http.response.body", "body": error + _DONE, "more_body": False})
             return
         await send({"type": "http.response.body", "body": _DONE, "more_body": False})
@@ -141,7 +134,7 @@ class Answer(Response):
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
         """The stream up to its end. A comment breaks each silence, from the start."""
-        yield KEEP_ALIVE + self._chunk(Delta(role="assistant", content=""))
+        yield KEEP_ALIVE + self._chunk(role="assistant", content="")
         parts: asyncio.Queue[str | None] = asyncio.Queue()
         tags = self.style.think_tags
         work = asyncio.create_task(self._answered(parts.put_nowait, deltas=not tags))
@@ -158,22 +151,23 @@ class Answer(Response):
                 if part is None:
                     break
                 if tags:
-                    yield self._chunk(Delta(content=part if thought else f"<think>\n{part}"))
+                    yield self._chunk(content=part if thought else f"<think>\n{part}")
                 else:
-                    yield self._chunk(Delta(reasoning_content=part, reasoning=part))
+                    yield self._chunk(reasoning_content=part, reasoning=part)
                 thought = True
             ending = await work
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
         if tags and thought:
-            yield self._chunk(Delta(content="</think>\n\n"))
+            yield self._chunk(content="</think>\n\n")
         final = ending.final
-        yield self._chunk(Delta(content=final.text, annotations=final.annotations or None))
-        yield self._chunk(Delta(), finish_reason=final.finish_reason, madke=ending.record)
+        cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
+        yield self._chunk(content=final.text, **cited)
+        last = {"index": 0, "delta": {}, "finish_reason": final.finish_reason}
+        yield self._event(choices=[last], **ending.own)
         if self.request.stream_options is not None and self.request.stream_options.include_usage:
-            last = Chunk(id=self._id, created=self._created, model=self.request.model, choices=[], usage=ending.usage)
-            yield _event(last.model_dump_json(exclude_none=True))
+            yield self._event(choices=[], usage=ending.usage.model_dump())
 
     async def _answered(self, tell: Callable[[str], object], *, deltas: bool) -> _Ending:
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
@@ -204,12 +198,18 @@ class Answer(Response):
             record=Record(status=transcript.status, rounds=len(transcript.rounds), transcript=address),
         )
 
-    def _chunk(self, delta: Delta, **fields: Any) -> bytes:
-        choice = ChunkChoice(delta=delta, finish_reason=fields.pop("finish_reason", None))
-        chunk = Chunk(id=self._id, created=self._created, model=self.request.model, choices=[choice], **fields)
-        content = chunk.model_dump(exclude_none=True)
-        content["choices"][0].setdefault("finish_reason", None)  # clients expect the field in every chunk
-        return _event(json.dumps(content, ensure_ascii=False))
+    def _chunk(self, **delta: Any) -> bytes:
+        return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": None}])
+
+    def _event(self, **fields: Any) -> bytes:
+        chunk = ChatCompletionChunk(
+            id=self._id,
+            object="chat.completion.chunk",
+            created=self._created,
+            model=self.request.model,
+            **fields,
+        )
+        return _data(chunk.model_dump_json(exclude_unset=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +217,13 @@ class _Ending:
     """What is known when the debate is over."""
 
     final: FinalText
-    usage: Tokens
+    usage: CompletionUsage
     record: Record | None = None
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What madke adds to OpenAI's form."""
+        return {} if self.record is None else {"madke": self.record.model_dump()}
 
 
 def refused(refusal: Refusal) -> JSONResponse:
@@ -226,7 +231,7 @@ def refused(refusal: Refusal) -> JSONResponse:
     return JSONResponse(refusal.error.model_dump(), status_code=refusal.status_code, headers=refusal.headers)
 
 
-def _event(data: str) -> bytes:
+def _data(data: str) -> bytes:
     return f"data: {data}\n\n".encode("utf-8", "replace")
 
 

@@ -17,6 +17,8 @@ from hashlib import sha256
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from openai.types import Model
+from openai.types.chat import ChatCompletion
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -26,7 +28,7 @@ from madke.serve.conversation import Conversation
 from madke.serve.debates import Debates, Served
 from madke.serve.gate import Access, Gate
 from madke.serve.mcp_tools import router as mcp_router
-from madke.serve.wire import ChatBody, ChatCompletion, ErrorBody, Health, Model, ModelList, Refusal
+from madke.serve.wire import ChatBody, ErrorBody, Health, ModelList, Refusal
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""
@@ -98,6 +100,9 @@ def router(state: State) -> APIRouter:
     """The routes that OpenAI's clients use, and the transcripts."""
     routes = APIRouter(responses={status: {"model": ErrorBody} for status in _ERRORS})
 
+    def listed(name: str) -> Model:
+        return Model(id=name, object="model", created=state.started, owned_by="madke")
+
     @routes.get("/health")
     async def health() -> Health:
         """What the server is doing; needs no key."""
@@ -107,12 +112,12 @@ def router(state: State) -> APIRouter:
     @routes.get("/v1/models")
     async def models() -> ModelList:
         """The protocols that are served."""
-        return ModelList(data=[Model(id=name, created=state.started) for name in state.debates.variants])
+        return ModelList(data=[listed(name) for name in state.debates.variants])
 
     @routes.get("/v1/models/{name}")
     async def model(name: str) -> Model:
         """One protocol."""
-        return Model(id=state.debates.variant(name).name, created=state.started)
+        return listed(state.debates.variant(name).name)
 
     @routes.post(
         "/v1/chat/completions",

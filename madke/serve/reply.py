@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from openai.types import CompletionUsage
+from openai.types.chat.chat_completion_message import Annotation, AnnotationURLCitation
+from openai.types.completion_usage import CompletionTokensDetails, PromptTokensDetails
+
 from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, Turn
-from madke.serve.wire import Annotation, ChatBody, CompletionDetails, PromptDetails, Tokens, UrlCitation
+from madke.serve.wire import ChatBody
 
 CHARACTERS_PER_TOKEN = 4
 """The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.llm.prices.estimated_usage`."""
@@ -46,8 +50,8 @@ def final_text(
         if marks:
             text += mark
         span = (start, len(text)) if marks else (0, len(text))
-        citation = UrlCitation(start_index=span[0], end_index=span[1], title=title, url=url)
-        annotations.append(Annotation(url_citation=citation))
+        citation = AnnotationURLCitation(start_index=span[0], end_index=span[1], title=title, url=url)
+        annotations.append(Annotation(type="url_citation", url_citation=citation))
     return FinalText(text=text, finish_reason=finish_reason, annotations=annotations)
 
 
@@ -60,14 +64,14 @@ def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
     return text, "stop"
 
 
-def tokens(usage: Usage) -> Tokens:
+def tokens(usage: Usage) -> CompletionUsage:
     """Usage in OpenAI's form."""
-    return Tokens(
+    return CompletionUsage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        prompt_tokens_details=PromptDetails(cached_tokens=usage.cached_tokens),
-        completion_tokens_details=CompletionDetails(reasoning_tokens=usage.reasoning_tokens),
+        prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
+        completion_tokens_details=CompletionTokensDetails(reasoning_tokens=usage.reasoning_tokens),
     )
 
 

@@ -1,10 +1,11 @@
-"""OpenAI's chat completions as records: requests, responses, chunks, models, errors."""
+"""OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from fastapi import HTTPException
+from openai.types import Model
 from pydantic import BaseModel, ConfigDict, Field
 
 SETTINGS = ("temperature", "top_p", "seed")
@@ -145,44 +146,6 @@ def _typed(accepted: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*accepted, *(float(each) for each in accepted if type(each) is int))
 
 
-class UrlCitation(BaseModel):
-    """A passage that the answer cites."""
-
-    start_index: int
-    end_index: int
-    title: str
-    url: str
-
-
-class Annotation(BaseModel):
-    """A citation, in OpenAI's form."""
-
-    type: Literal["url_citation"] = "url_citation"
-    url_citation: UrlCitation
-
-
-class PromptDetails(BaseModel):
-    """Of the prompt tokens."""
-
-    cached_tokens: int
-
-
-class CompletionDetails(BaseModel):
-    """Of the completion tokens."""
-
-    reasoning_tokens: int
-
-
-class Tokens(BaseModel):
-    """The tokens of all calls of a debate."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
-
-
 class Record(BaseModel):
     """What madke adds to an answer."""
 
@@ -191,77 +154,6 @@ class Record(BaseModel):
     rounds: int
     transcript: str
     """The address of the transcript."""
-
-
-class AnswerMessage(BaseModel):
-    """The answer, with the debate that led to it."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str
-    refusal: None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    annotations: list[Annotation] = []
-
-
-class Choice(BaseModel):
-    """The only choice of a completion."""
-
-    index: int = 0
-    message: AnswerMessage
-    finish_reason: Literal["stop", "length"]
-    logprobs: None = None
-
-
-class ChatCompletion(BaseModel):
-    """A whole answer."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[Choice]
-    usage: Tokens
-    madke: Record | None = None
-
-
-class Delta(BaseModel):
-    """What a chunk adds to the answer."""
-
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    annotations: list[Annotation] | None = None
-
-
-class ChunkChoice(BaseModel):
-    """The only choice of a chunk."""
-
-    index: int = 0
-    delta: Delta
-    finish_reason: Literal["stop", "length"] | None = None
-
-
-class Chunk(BaseModel):
-    """A part of a streamed answer. The last one with usage has no choice."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: Tokens | None = None
-    madke: Record | None = None
-
-
-class Model(BaseModel):
-    """A protocol, listed as a model."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "madke"
 
 
 class ModelList(BaseModel):

@@ -114,13 +114,13 @@ class Serving:
     state: State
     server: Server
     thread: threading.Thread
-    clients: list[openai.OpenAI] = field(default_factory=list)
+    clients: list[Any] = field(default_factory=list)
 
     @property
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1].split("/")[0])
 
-    def client(self, **options: Any) -> openai.OpenAI:
+    def client(self, **options: Any) -> Any:
         client = openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
         self.clients.append(client)
         return client

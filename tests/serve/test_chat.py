@@ -60,7 +60,8 @@ def test_a_whole_answer_has_every_field_of_openais_types(upstream: Upstream, tmp
     completion = ChatCompletion.model_validate_json(raw.content, strict=False)
     message = completion.choices[0].message
     assert (message.role, message.content, completion.choices[0].finish_reason) == ("assistant", "Author 1", "stop")
-    assert "Debater 1" in message.reasoning_content and message.reasoning == message.reasoning_content
+    extra = message.model_extra
+    assert "Debater 1" in extra["reasoning_content"] and extra["reasoning"] == extra["reasoning_content"]
     assert raw.content.lstrip() == raw.content, "JSON is never padded"
 
 
@@ -299,4 +300,4 @@ def test_a_failed_debate_is_an_error_and_not_an_answer(stream: bool, tmp_path: P
     ):
         streamed(server) if stream else asked(server)
     assert "the model is broken" in str(failed.value)
-    assert stream or failed.value.status_code == 502
+    assert stream or getattr(failed.value, "status_code", None) == 502

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -144,7 +145,7 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
         good = upstream.__class__.__call__
         failing = {"on": True}
 
-        def reply(self, body, n):
+        def reply(self: Any, body: dict[str, Any], n: int) -> Any:
             if failing["on"] and body["messages"][0]["content"].startswith("You are the summarizer"):
                 return 400, {}, {"error": {"message": "broken", "type": "t"}}
             return good(self, body, n)
@@ -175,7 +176,7 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Pa
 
 
 @contextmanager
-def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], openai.OpenAI]]:
+def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """``madke serve`` as a process."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
     command += ["--base-url", url, "--sources", "none", "--protocols", "madke", *args]
@@ -189,7 +190,7 @@ def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[
                 running.kill()
 
 
-def question_of(client: openai.OpenAI, text: str = QUESTION) -> str:
+def question_of(client: Any, text: str = QUESTION) -> str:
     completion = client.chat.completions.create(model="madke", messages=[{"role": "user", "content": text}])
     return completion.choices[0].message.content
 

@@ -10,6 +10,7 @@ import pytest
 
 import madke
 from madke.core.events import Event
+from madke.core.knowledge import Hits
 from madke.llm import CallStore
 from madke.serve import served_run
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
@@ -114,7 +115,7 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
     class Broken(Shelf):
         fails = True
 
-        def search(self, queries, k):
+        def search(self, queries: list[str], k: int) -> list[Hits]:
             if self.fails:
                 raise RuntimeError("the index is gone")
             return super().search(queries, k)

@@ -1,0 +1,167 @@
+"""``madke serve`` before 200 clients at once: what gets lost, memory over all debates, CPU time against ``madke run``.
+
+Server and run are processes of their own, with the same questions, source and endpoint, which takes 50 ms a call. CPU
+time is compared because clients and endpoint share the cores with the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, server
+from eval.benchmarks.measure import Setting, anonymous_memory, duration, report, size
+from madke.core.knowledge import Hits
+
+CLIENTS = 200
+DEBATES = 2_000
+WARM = 400
+"""Debates before the memory is measured the first time: caches are full then."""
+QUICK = 20
+LATENCY = 0.05
+CONCURRENCY = 64
+OVERHEAD = 1.2
+GROWTH = 30e6
+ANSWER = "Lake Baikal"
+
+
+class Lakes:
+    """A source that costs nothing."""
+
+    name = "lakes"
+    description = "ten generated passages"
+    fingerprint = "1"
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The same passages for every query."""
+        return [Hits(passages=POOL.passages[:k])] * len(queries)
+
+
+LAKES = Lakes()
+_OPTIONS = ("-m", MODEL, "--sources", f"lakes={__name__}:LAKES", "--concurrency", str(CONCURRENCY))
+
+
+@dataclass(kw_only=True)
+class _Served:
+    """What the clients saw."""
+
+    right: int = 0
+    other: int = 0
+    """Errors and wrong answers."""
+
+
+def main(setting: Setting) -> None:
+    """Ask all questions as clients, then run them."""
+    count, warm = (QUICK, QUICK // 2) if setting.quick else (DEBATES, WARM)
+    questions = [f"Which lake is the deepest, in survey {number}?" for number in range(count)]
+    seen = _Served()
+    with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
+        with _served(Path(folder) / "served", url) as (process, port):
+            asyncio.run(_ask(port, questions[:1], seen))  # imports, and the run is opened
+            began, cpu = time.perf_counter(), _cpu(process)
+            asyncio.run(_ask(port, questions[1:warm], seen))
+            first = anonymous_memory(process)
+            asyncio.run(_ask(port, questions[warm:], seen))
+            last = anonymous_memory(process)
+            served, served_cpu = time.perf_counter() - began, _cpu(process) - cpu
+        data = Path(folder) / "questions.jsonl"
+        data.write_text("".join(f"{json.dumps({'id': str(n), 'question': q})}\n" for n, q in enumerate(questions)))
+        alone_cpu = _run(data, Path(folder) / "run", url, limit=count) - _run(data, Path(folder) / "one", url, limit=1)
+    each, alone = served_cpu / (count - 1), alone_cpu / (count - 1)
+    report(
+        "serve",
+        f"{seen.right:,} of {count:,} answers right, {seen.other} lost, {CLIENTS} clients at once, {duration(served)}",
+        aim="none lost",
+        met=(seen.right, seen.other) == (count, 0),
+    )
+    report(
+        "serve, CPU",
+        f"{duration(each)} a debate of {CALLS_EACH} calls",
+        f"{duration(alone)} in madke run",
+        each / alone,
+        f"at most {OVERHEAD}",
+        each <= OVERHEAD * alone,
+    )
+    report(
+        "serve, memory",
+        f"{size(last)} after {count:,} debates",
+        f"{size(first)} after {warm:,}",
+        last / first,
+        f"below {size(GROWTH)} of growth",
+        last - first < GROWTH,
+    )
+
+
+@contextmanager
+def _served(out: Path, url: str) -> Iterator[tuple[int, int]]:
+    """Process id and port of a server."""
+    command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
+    command += [*_OPTIONS, "--base-url", url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_environment()) as process:
+        try:
+            assert process.stderr is not None
+            yield process.pid, int(process.stderr.readline().rsplit(":", 1)[1].removesuffix("/v1\n"))
+        finally:
+            process.terminate()
+
+
+def _run(data: Path, out: Path, url: str, *, limit: int) -> float:
+    """CPU seconds of ``madke run`` without scores and report."""
+    script = (
+        "import asyncio, sys; from pathlib import Path; import madke; from madke.runs.job import prepared\n"
+        "from madke.runs.directory import RunDirectory; from madke.runs.runner import execute\n"
+        "data, out, url, limit, sources, concurrency = sys.argv[1:]\n"
+        f"job = prepared(Path(data), model={MODEL!r}, sources=sources, limit=int(limit))\n"
+        "with RunDirectory(Path(out)) as directory:\n"
+        "    options = madke.RunOptions(base_url=url, concurrency=int(concurrency))\n"
+        "    meter = asyncio.run(execute(job, directory, options))\n"
+        "assert (meter.done, meter.failed) == (int(limit), 0)\n"
+    )
+    arguments = [str(data), str(out), url, str(limit), _OPTIONS[3], _OPTIONS[5]]
+    with subprocess.Popen([sys.executable, "-c", script, *arguments], env=_environment()) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OPENAI_API_KEY": "none"}
+
+
+def _cpu(process: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _ask(port: int, questions: Sequence[str], seen: _Served) -> None:
+    """All questions, by clients that keep their connections."""
+    left = iter(questions)
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for question in left:
+            body = json.dumps({"model": "madke", "messages": [{"role": "user", "content": question}]}).encode()
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+            lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
+            length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
+            answer = json.loads(await reader.readexactly(length))
+            right = "choices" in answer and answer["choices"][0]["message"]["content"].startswith(ANSWER)
+            seen.right += right
+            seen.other += not right
+        writer.close()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(CLIENTS, len(questions))):
+            group.create_task(client())
