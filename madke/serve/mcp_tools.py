@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import json
+import sys
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from urllib.parse import parse_qs, urlsplit
@@ -33,8 +35,6 @@ from madke.serve.wire import Refusal
 
 if TYPE_CHECKING:
     from madke.serve.app import State
-
-_log = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Request]
 
@@ -150,19 +150,19 @@ class _Tools:
             raise MCPError(types.INVALID_PARAMS, str(unknown("tool", params.name, self._tools)))
         try:
             arguments = tool.arguments.model_validate(params.arguments or {})
-            result = await unless_gone(ctx.request.receive if ctx.request else _never, tool.call(ctx, arguments))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            return _failed(f"{place}: {first['msg']}")
+            return _failed(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        try:
+            result = await unless_gone(ctx.request.receive if ctx.request else _never, tool.call(ctx, arguments))
         except Refusal as refusal:
             return _failed(refusal.error.error.message)
         except UserError as error:
             return _failed(str(error))
         if result is None:
             raise MCPError(types.CONNECTION_CLOSED, "the client has gone")
-        content: list[types.ContentBlock] = [types.TextContent(text=result.model_dump_json())]
-        return types.CallToolResult(content=content, structured_content=result.model_dump(mode="json"))
+        text = _sendable(json.dumps(result.model_dump(), ensure_ascii=False))
+        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=json.loads(text))
 
     async def list_resources(self, ctx: Context, params: object) -> types.ListResourcesResult:
         """None: the address of a transcript is secret, and comes with its debate."""
@@ -177,8 +177,8 @@ class _Tools:
             text = await self._state.transcript_text(run, question, int(repeat), token)
         except (ValueError, Refusal):
             raise MCPError(types.INVALID_PARAMS, "there is no debate at this address") from None
-        contents: list[Any] = [types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)]
-        return types.ReadResourceResult(contents=contents)
+        content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=_sendable(text))
+        return types.ReadResourceResult(contents=[content])
 
     async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateResult:
         known = self._debates.variants
@@ -251,8 +251,11 @@ def router(state: State) -> APIRouter:
 async def serve_stdio(state: State) -> None:
     """Serve the client at standard input and output until it closes them. Other output goes to standard error."""
     server = mcp_server(state)
-    async with state.debates, stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    with ExitStack() as printing:
+        async with state.debates, stdio_server() as (reading, writing):
+            # The transport has its own copy of the descriptor; what plug-ins print must not follow it, now or at exit.
+            printing.enter_context(redirect_stdout(sys.stderr))
+            await server.run(reading, writing, server.create_initialization_options())
 
 
 def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Tool:
@@ -272,7 +275,12 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
 
 
 def _failed(reason: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=" ".join(reason.split()))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=_sendable(" ".join(reason.split())))], is_error=True)
+
+
+def _sendable(text: str) -> str:
+    """The text with ``?`` for halves of surrogate pairs, from models and pages: they would end the connection."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _joined(sources: list[str] | None) -> str | None:
@@ -289,7 +297,7 @@ async def _tell(session: ServerSession, lines: asyncio.Queue[str | None]) -> Non
     told = 0
     while (line := await lines.get()) is not None:
         told += 1
-        await session.report_progress(told, message=line)
+        await session.report_progress(told, message=_sendable(line))
 
 
 def _progress(event: events.Event) -> str | None:
