@@ -125,6 +125,8 @@ class _Tool:
     result: type[_Record]
     call: Callable[[Context, Any], Coroutine[Any, Any, _Record]]
     title: str
+    read_only: bool
+    """Clients may call such tools without asking."""
 
 
 class _Tools:
@@ -134,8 +136,8 @@ class _Tools:
         self._state = state
         self._debates = state.debates
         self._tools = {
-            "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question"),
-            "search": _Tool(SearchArguments, SearchResult, self._search, "Search for passages"),
+            "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question", read_only=False),
+            "search": _Tool(SearchArguments, SearchResult, self._search, "Search for passages", read_only=True),
         }
 
     async def list_tools(self, ctx: Context, params: object) -> types.ListToolsResult:
@@ -177,7 +179,7 @@ class _Tools:
             text = await self._state.transcript_text(run, question, int(repeat), token)
         except (ValueError, Refusal):
             raise MCPError(types.INVALID_PARAMS, "there is no debate at this address") from None
-        content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=_sendable(text))
+        content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
 
     async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateResult:
@@ -270,7 +272,7 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
         description=tool.arguments.__doc__,
         input_schema=schema,
         output_schema=tool.result.model_json_schema(mode="serialization"),
-        annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=True),
+        annotations=types.ToolAnnotations(read_only_hint=tool.read_only, destructive_hint=False),
     )
 
 
@@ -279,7 +281,7 @@ def _failed(reason: str) -> types.CallToolResult:
 
 
 def _sendable(text: str) -> str:
-    """The text with ``?`` for halves of surrogate pairs, from models and pages: they would end the connection."""
+    """The text with ``?`` for halves of surrogate pairs, from web pages: they would end the connection."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -297,7 +299,7 @@ async def _tell(session: ServerSession, lines: asyncio.Queue[str | None]) -> Non
     told = 0
     while (line := await lines.get()) is not None:
         told += 1
-        await session.report_progress(told, message=_sendable(line))
+        await session.report_progress(told, message=line)
 
 
 def _progress(event: events.Event) -> str | None:

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from madke.core.knowledge import Hits
 from madke.serve.gate import Access
-from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.serve.test_leaving_clients import kill, stored
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +41,13 @@ class Loud(Shelf):
 
 
 class Broken:
-    """A source that cannot be searched."""
+    """A source that cannot be searched, and gives a reason that cannot be sent."""
 
     name = "broken"
     description = fingerprint = "out of order"
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
-        return [Hits(error="the shelf fell down")] * len(queries)
+        return [Hits(error="the shelf fell \ud83d down")] * len(queries)
 
 
 def command(out: Path, upstream: Upstream, *args: str) -> list[str]:
@@ -169,14 +169,14 @@ def test_a_search(door: Door) -> None:
     async def ask(client: Client) -> None:
         result = await client.call_tool("search", {"query": "books", "k": 1})
         found = result.structured_content
-        assert found["failed"] == {"broken": "the shelf fell down"}
+        assert found["failed"] == {"broken": "the shelf fell ? down"}
         assert found["passages"] == [
             {"title": "A book", "text": "It has an author.", "address": None, "source": "shelf"}
         ]
         both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
         assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]
         failed = await client.call_tool("search", {"query": "books", "sources": ["broken"]})
-        assert reason(failed) == "broken: the shelf fell down"
+        assert reason(failed) == "broken: the shelf fell ? down"
 
     door.use(ask)
     assert door.upstream.calls == []
@@ -227,19 +227,6 @@ def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> 
         assert len(door.upstream.calls) == len({*door.upstream.calls}) == 6
 
     door.use(ask)
-
-
-def test_half_a_surrogate_pair_does_not_end_the_connection(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ANSWERS, QUESTION, "Author \ud83d 1")
-    progress = Progress(door.upstream)
-
-    async def ask(client: Client) -> None:
-        result = await client.call_tool("debate", {"question": QUESTION}, progress_callback=progress)
-        assert result.structured_content["answer"] == "Author ? 1"
-        assert "Author ? 1" in await transcript_at(client, result.structured_content["transcript"])
-
-    door.use(ask)
-    assert "round 1, Debater 1: Author ? 1" in progress.lines
 
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
