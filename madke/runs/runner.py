@@ -34,6 +34,9 @@ from madke.runs.stopping import drained, seconds_until, until_stopped
 
 _log = logging.getLogger(__name__)
 
+COLLECTING = (20_000, 20, 20)
+"""Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
+
 _PROGRESS_SECONDS = 0.5
 """Seconds between two :class:`madke.core.events.RunProgress`."""
 
@@ -177,7 +180,7 @@ class _Run:
         meter.resumed = len(self.directory.done)
         progress = asyncio.create_task(self._send_progress())
         collections = gc.get_threshold()
-        gc.set_threshold(20_000, 20, 20)  # debates leave few cycles, and collecting takes a tenth of a run
+        gc.set_threshold(*COLLECTING)
         try:
             await self._debate_all(pending, signals=signals)
         except BaseException as error:

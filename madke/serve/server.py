@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from types import FrameType
@@ -12,6 +13,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from madke.core.errors import UserError
+from madke.runs.runner import COLLECTING
 from madke.serve.app import State
 
 _log = logging.getLogger(__name__)
@@ -114,6 +116,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(1024)  # clients that come before the server is up wait
     except OSError as error:
         listening.close()
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
@@ -122,5 +125,6 @@ def bound(host: str, port: int) -> socket.socket:
 
 async def serve(app: FastAPI, state: State, listening: socket.socket, *, grace: float) -> None:
     """Serve until a signal; then wait at most ``grace`` seconds for debates."""
+    gc.set_threshold(*COLLECTING)
     async with state.debates:
         await Server(app, state, grace=grace).serve([listening])
