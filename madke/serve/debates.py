@@ -31,6 +31,8 @@ from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
+from madke.runs.stopping import GRACE
+from madke.serve.landing import Landings
 from madke.serve.ledger import Ledger, Place
 from madke.serve.served_run import ServedRun, Shared, with_sources
 from madke.serve.wire import Refusal
@@ -126,11 +128,12 @@ class Turn:
             run = await debates.run_of(ask)
             text, usage = ask.question, Usage()
             if ask.condensing:
-                completion = await _called(run, "condense", ask.condensing)
+                completion = await debates.called(run, "condense", ask.condensing)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             self._place = self._held.enter_context(debates.ledger.place(run.name, question.id, retry=ask.retry))
-            transcript, pool = await run.debate(question, self._place.repeat, listen, deltas=deltas, cast=ask.cast)
+            debate = run.debate(question, self._place.repeat, listen, deltas=deltas, cast=ask.cast)
+            transcript, pool = await debates.landings.land(debate)
         if transcript.status == "failed":
             message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
             raise Refusal(502, message, kind="server_error", code="debate_failed")
@@ -147,7 +150,7 @@ class Turn:
         """One call to the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.run_of(Ask(protocol=protocol, question=""))
-            return await _called(run, "plain", messages, limit)
+            return await self._debates.called(run, "plain", messages, limit)
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
@@ -200,6 +203,7 @@ class Debates:
         self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
+        self.landings = Landings()
         run = options.run
         self.budget = Budget(prices=prices_of(run), max_cost=run.max_cost, max_tokens=run.token_budget)
         self.places = asyncio.Semaphore(run.concurrency)
@@ -280,6 +284,7 @@ class Debates:
 
     async def __aexit__(self, *error: object) -> None:
         self._shared.limits.close()
+        await self.landings.landed(GRACE)
         for task in self._runs.values():
             if task.done() and not task.cancelled() and not task.exception():
                 await task.result().close()
@@ -287,6 +292,15 @@ class Debates:
             await close(model)
         await asyncio.to_thread(close_sources, self._sources.values())
         await self._held.aclose()
+
+    async def called(
+        self, run: ServedRun, stage: str, messages: tuple[Message, ...], limit: int | None = None
+    ) -> Completion:
+        """One call outside a debate; Refusal if it fails."""
+        completion = await self.landings.land(run.call(stage, messages, limit))
+        if completion.outcome != "ok":
+            raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")
+        return completion
 
     async def run_of(self, ask: Ask) -> ServedRun:
         """The run of a protocol and its cast, opened by the first question for it."""
@@ -379,13 +393,6 @@ def _more_than_a_question(protocol: Protocol, options: ServeOptions) -> str | No
     if protocol.needs_answer_scorer and not options.settings.get("answer_scorer"):
         return "an answer scorer; pass its command with --answer-scorer"
     return None
-
-
-async def _called(run: ServedRun, stage: str, messages: tuple[Message, ...], limit: int | None = None) -> Completion:
-    completion = await run.call(stage, messages, limit)
-    if completion.outcome != "ok":
-        raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")
-    return completion
 
 
 def _of_stage(stage: Any) -> Usage:

@@ -1,96 +1,115 @@
-"""Calls that finish and are stored although the debate that made them has ended."""
+"""The end of a debate whose client has gone: calls that wait are not made, calls under way finish and are stored."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
-from madke.llm import Limited, Limiter
 
-Landed = Callable[[ChatRequest, Completion], Awaitable[None]]
-"""Stores the completion of a call for which nobody waits any more."""
+T = TypeVar("T")
 
-
-@dataclass(eq=False)
-class _Flight:
-    """A call, waiting for a slot of the limiter or under way."""
-
-    task: asyncio.Task[Completion]
-    sent: bool = False
-    waiting: int = 0
-    """How many debates wait for it."""
-    landing: asyncio.Task[None] | None = None
+_DEBATE: ContextVar[_Debate | None] = ContextVar("debate", default=None)
+"""The debate that the present task belongs to; the tasks of its debaters inherit it."""
 
 
-class Landing:
-    """A model behind a limiter. When a caller is cancelled, its call ends only if it has not been sent yet.
+class _Debate:
+    """The calls of one debate that are not under way."""
 
-    A call that was sent goes on, keeps its slot, and is passed to ``landed``. An equal request joins it, so a client
-    that comes back meanwhile does not cause the call again.
-    """
+    def __init__(self) -> None:
+        self.left = False
+        self._waiting: set[asyncio.Task[Any] | None] = set()
+        """Tasks whose calls wait: for the limiter, for the next attempt, or for an equal call of another debate."""
 
-    def __init__(self, model: ChatModel, limiter: Limiter, landed: Landed) -> None:
-        self.name = model.name
-        self._limited = Limited(_Sent(model, self._mark_sent), limiter)
-        self._landed = landed
-        self._flights: dict[ChatRequest, _Flight] = {}
-        self.landing: set[asyncio.Task[None]] = set()
-        """Calls under way for which nobody waits."""
+    def waits(self) -> None:
+        """The present task is about to make a call; cancels it if the client has gone."""
+        if self.left:
+            raise asyncio.CancelledError
+        self._waiting.add(asyncio.current_task())
 
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Make the call, or join an equal one."""
-        flight = self._flights.get(request)
-        if flight is None:
-            flight = self._flights[request] = _Flight(asyncio.create_task(self._limited.complete(request)))
-            flight.task.add_done_callback(lambda _: self._flights.pop(request))
-        if flight.landing is not None:
-            flight.landing.cancel()
-            flight.landing = None
-        flight.waiting += 1
+    def is_sent(self) -> None:
+        """The call of the present task is under way, or over."""
+        self._waiting.discard(asyncio.current_task())
+
+    def leave(self) -> None:
+        """The client has gone."""
+        self.left = True
+        for task in filter(None, self._waiting):
+            task.cancel()
+
+
+class Landings:
+    """The debates of clients that have gone, as long as they have calls under way."""
+
+    def __init__(self) -> None:
+        self._left: set[asyncio.Task[Any]] = set()
+
+    async def land(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work. If the caller is cancelled, the work ends after its calls under way."""
+        debate, context = _Debate(), copy_context()
+        context.run(_DEBATE.set, debate)
+        task = asyncio.get_running_loop().create_task(work, context=context)
         try:
-            return await asyncio.shield(flight.task)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if flight.waiting == 1:
-                self._leave(request, flight)
+            debate.leave()
+            self._left.add(task)
+            task.add_done_callback(self._forget)
             raise
-        finally:
-            flight.waiting -= 1
 
-    def _mark_sent(self, request: ChatRequest) -> None:
-        self._flights[request].sent = True
+    async def landed(self, seconds: float) -> None:
+        """Wait for all calls under way, at most so long."""
+        if self._left:
+            await asyncio.wait(self._left, timeout=seconds)
+        for task in self._left:
+            task.cancel()
 
-    def _leave(self, request: ChatRequest, flight: _Flight) -> None:
-        if flight.sent:
-            flight.landing = asyncio.create_task(self._land(request, flight.task))
-            self.landing.add(flight.landing)
-            flight.landing.add_done_callback(self.landing.discard)
-        else:
-            flight.task.cancel()
-
-    async def _land(self, request: ChatRequest, task: asyncio.Task[Completion]) -> None:
-        try:
-            completion = await asyncio.shield(task)
-        except CallError:
-            return  # the attempt failed; a later debate makes the call again
-        await self._landed(request, completion)
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
 
 
-class _Sent:
-    """A model that tells when a request is sent."""
+class Leavable:
+    """A model, as debates see it: outside of call store, retries and limiter."""
 
-    def __init__(self, model: ChatModel, sent: Callable[[ChatRequest], None]) -> None:
+    def __init__(self, model: ChatModel) -> None:
         self.name = model.name
-        self.model = model
-        self._sent = sent
+        self._model = model
 
     async def complete(self, request: ChatRequest) -> Completion:
-        self._sent(request)
-        return await self.model.complete(request)
+        """Forward the request, unless the debate's client has gone."""
+        if (debate := _DEBATE.get()) is None:
+            return await self._model.complete(request)
+        debate.waits()
+        try:
+            return await self._model.complete(request)
+        finally:
+            debate.is_sent()
+
+
+class Sent:
+    """A model inside of the limiter: a request that gets here is sent."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.name = model.name
+        self._model = model
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Send the request; from now on it finishes."""
+        if (debate := _DEBATE.get()) is None:
+            return await self._model.complete(request)
+        debate.is_sent()
+        try:
+            return await self._model.complete(request)
+        except CallError:
+            debate.waits()  # for the next attempt, which a client that has gone does not get
+            raise
 
     @property
     def hold(self) -> float:
         """Seconds during which no call should start, as the model's endpoint says."""
-        return float(getattr(self.model, "hold", 0.0))
+        return float(getattr(self._model, "hold", 0.0))

@@ -20,11 +20,9 @@ from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.parse import checked
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json
-from madke.llm import CallStore, Limiter, Limits, Retrying, Stored
-from madke.llm.call_rows import call_key
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored
 from madke.llm.endpoints import endpoints_of
 from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
 from madke.runs.directory import RunDirectory, read_transcripts
@@ -35,13 +33,10 @@ from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import depth, lines_of, pool_of
 from madke.runs.runner import live_search
 from madke.runs.spec import RunSpec, question_hash, short_hash
-from madke.serve.landing import Landing
+from madke.serve.landing import Leavable, Sent
 
-SAVE_SECONDS = 5.0
+SAVE_SECONDS = 30.0
 """``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""
-
-_LANDING_SECONDS = 30.0
-"""Maximum wait for calls under way when the server ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +70,8 @@ class ServedRun:
     store: CallStore
     spec: RunSpec
     meter: Meter = field(init=False)
-    _landings: list[Landing] = field(default_factory=list)
+    _searches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """Question id -> the search for its pool."""
     _pool_at: dict[str, int] = field(default_factory=dict)
     """Question id -> where its line in the pool file begins."""
     _hashes: dict[str, str] = field(default_factory=dict)
@@ -136,10 +132,10 @@ class ServedRun:
         self._open_pools()
         self._cast = {role: self._guarded(model) for role, model in self.models.items()}
         self._replayed = {role: Stored(model, self.store, replay=True) for role, model in self.models.items()}
-        self._search = None
+        self._search: LiveSearch | None = None
         if knowledge is not None:
-            found = LiveSearch({source.name: source.description for source in sources}, sources, depth(knowledge))
-            self._search = self._landing(found, self.shared.services, self._keep_pool)
+            served = {source.name: source.description for source in sources}
+            self._search = LiveSearch(served, sources, depth(knowledge))
         self._services: dict[str, Any] = {}
         if live is not None and knowledge is not None:
             self._services["retrieve"] = searching(self._service(live), knowledge)
@@ -161,7 +157,7 @@ class ServedRun:
         deltas: bool = False,
         cast: Mapping[str, ChatModel] | None = None,
     ) -> tuple[Transcript, KnowledgePool]:
-        """Debate a question, or go on with its debate. If the caller is cancelled, calls under way are still stored.
+        """Debate a question, or go on with its debate; under :class:`madke.serve.landing.Landings`.
 
         Args:
             question: From :meth:`question`.
@@ -219,9 +215,9 @@ class ServedRun:
             return pool_of(record_from_json(lines.readline()), knowledge)
 
     async def close(self) -> None:
-        """Wait for the calls under way, and complete the session."""
-        if tasks := [task for landing in self._landings for task in landing.landing]:
-            await asyncio.wait(tasks, timeout=_LANDING_SECONDS)
+        """Complete the session; no call may be under way."""
+        for search in self._searches.values():
+            search.cancel()
         if self._saving is not None:
             self._saving.cancel()
             self._save()
@@ -248,52 +244,39 @@ class ServedRun:
         if self._search is None:
             return EMPTY_POOL
         if question.id not in self._pool_at:
-            purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
-            messages = (Message(role="user", content=question.question),)
-            request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
-            completion = await self._search.complete(request)
-            if completion.outcome != "ok":
-                raise UserError(f"the search for knowledge failed: {completion.error}")
-            await self._keep_pool(request, completion)
+            if question.id not in self._searches:
+                # A search is not cancelled: its pool is kept for the client's next try.
+                self._searches[question.id] = asyncio.create_task(self._searched(self._search, question))
+            await asyncio.shield(self._searches[question.id])
         return self.pool_of(question.id)
 
-    async def _keep_pool(self, request: ChatRequest, completion: Completion) -> None:
-        id_ = request.purpose.question
-        if completion.outcome == "ok" and id_ not in self._pool_at:
-            line = completion.text.encode("utf-8", "replace")
-            with self._pool_file.open("ab") as file:
-                start = file.tell()
-                file.write(line + b"\n")
-            self._pool_hashes[id_], self._pool_at[id_] = short_hash(line), start
+    async def _searched(self, search: ChatModel, question: Question) -> None:
+        purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
+        messages = (Message(role="user", content=question.question),)
+        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+        try:
+            completion = await search.complete(request)
+        finally:
+            del self._searches[question.id]
+        if completion.outcome != "ok":
+            raise UserError(f"the search for knowledge failed: {completion.error}")
+        line = completion.text.encode("utf-8", "replace")
+        with self._pool_file.open("ab") as file:
+            start = file.tell()
+            file.write(line + b"\n")
+        self._pool_hashes[question.id], self._pool_at[question.id] = short_hash(line), start
 
     def _guarded(self, model: ChatModel) -> ChatModel:
-        """As :func:`madke.runs.cast.guarded`, but calls under way finish when their debate is cancelled."""
-
-        async def landed(request: ChatRequest, completion: Completion) -> None:
-            completion = checked(completion, request.max_tokens)
-            self.meter.count(model.name, completion)
-            await self.store.write(call_key(model.name, request), model.name, request, completion)
-
-        landing = self._landing(model, self.shared.limits.of(model), landed)
-        retrying = Retrying(landing, on_event=self.meter.count_retry)
-        return Stored(Metered(retrying, self.meter), self.store)
+        """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
+        limited = Limited(Sent(model), self.shared.limits.of(model))
+        return Leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
 
     def _recorded(self, model: ChatModel) -> ChatModel:
-        """A model of one debate alone: its calls are stored, and end with the debate."""
         return Stored(Metered(model, self.meter), self.store)
 
     def _service(self, service: ChatModel) -> ChatModel:
-        async def landed(request: ChatRequest, completion: Completion) -> None:
-            self.meter.count(service.name, completion, service=True)
-            await self.store.write(call_key(service.name, request), service.name, request, completion)
-
-        landing = self._landing(service, self.shared.services, landed)
-        return Stored(Metered(landing, self.meter, service=True), self.store)
-
-    def _landing(self, model: ChatModel, limiter: Limiter, landed: Any) -> Landing:
-        landing = Landing(model, limiter, landed)
-        self._landings.append(landing)
-        return landing
+        limited = Limited(Sent(service), self.shared.services)
+        return Leavable(Stored(Metered(limited, self.meter, service=True), self.store))
 
     def _save_soon(self) -> None:
         if self._saving is None:

@@ -12,7 +12,7 @@ import madke
 from madke.core.events import Event
 from madke.core.knowledge import Hits
 from madke.llm import CallStore
-from madke.serve import served_run
+from madke.serve import debates, served_run
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support import cli as commands
 
@@ -158,15 +158,12 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     assert madke.Run(tmp_path / name).spec.models["Debater 2"] == "human"
 
 
-def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path) -> None:
+def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debates, "GRACE", 0.5)
     with endpoint(seconds=30) as upstream, serving(tmp_path, upstream, grace=0.2) as server:
         connection = server.ask("Who wrote book 1?")
         wait_for(lambda: upstream.began)
         began = time.monotonic()
-        served_run_seconds, served_run._LANDING_SECONDS = served_run._LANDING_SECONDS, 0.5
-        try:
-            server.stop()
-        finally:
-            served_run._LANDING_SECONDS = served_run_seconds
+        server.stop()
         assert time.monotonic() - began < 5
         connection.close()
