@@ -91,7 +91,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _register() -> None:
-    for verb in ("ask", "run", "ablate", "score", "compare", "report", "serve", "doctor"):
+    for verb in ("ask", "run", "ablate", "score", "compare", "report", "serve", "mcp", "doctor"):
         module = import_module(f"madke.cli.{verb}")
         app.command(name=verb, epilog=getattr(module, "EPILOG", None))(module.command)
     for group in ("protocols", "datasets", "pool", "index", "annotate"):

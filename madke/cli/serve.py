@@ -13,7 +13,18 @@ from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.terminal import say
 
-_NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
+NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
+
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs: what was served, and its calls.")]
+Protocols = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Protocols to serve, e.g. madke,cot. Default: all that can be.")
+]
+DebateDeadline = Annotated[
+    float | None, typer.Option(min=0.001, metavar="S", help="Maximum seconds of a debate.", rich_help_panel=flags.COST)
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL)
+]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -32,14 +43,12 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("model sources task cast answer_scorer settings prompts", without=_NOT_FOR_SERVERS)
+@flags.shared_options("model sources task cast answer_scorer settings prompts", without=NOT_FOR_SERVERS)
 def command(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs: what was served, and its calls.")],
+    out: Out,
     shared: dict[str, Any],
     options: RunOptions,
-    protocols: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Protocols to serve, e.g. madke,cot. Default: all that can be.")
-    ] = None,
+    protocols: Protocols = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen at.", rich_help_panel=flags.SERVER)
     ] = "127.0.0.1",
@@ -58,10 +67,7 @@ def command(
     queue: Annotated[
         int, typer.Option(min=0, metavar="N", help="Requests that may wait for a place.", rich_help_panel=flags.SERVER)
     ] = 256,
-    deadline: Annotated[
-        float | None,
-        typer.Option(min=0.001, metavar="S", help="Maximum seconds of a debate.", rich_help_panel=flags.COST),
-    ] = None,
+    deadline: DebateDeadline = None,
     grace: Annotated[
         float,
         typer.Option(
@@ -74,10 +80,7 @@ def command(
     no_marks: Annotated[
         bool, flags.switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", flags.SERVER)
     ] = False,
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL),
-    ] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
     from madke.assets import install
@@ -98,8 +101,8 @@ def command(
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
     served = ServeOptions(
         out=out,
-        protocols=tuple(name.strip() for name in protocols.split(",")) if protocols else (),
-        settings={**shared, "seed": seed if seed >= 0 else None},
+        protocols=names_of(protocols),
+        settings={**shared, "seed": seed_of(seed)},
         run=options,
         queue=queue,
         deadline=deadline,
@@ -115,3 +118,13 @@ def command(
     )
     asyncio.run(serve(app, state, listening, grace=grace))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
+
+
+def names_of(protocols: str | None) -> tuple[str, ...]:
+    """The value of ``--protocols``."""
+    return tuple(name.strip() for name in protocols.split(",")) if protocols else ()
+
+
+def seed_of(seed: int) -> int | None:
+    """The value of ``--seed``; None: set by the model server."""
+    return seed if seed >= 0 else None

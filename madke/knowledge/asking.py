@@ -71,6 +71,25 @@ class OwnSource:
         close_sources([self._source])
 
 
+class OneAtATime:
+    """A source that several runs share: one search at a time, since sources need not be thread-safe."""
+
+    def __init__(self, source: Source) -> None:
+        self.name = source.name
+        self.description = source.description
+        self._source = source
+        self._searching = threading.Lock()
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The source's results."""
+        with self._searching:
+            return search(self._source, queries, k)
+
+    def __getattr__(self, name: str) -> Any:
+        """Optional attributes of the source: its fingerprint, its cost, ``aclose``."""
+        return getattr(self._source, name)
+
+
 def _unusable(value: Any) -> str | None:
     return None if _is_source(value) or callable(value) else "is neither a source nor a callable that returns one"
 

@@ -27,6 +27,7 @@ from madke.serve.answer import Answer, Style, refused
 from madke.serve.conversation import Conversation
 from madke.serve.debates import Debates, Served
 from madke.serve.gate import Access, Gate
+from madke.serve.mcp_tools import router as mcp_router
 from madke.serve.wire import ChatBody, ErrorBody, Health, ModelList, Refusal
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
@@ -77,6 +78,7 @@ def create_app(state: State) -> FastAPI:
     app.include_router(router(state))
     app.include_router(page.router(state))
     app.include_router(transcripts.router(state))
+    app.include_router(mcp_router(state))
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_middleware(Gate, access=state.access)

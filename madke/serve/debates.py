@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from madke.core.chat import ChatModel, Completion, Message, Usage
-from madke.core.errors import UserError
+from madke.core.errors import UserError, unknown
 from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool, Source
+from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.engine.protocol import Protocol, role_key
-from madke.knowledge.asking import close_sources
+from madke.knowledge.asking import OneAtATime, close_sources
 from madke.knowledge.named import open_source
+from madke.knowledge.pools import load_pool, retrieve
 from madke.llm import CallStore, Limiter, Limits, close, read_models
 from madke.llm.prices import added
 from madke.runs.cast import allow_connections, open_models
-from madke.runs.job import Job, prepared
+from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
@@ -71,8 +73,8 @@ class Ask:
     instructions: str = ""
     condensing: tuple[Message, ...] = ()
     """The prompt for a standalone question, if the question continues a conversation."""
-    sources: tuple[str, ...] | None = None
-    """Names of some of the protocol's sources, from :meth:`Debates.chosen_sources`; None: all."""
+    sources: Sequence[str] | None = None
+    """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
     cast: Mapping[str, ChatModel] = field(default_factory=dict)
     """Role -> model of this debate alone, such as a person at a page."""
     retry: bool = False
@@ -139,6 +141,11 @@ class Turn:
         for stage in transcript.usage.values():
             usage = added(usage, _of_stage(stage))
         return Served(run=run, transcript=transcript, pool=pool, usage=usage)
+
+    async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
+        """The best ``k`` passages of each source; ``sources`` as in :class:`Ask`, None: all that the server offers."""
+        async with self._working():
+            return await self._debates.search(query, sources, k)
 
     async def plain(self, protocol: str, messages: tuple[Message, ...], limit: int | None = None) -> Completion:
         """One call to the protocol's model, without a debate."""
@@ -236,14 +243,23 @@ class Debates:
         """What a run of this protocol is made of; Refusal if it is not served."""
         return self._jobs[self.variant(name).name].spec
 
-    def chosen_sources(self, protocol: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Some of a protocol's sources, for :class:`Ask`; Refusal for others: clients cannot open sources."""
-        known = self.spec(protocol).source_specs
-        for name in names or ():
+    @property
+    def sources(self) -> dict[str, str | Source | None]:
+        """Name -> source, for the sources that a request may choose: ``--sources``, else those of the protocols."""
+        names = [name for variant in self.variants.values() for name in variant.protocol.sources]
+        return self._own_sources([*dict.fromkeys(names)])
+
+    def chosen(self, names: Sequence[str]) -> dict[str, str | Source | None]:
+        """The sources of those names; Refusal for one that is not offered, which could be a file or code."""
+        known = self.sources
+        for name in names:
             if name not in known:
-                message = f"{protocol} has no source {name!r} here; known: {', '.join(known) or 'none'}"
-                raise Refusal(400, message, param="sources")
-        return None if names is None or known.keys() <= set(names) else tuple(each for each in known if each in names)
+                raise Refusal(400, str(unknown("source", name, known)), param="sources", code="source_not_found")
+        return {name: source for name, source in known.items() if name in names}
+
+    def _own_sources(self, default: Sequence[str]) -> dict[str, str | Source | None]:
+        specs, objects = source_specs(self.options.settings.get("sources"), default)
+        return {**specs, **objects}
 
     def turn(self) -> Turn:
         """The turn of one request; entering it raises Refusal if the server cannot take it."""
@@ -294,11 +310,23 @@ class Debates:
     async def run_of(self, ask: Ask) -> ServedRun:
         """The run of a protocol and its cast, opened by the first question for it."""
         own = {role: model.name for role, model in ask.cast.items()}
-        key = (ask.protocol, ask.sources, tuple(sorted(own.items())))
+        sources = self._sources_of(ask)
+        key = (ask.protocol, tuple(sources), tuple(sorted(own.items())))
         if key not in self._runs:
             opening = self._runs[key] = asyncio.create_task(self._opened(ask, own))
             opening.add_done_callback(lambda task: self._forget(key, task))
         return await asyncio.shield(self._runs[key])
+
+    async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
+        """See :meth:`Turn.search`."""
+        specs, objects = source_specs(self.sources if names is None else self.chosen(names), ())
+        if not specs:
+            raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
+        async with self._opening:
+            opened = await asyncio.to_thread(self._opened_sources, specs, objects)
+        asked = [Question(id="search", question=query)]
+        (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
+        return load_pool(record, sources=[*opened], per_source=k)
 
     def _forget(self, key: object, task: asyncio.Task[ServedRun]) -> None:
         if task.cancelled() or task.exception() is not None:
@@ -316,28 +344,30 @@ class Debates:
                     open_models, {name: name for name in new}, base_url=run.base_url, models=entries
                 )
                 self._models |= opened
-            sources = await asyncio.to_thread(self._opened_sources, job)
+            sources = await asyncio.to_thread(self._opened_sources, job.spec.source_specs, job.own_sources)
             job = with_sources(job, sources)
             models = {role: self._models[name] for role, name in named.items()}
             return await ServedRun.opened(
                 self.options.out, job, {**models, **ask.cast}, self._shared, job.sources() if sources else ()
             )
 
-    def _opened_sources(self, job: Job) -> dict[str, Source]:
-        for name, spec in job.spec.source_specs.items():
+    def _opened_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
+        for name, spec in specs.items():
             if (name, spec) not in self._sources:
-                self._sources[name, spec] = open_source(name, job.own_sources.get(name, spec))
-        return {name: self._sources[name, spec] for name, spec in job.spec.source_specs.items()}
+                self._sources[name, spec] = OneAtATime(open_source(name, objects.get(name, spec)))
+        return {name: self._sources[name, spec] for name, spec in specs.items()}
+
+    def _sources_of(self, ask: Ask) -> dict[str, str | Source | None]:
+        if ask.sources is not None:
+            return self.chosen(ask.sources)
+        return self._own_sources(self.variant(ask.protocol).protocol.sources)
 
     def _job(self, variant: Variant, ask: Ask, own: Mapping[str, str]) -> Job:
         settings = dict(self.options.settings)
         roles = {role_key(role) for role in variant.protocol.roles}
         cast = {role: model for role, model in settings.get("cast", {}).items() if role_key(role) in roles}
         settings["cast"] = {**cast, **own}
-        if ask.sources is not None:
-            base = self._jobs[ask.protocol]
-            specs = {name: base.own_sources.get(name, base.spec.source_specs[name]) for name in ask.sources}
-            settings["sources"] = specs or "none"
+        settings["sources"] = self._sources_of(ask) or "none"
         if not variant.protocol.needs_answer_scorer:
             settings.pop("answer_scorer", None)
         return prepared(["?"], protocol=variant, **settings)

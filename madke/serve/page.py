@@ -128,7 +128,7 @@ def router(state: State) -> APIRouter:
             protocol=body.protocol,
             question=body.question.strip(),
             instructions=body.instructions.strip(),
-            sources=state.debates.chosen_sources(body.protocol, body.sources),
+            sources=body.sources,
             retry=body.retry,
         )
         watched = Watched(state.debates.turn().__enter__(), ask, lambda served: state.transcript_url(request, served))

@@ -45,7 +45,7 @@ def final_text(
     if transcript.answer is None or text != answer:
         return FinalText(text=text, finish_reason=finish_reason, annotations=[])
     annotations = []
-    for number, (title, url) in enumerate(_citations(transcript, pool, address), start=1):
+    for number, (title, url) in enumerate(citations(transcript, pool, address), start=1):
         start, mark = len(text), f"{'' if number > 1 else ' '}[{number}]"
         if marks:
             text += mark
@@ -75,7 +75,7 @@ def tokens(usage: Usage) -> CompletionUsage:
     )
 
 
-def _citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[str, str]]:
+def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[str, str]]:
     """Title and address of the passages that the answer rests on."""
     entries = {entry.n: entry for entry in transcript.pool}
     passages = dict(enumerate(pool.passages))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from anyio import CancelScope
 from starlette.types import Receive, Send
 
 T = TypeVar("T")
@@ -49,19 +50,19 @@ async def send_all(send: Send, lines: AsyncIterator[bytes]) -> None:
         await send({"type": "http.response.body", "body": line, "more_body": True})
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, but end it as soon as the client has gone."""
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do the work, but end it as soon as the client has gone; then the result is None."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    tasks = [asyncio.create_task(work), asyncio.create_task(gone())]
+    working, waiting = asyncio.create_task(work), asyncio.create_task(gone())
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if not tasks[0].cancelled():
-        tasks[0].result()
+        working.cancel()
+        waiting.cancel()
+        with CancelScope(shield=True):  # a scope of the caller would cancel this wait again and again
+            await asyncio.gather(working, waiting, return_exceptions=True)
+    return None if working.cancelled() else working.result()

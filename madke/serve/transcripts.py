@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.responses import Response
 
 from madke.core.knowledge import KnowledgePool
+from madke.core.transcript import Transcript
 from madke.serve.debate_json import debate_json
 from madke.serve.page import page_response
 from madke.serve.wire import ErrorBody, Refusal
@@ -40,20 +41,30 @@ def router(state: State) -> APIRouter:
     )
     async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
         """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
-        from madke.report.debate_text import debate_text
-
         accepted = request.headers.get("accept", "")
         if "text/html" in accepted:
             return page_response(vary="accept")  # its script asks for the debate
-        known = state.check_token(run, question, repeat, token)
-        found = await state.debates.transcript(run, question, repeat) if known else None
-        if found is None:
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
         if "application/json" in accepted:
-            return JSONResponse(debate_json(*found), headers=_SAFE)
-        return PlainTextResponse(f"{debate_text(found[0])}\n\n{_passages(found[1])}", headers=_SAFE)
+            return JSONResponse(debate_json(*await _found(state, run, question, repeat, token)), headers=_SAFE)
+        return PlainTextResponse(await transcript_text(state, run, question, repeat, token), headers=_SAFE)
 
     return routes
+
+
+async def transcript_text(state: State, run: str, question: str, repeat: int, token: str) -> str:
+    """A finished debate as text, with its passages; Refusal if the address is not one of ours."""
+    from madke.report.debate_text import debate_text
+
+    transcript, pool = await _found(state, run, question, repeat, token)
+    return f"{debate_text(transcript)}\n\n{_passages(pool)}"
+
+
+async def _found(state: State, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
+    known = state.check_token(run, question, repeat, token)
+    found = await state.debates.transcript(run, question, repeat) if known else None
+    if found is None:
+        raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
+    return found
 
 
 def _passages(pool: KnowledgePool) -> str:

@@ -1,0 +1,51 @@
+"""``madke mcp``: the tools ``debate`` and ``search`` for a client that starts this process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from madke.cli import flags
+from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, names_of, seed_of
+from madke.core.errors import UserError
+from madke.runs.options import RunOptions
+
+EPILOG = flags.epilog(
+    flags.MODEL_NAMES,
+    flags.SOURCE_NAMES,
+    flags.TASK_NAMES,
+    flags.SCORER,
+    flags.PRICES,
+    """Clients of the Model Context Protocol start this command and talk to it over standard input and output. It ends
+    when they close its input. Each client process needs its own OUT. For clients over HTTP: /mcp of madke serve.""",
+    "Examples:",
+    "  madke mcp --out ~/madke-served",
+    "  madke mcp --out ~/madke-served -m openai/gpt-4o-mini --protocols madke,cot",
+)
+
+
+@flags.shared_options("model sources task cast answer_scorer settings prompts", without=NOT_FOR_SERVERS)
+def command(
+    out: Out,
+    shared: dict[str, Any],
+    options: RunOptions,
+    protocols: Protocols = None,
+    deadline: DebateDeadline = None,
+    seed: Seed = 0,
+) -> None:
+    """Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT."""
+    from madke.assets import install
+
+    try:
+        from madke.serve.app import State
+        from madke.serve.debates import Debates, ServeOptions
+        from madke.serve.mcp_tools import serve_stdio
+    except ModuleNotFoundError as error:
+        raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
+
+    settings = {**shared, "seed": seed_of(seed)}
+    served = ServeOptions(out=out, protocols=names_of(protocols), settings=settings, run=options, deadline=deadline)
+    # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asyncio.run(serve_stdio(State(debates=Debates(served))))

@@ -1,0 +1,373 @@
+"""The tools for MCP clients, called by the client of the ``mcp`` package over both transports and protocol eras."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from madke.core.knowledge import Hits
+from madke.serve.gate import Access
+from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, wait_for
+from tests.serve.test_leaving_clients import kill, stored
+
+ROOT = Path(__file__).parents[2]
+QUESTION = "Who wrote book 1?"
+
+
+class Loud(Shelf):
+    """A source that prints."""
+
+    def search(self, queries: list[str], k: int) -> list[Hits]:
+        print("a plug-in prints this")
+        os.system("echo a child of a plug-in prints this")
+        return super().search(queries, k)
+
+
+class Broken:
+    """A source that cannot be searched, and gives a reason that cannot be sent."""
+
+    name = "broken"
+    description = fingerprint = "out of order"
+
+    def search(self, queries: list[str], k: int) -> list[Hits]:
+        return [Hits(error="the shelf fell \ud83d down")] * len(queries)
+
+
+def command(out: Path, upstream: Upstream, *args: str) -> list[str]:
+    """The command line that a client starts."""
+    shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
+    model = ["-m", "openai/m", "--base-url", upstream.server.url]
+    return [sys.executable, "-m", "madke", "mcp", "--out", str(out), *model, "--protocols", "madke,cot", *shelf, *args]
+
+
+def environment() -> dict[str, str]:
+    names = ("PATH", "OPENAI_API_KEY", "MADKE_CACHE")
+    return {name: os.environ[name] for name in names if name in os.environ} | {"PYTHONPATH": str(ROOT)}
+
+
+@dataclass
+class Door:
+    """One way to reach the tools."""
+
+    transport: str
+    mode: str
+    out: Path
+    upstream: Upstream
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        if self.transport == "stdio":
+            program, *args = command(self.out, self.upstream)
+            with (self.out.parent / "stderr").open("w") as log:
+                parameters = StdioServerParameters(command=program, args=args, env=environment())
+                async with Client(stdio_client(parameters, errlog=log), mode=self.mode) as client:
+                    yield client
+            return
+        sources = {"shelf": Shelf(), "broken": Broken()}
+        with serving(self.out, self.upstream, sources=sources, protocols=("madke", "cot")) as server:
+            async with Client(f"{server.url}/mcp", mode=self.mode) as client:
+                yield client
+
+    def use(self, test: Callable[[Client], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(60), self.client() as client:
+                await test(client)
+
+        asyncio.run(main())
+
+
+DOORS = ["http auto", "http legacy", "stdio auto", pytest.param("stdio legacy", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path) -> Door:
+    """HTTP and stdio, in the protocol of 2026 and in those that begin with a handshake."""
+    transport, mode = request.param.split()
+    return Door(transport, mode, tmp_path / "out", upstream)
+
+
+@dataclass
+class Progress:
+    """The progress notifications of a call, and how many upstream calls had begun by then."""
+
+    upstream: Upstream
+    lines: list[str] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        assert progress == len(self.lines) + 1
+        self.lines.append(message or "")
+        self.begun.append(len(self.upstream.began))
+
+
+def reason(result: Any) -> str:
+    """The one sentence of a tool error."""
+    assert result.is_error and result.structured_content is None
+    (block,) = result.content
+    assert "\n" not in block.text
+    return str(block.text)
+
+
+async def transcript_at(client: Client, address: str) -> str:
+    if address.startswith("http"):
+        async with httpx2.AsyncClient() as http:
+            return (await http.get(address)).raise_for_status().text
+    (content,) = (await client.read_resource(address)).contents
+    return str(content.text)  # type: ignore[union-attr]
+
+
+def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None:
+    door.upstream.rounds, door.upstream.seconds = 2, 0.15
+    progress = Progress(door.upstream)
+
+    async def ask(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools.keys() == {"debate", "search"}
+        taken = tools["debate"].input_schema["properties"]
+        assert taken["protocol"]["anyOf"][0]["enum"] == ["madke", "cot"]
+        assert taken["sources"]["anyOf"][0]["items"]["enum"] == ["shelf", "broken"]
+        result = await client.call_tool("debate", {"question": QUESTION}, progress_callback=progress)
+        assert not result.is_error
+        found = result.structured_content
+        assert json.loads(result.content[0].text) == found  # type: ignore[union-attr]
+        assert (found["answer"], found["status"], found["rounds"]) == ("Author 1", "answered", 2)
+        (cited,) = found["citations"]
+        assert cited == {"title": "A book", "address": f"{found['transcript']}#0"}
+        text = await transcript_at(client, found["transcript"])
+        assert QUESTION in text and "It has an author." in text
+        again = await client.call_tool("debate", {"question": QUESTION, "protocol": "cot", "sources": []})
+        assert again.structured_content["answer"] == "Author 1" and again.structured_content["citations"] == []
+
+    door.use(ask)
+    turns = [f"round {n}, Debater {d}: Author 1" for n in (1, 2) for d in (1, 2)]
+    assert progress.lines[0] == "2 passages found"
+    assert sorted(progress.lines[1:3] + progress.lines[4:6]) == turns
+    assert progress.lines[3::3] == ["round 1, judge: the debaters do not agree", "round 2, judge: the debaters agree"]
+    assert progress.begun[2] <= 5, "the turns of round 1 are told before the calls of round 2"
+    assert progress.begun[5] <= 10, "the turns of round 2 are told before the summarizer's call"
+    assert len(door.upstream.began) == 12, "11 for the first question, 1 for the second"
+
+
+def test_a_search(door: Door) -> None:
+    async def ask(client: Client) -> None:
+        result = await client.call_tool("search", {"query": "books", "k": 1})
+        found = result.structured_content
+        assert found["failed"] == {"broken": "the shelf fell ? down"}
+        assert found["passages"] == [
+            {"title": "A book", "text": "It has an author.", "address": None, "source": "shelf"}
+        ]
+        both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
+        assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]
+        failed = await client.call_tool("search", {"query": "books", "sources": ["broken"]})
+        assert reason(failed) == "broken: the shelf fell ? down"
+
+    door.use(ask)
+    assert door.upstream.calls == []
+    assert not any(door.out.glob("madke-*")), "a search belongs to no run"
+
+
+def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
+    mistakes: list[tuple[str, dict[str, Any], str]] = [
+        ("debate", {"question": QUESTION, "protocol": "madk"}, "unknown protocol 'madk'; did you mean 'madke'? known"),
+        ("debate", {"question": QUESTION, "sources": ["shelv"]}, "unknown source 'shelv'; did you mean 'shelf'? known"),
+        ("debate", {"question": QUESTION, "sources": ["x=/etc/hosts"]}, "unknown source 'x=/etc/hosts'; known"),
+        ("debate", {"question": QUESTION, "sources": ["x=os:listdir"]}, "unknown source 'x=os:listdir'; known"),
+        ("debate", {"question": ""}, "question: String should have at least 1 character"),
+        ("debate", {}, "question: Field required"),
+        ("debate", {"question": QUESTION, "rounds": 9}, "rounds: Extra inputs are not permitted"),
+        ("search", {"query": "books", "sources": ["/etc"]}, "unknown source '/etc'; known"),
+        ("search", {"query": "books", "k": 51}, "k: Input should be less than or equal to 50"),
+    ]
+
+    async def ask(client: Client) -> None:
+        for tool, arguments, sentence in mistakes:
+            assert reason(await client.call_tool(tool, arguments)).startswith(sentence)
+        with pytest.raises(MCPError, match="unknown tool 'serch'; did you mean 'search'"):
+            await client.call_tool("serch", {"query": "books"})
+        for address in ("madke://debates/a/b/0", "madke://debates/madke-1/a/0?token=0", "file:///etc/hosts"):
+            with pytest.raises(MCPError, match="there is no debate at this address"):
+                await client.read_resource(address)
+
+    door.use(ask)
+    assert door.upstream.calls == []
+
+
+def test_a_cancelled_call_ends_its_debate_and_pays_nothing_twice(door: Door) -> None:
+    door.upstream.seconds = 0.5
+
+    async def ask(client: Client) -> None:
+        call = asyncio.create_task(client.call_tool("debate", {"question": QUESTION}))
+        while len(door.upstream.began) < 2:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        await asyncio.wait([call])
+        await asyncio.sleep(1.5)
+        assert len(door.upstream.began) == 2, "no call starts after the cancellation"
+        assert stored(door.out) == 2, "calls under way finish and are stored"
+        door.upstream.seconds = 0
+        result = await client.call_tool("debate", {"question": QUESTION})
+        assert result.structured_content["answer"] == "Author 1"
+        assert len(door.upstream.calls) == len({*door.upstream.calls}) == 6
+
+    door.use(ask)
+
+
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json", "host": "localhost"}
+
+
+def http_post(body: dict[str, Any], **headers: str) -> bytes:
+    content = json.dumps({"jsonrpc": "2.0", **body}).encode()
+    lines = {**HEADERS, **headers, "content-length": str(len(content))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + content
+
+
+def calling(server: Serving, era: str) -> bytes:
+    """The request for a debate, after the handshake of its era."""
+    call = {"name": "debate", "arguments": {"question": QUESTION}}
+    if era == "2026-07-28":
+        meta = {"protocolVersion": era, "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
+        named = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
+        headers = {"mcp-protocol-version": era, "mcp-method": "tools/call", "mcp-name": "debate"}
+        return http_post({"id": 1, "method": "tools/call", "params": {**call, "_meta": named}}, **headers)
+    hello = {"protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    answer = httpx2.post(f"{server.url}/mcp", json=body, headers=HEADERS).raise_for_status()
+    session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": era}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert httpx2.post(f"{server.url}/mcp", json=ready, headers={**HEADERS, **session}).status_code == 202
+    return http_post({"id": 1, "method": "tools/call", "params": call}, **session)
+
+
+@pytest.mark.parametrize("era", ["2025-06-18", "2026-07-28"])
+def test_a_client_that_is_killed_ends_its_debate(era: str, tmp_path: Path) -> None:
+    with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream) as server:
+        connection = server.raw(calling(server, era))
+        wait_for(lambda: len(upstream.began) == 2)
+        kill(connection)
+        wait_for(lambda: server.state.debates.running == 0, seconds=1)
+        time.sleep(1)
+        assert len(upstream.began) == 2 and stored(tmp_path) == 2
+
+
+def test_the_keys_of_the_server(upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def answer(url: str, key: str) -> Any:
+        headers = {"authorization": f"Bearer {key}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=20) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+        ):
+            return await client.call_tool("debate", {"question": QUESTION})
+
+    caplog.set_level("DEBUG")
+    with serving(tmp_path, upstream, state={"access": Access(keys=["canary-key"])}) as server:
+        refused = httpx2.post(f"{server.url}/mcp", json={}, headers=HEADERS)
+        assert refused.status_code == 401
+        with pytest.raises(BaseExceptionGroup):
+            asyncio.run(answer(server.url, "canary-kez"))
+        assert upstream.calls == []
+        assert asyncio.run(answer(server.url, "canary-key")).structured_content["answer"] == "Author 1"
+    assert "canary-key" not in "".join(record.getMessage() for record in caplog.records if "httpx" not in record.name)
+
+
+def test_pages_of_other_sites_cannot_call_tools(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+            answer = httpx2.post(f"{server.url}/mcp", json={}, headers={**HEADERS, **headers})
+            assert answer.status_code == 403
+
+
+@contextmanager
+def process(out: Path, upstream: Upstream, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """``madke mcp`` as a client starts it."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    arguments = command(out, upstream)
+    arguments[3:3] = args
+    with subprocess.Popen(arguments, text=True, env=environment(), **pipes) as running:  # type: ignore[call-overload]
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def send(running: subprocess.Popen[str], **message: Any) -> None:
+    assert running.stdin is not None
+    running.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    running.stdin.flush()
+
+
+def open_session(running: subprocess.Popen[str]) -> None:
+    assert running.stdout is not None
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    send(running, id=0, method="initialize", params=hello)
+    assert json.loads(running.stdout.readline())["result"]["serverInfo"]["name"] == "madke"
+    send(running, method="notifications/initialized")
+
+
+def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
+    with process(tmp_path / "out", upstream, "-v") as running:
+        open_session(running)
+        call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
+        send(running, id=1, method="tools/call", params=call)
+        assert running.stdout is not None and running.stdin is not None and running.stderr is not None
+        messages: list[dict[str, Any]] = []
+        while not messages or "id" not in messages[-1]:
+            messages.append(json.loads(running.stdout.readline()))
+        running.stdin.close()
+        assert running.wait(20) == 0
+        assert running.stdout.read() == ""
+        log = running.stderr.read()
+    assert [message.get("method") for message in messages] == ["notifications/progress"] * 4 + [None]
+    assert messages[-1]["result"]["structuredContent"]["answer"] == "Author 1"
+    assert "a plug-in prints this" in log and "a child of a plug-in prints this" in log and "Traceback" not in log
+    assert "upstream-key" not in log and "upstream-key" not in json.dumps(messages)
+
+
+def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_path: Path) -> None:
+    upstream.seconds = 0.5
+    with process(tmp_path / "out", upstream) as running:
+        open_session(running)
+        send(running, id=1, method="tools/call", params={"name": "debate", "arguments": {"question": QUESTION}})
+        wait_for(lambda: len(upstream.began) == 2)
+        assert running.stdin is not None
+        running.stdin.close()
+        assert running.wait(20) == 0
+    assert len(upstream.began) == 2, "no call starts after the client has gone"
+    assert stored(tmp_path / "out") == 2, "calls under way finish and are stored"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process_although_its_input_is_open(
+    number: signal.Signals, upstream: Upstream, tmp_path: Path
+) -> None:
+    with process(tmp_path / "out", upstream) as running:
+        open_session(running)
+        running.send_signal(number)
+        assert running.wait(5) == -number
+
+
+@pytest.mark.slow
+def test_two_processes_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -> None:
+    with process(tmp_path / "out", upstream) as first:
+        open_session(first)
+        second = subprocess.run(command(tmp_path / "out", upstream), capture_output=True, text=True, env=environment())
+    assert second.returncode == 2 and second.stdout == ""
+    assert "another server is using it; choose another --out" in second.stderr
