@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _TABLES = ("scores", "tests")
 """Tables that :func:`madke.report.html.write_report` returns."""
 
+_LARGE = 20_000_000
+"""Bytes of transcripts, of some seconds: a second process then helps to write the page."""
+
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -88,7 +91,8 @@ def command(
         return
     results = open_arms(paths, data, dataset, task)
     title, source, published = _experiment(paths)
-    own = write_report(results, page, title=title, source=source, tables=published)
+    large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
+    own = write_report(results, page, title=title, source=source, tables=published, second_process=large)
     say(f"report: {page}")
     if figures is not None:
         _write_figures(results, {arm.name: scores_of(arm) for arm in results}, page.parent / "figures", figures)
