@@ -27,6 +27,7 @@ NAMES = (
     "encoding",
     "report",
     "scale",
+    "peers",
 )
 
 
