@@ -12,6 +12,7 @@ import time
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from eval.benchmarks.generated_run import generated_data, server
@@ -71,8 +72,8 @@ def main(setting: Setting) -> None:
             theirs = [str(environment / "bin" / peer.command[0]), *peer.command[1:]]
             ours, other = best_of(
                 rounds,
-                lambda: _ours(setting.folder, data.questions, url),
-                lambda theirs=theirs, peer=peer: _run(theirs, setting.folder, peer.variables),
+                partial(_ours, setting.folder, data.questions, url),
+                partial(_run, theirs, setting.folder, peer.variables),
             )
             report(
                 f"{data.count:,} questions, beside {' '.join(peer.packages[:1])}",
