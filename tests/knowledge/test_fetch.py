@@ -632,7 +632,7 @@ def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tu
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_fetch_that_was_stopped_goes_on(
     number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
