@@ -1,8 +1,9 @@
 """Run programs in forks of a server that has done their imports.
 
 Imports take one to nine seconds of each command, and the tests run hundreds of commands. The server only imports and
-starts no JVM. After each program it also imports the modules that the program had imported, for the next one. All
-programs of one server share a hash seed; those that :func:`tests.support.cli.started` starts have their own.
+starts no JVM. After each program it also imports the modules that the program had imported, for the next one. It keeps
+the shipped protocols, whose templates take 0.1 s each to check. All programs of one server share a hash seed; those
+that :func:`tests.support.cli.started` starts have their own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
 """Prefixes of modules that start something on import; each process imports them itself."""
@@ -183,21 +185,39 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
         sys.modules[lacks] = None
     is_script = os.sep in program
     sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
+    known = set(sys.modules)
     try:
         if is_script:
             runpy.run_path(program, run_name="__main__")
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
+        status = 0
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        status = end.code or 0
     finally:
         with open(report, "w") as file:
-            file.writelines(f"{name}\n" for name, module in list(sys.modules.items()) if _shared(name, module))
+            file.writelines(f"{name}\n" for name in sys.modules.keys() - known if _shared(name))
+    _exit(status)
 
 
-def _shared(name: str, module: object) -> bool:
+def _shared(name: str) -> bool:
     """Whether the server may import it too; modules that a test wrote are excluded."""
     ours = (str(_CHECKOUT / "madke"), sys.prefix, sys.base_prefix)
-    place = getattr(module, "__file__", None) or ""
+    place = getattr(sys.modules[name], "__file__", None) or ""
     return not name.startswith(_ANEW) and not name.endswith("__main__") and place.startswith(ours)
+
+
+def _exit(status: int) -> NoReturn:
+    """End as Python does, but leave the memory to the kernel: to free a copy of all imports takes half a second."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:  # for instance, a full disk or a closed pipe
+        status = 120
+    os._exit(status)
 
 
 def _ended(report: int, pid: int, asking: socket.socket) -> None:
@@ -206,12 +226,16 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with asking, suppress(OSError):  # the client may have ended
         asking.send(str(status).encode())
-    for name in names:
-        if name not in sys.modules:
+    if new := [name for name in names if name not in sys.modules]:
+        for name in new:
             with suppress(ImportError):
                 import_module(name)
-    gc.collect()
-    gc.freeze()
+        if "madke.variants.load" in new:
+            load = sys.modules["madke.variants.load"]
+            for name in load.variant_folders():
+                load.load_variant(name)
+        gc.collect()
+        gc.freeze()
 
 
 if __name__ == "__main__":
