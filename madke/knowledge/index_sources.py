@@ -10,7 +10,8 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoders import Dtype, Encoder, load_encoder
+from madke.encoder_cards import AS_STORED
+from madke.encoders import Dtype, Encoder
 from madke.indexing import pyserini
 from madke.indexing.faiss_files import FaissShards
 from madke.indexing.index_folder import (
@@ -25,6 +26,7 @@ from madke.indexing.index_folder import (
     read_manifest,
 )
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.llm.embeddings import open_encoder
 
 _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
@@ -144,7 +146,8 @@ class DenseSource:
     ) -> None:
         self.name = name
         self._folder = folder
-        self._dtype: Dtype
+        self._dtype: Dtype = "float32"
+        self._encoding, self._use_card = AS_STORED, True
         self._revision = self._parameters = ""
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
@@ -164,6 +167,7 @@ class DenseSource:
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder
         self._dtype = settings.dtype
+        self._encoding, self._use_card = settings.encoding, False
         self._revision, self._parameters = settings.revision, settings.parameters
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
@@ -183,7 +187,6 @@ class DenseSource:
         self._rows = len(ids)
         self._passages = passages
         self._encoded_by = encoder
-        self._dtype = "float32"
         name = encoder if isinstance(encoder, str) else encoder.name
         where = f"({folder}, {pyserini.fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
         return f"{name} vectors of {len(ids):,} documents {where}"
@@ -192,7 +195,12 @@ class DenseSource:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
         found: list[Hits] = []
         for first in range(0, len(queries), _CHUNK):
-            vectors = self._encoder.encode_queries(queries[first : first + _CHUNK])
+            chunk, encoder = queries[first : first + _CHUNK], self._encoder
+            try:
+                vectors = encoder.encode_queries(chunk)
+            except UserError as error:  # of an endpoint
+                found += [Hits(error=str(error))] * len(chunk)
+                continue
             scores, rows = self._index.search(vectors, min(k, self._rows))
             found.extend(map(self._hits, scores.tolist(), rows.tolist()))
         return found
@@ -201,7 +209,7 @@ class DenseSource:
     def _encoder(self) -> Encoder:
         encoder = self._encoded_by
         if isinstance(encoder, str):
-            encoder = load_encoder(encoder, dtype=self._dtype)
+            encoder = open_encoder(encoder, dtype=self._dtype, encoding=self._encoding, use_card=self._use_card)
         if encoder.dimension != self._index.dimension:
             raise UserError(
                 f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "

@@ -1,0 +1,183 @@
+"""Sentence encoders behind an OpenAI-compatible ``/embeddings`` endpoint: OpenAI, vLLM, TEI, Ollama.
+
+Their names are ``openai/NAME``, ``openai/NAME@URL``, or an entry of ``models.yaml``; a folder of that name takes
+precedence. The calls have the keys, limits and retries of chat models.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from madke import encoders
+from madke.concurrency import finished, gather
+from madke.core.addresses import bare_url, public_url
+from madke.core.chat import ChatRequest, Completion, Message, Purpose
+from madke.core.errors import CallError, UserError
+from madke.encoder_cards import AS_STORED, Encoding, resolved
+from madke.encoders import Dtype, Encoder, Similarity, titled_text
+from madke.llm.endpoints import OPENAI_URL, origin, read_models
+from madke.llm.limiter import Limited, Limits
+from madke.llm.models import split_address
+from madke.llm.openai_client import OpenAIChat
+from madke.llm.openai_wire import parsed, provider_usage
+from madke.llm.prices import estimated_usage
+from madke.llm.refusals import Dialect, ServerError, field, refused
+from madke.llm.retry import Retrying
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BATCH = 32
+"""Texts per call: the most that TEI accepts by default."""
+_CONCURRENCY = 8
+_PURPOSE = Purpose(question="", stage="embed", agent="encoder", round=1)
+_SHORTEN = "to truncate texts, set extra_body in models.yaml: truncate_prompt_tokens: -1 (vLLM), truncate: true (TEI)"
+
+
+def open_encoder(
+    name: str = "minilm", *, dtype: Dtype = "float32", encoding: Encoding = AS_STORED, use_card: bool = True
+) -> Encoder:
+    """The encoder of that name, behind an endpoint or local; arguments as for :func:`madke.encoders.load_encoder`."""
+    if _calls(name) is None:
+        return encoders.load_encoder(name, dtype=dtype, encoding=encoding, use_card=use_card)
+    if encoding.pooling is not None or dtype != "float32":
+        raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
+    return EndpointEncoder(name, encoding, use_card)
+
+
+class EndpointEncoder:
+    """An encoder behind an endpoint. Its first call finds the dimension; UserError if a call fails for good."""
+
+    dtype: Dtype = "float32"
+    revision = ""
+
+    def __init__(self, name: str, asked: Encoding, use_card: bool) -> None:
+        self.name = name
+        self._asked, self._use_card = asked, use_card
+        served = self._calls().served
+        self.encoding = resolved(name, served, asked=asked, stored=AS_STORED, has_layers=True, use_card=use_card)
+        self.similarity: Similarity = "inner_product" if self.encoding.normalize is False else "cosine"
+        self.dimension = 0
+        self.dimension = self._encode("", ["dimension"]).shape[1]
+
+    def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[str, Encoding, bool]]:
+        return EndpointEncoder, (self.name, self._asked, self._use_card)
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See :class:`madke.encoders.Encoder`."""
+        return self._encode(self.encoding.query_prefix, texts)
+
+    def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """See :class:`madke.encoders.Encoder`. The bytes depend on the server."""
+        return self._encode(self.encoding.passage_prefix, list(map(titled_text, titles, texts)))
+
+    def _calls(self) -> _EmbeddingCalls:
+        calls = _calls(self.name)
+        assert calls is not None
+        return calls
+
+    def _encode(self, prefix: str | None, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        prefixed = [f"{prefix or ''}{text}" for text in texts]
+        batches = [prefixed[start : start + _BATCH] for start in range(0, len(prefixed), _BATCH)]
+        vectors = np.concatenate(finished(self._answers(batches)) or [np.empty((0, self.dimension), np.float32)])
+        if self.similarity == "cosine":
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors
+
+    async def _answers(self, batches: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """The vectors of each batch. The connections belong to this call's event loop."""
+        import numpy as np
+
+        calls = self._calls()
+        model = Retrying(Limited(calls, Limits(_CONCURRENCY).of(calls)))
+
+        async def answer(batch: Sequence[str]) -> NDArray[np.float32]:
+            messages = tuple(Message(role="user", content=text) for text in batch)
+            reply = await model.complete(ChatRequest(messages=messages, purpose=_PURPOSE, temperature=0, max_tokens=0))
+            if reply.outcome != "ok":
+                hint = f" ({_SHORTEN})" if reply.outcome == "too_long" else ""
+                raise UserError(f"encoder {self.name!r}: {reply.error}{hint}")
+            return np.frombuffer(b64decode(reply.text), np.float32).reshape(len(batch), -1)
+
+        try:
+            return await gather(map(answer, batches))
+        finally:
+            await calls.aclose()
+
+
+class _EmbeddingCalls(OpenAIChat):
+    """Calls of ``/embeddings`` in the form of chat calls: a message is a text, the reply is the vectors in base64."""
+
+    _path = "/embeddings"
+
+    @property
+    def served(self) -> str:
+        """The model's name at the server."""
+        return self._model
+
+    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
+        return {"model": self._model, "input": [message.content for message in request.messages]}
+
+    def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
+        return False
+
+    @staticmethod
+    def _read(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+        import numpy as np
+
+        vectors: NDArray[np.float32]
+        response = parsed(body)
+        items = field(response, "data")
+        if not isinstance(items, list):
+            error = ServerError.read(200, field(response, "error") or "no data in it")
+            return refused(error, "status 200 without vectors", attempts=attempts)
+        try:
+            ordered = sorted(items, key=lambda item: item["index"])
+            vectors = np.array([item["embedding"] for item in ordered], np.float32)
+        except (TypeError, ValueError, KeyError):
+            vectors = np.empty(0, np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(request.messages) or not np.isfinite(vectors).all():
+            why = f"expected {len(request.messages)} vectors of one length in data, each with its index"
+            raise CallError(why, retryable=True)
+        usage = {"completion_tokens": 0, **(field(response, "usage") or {})}
+        return Completion(
+            text=b64encode(vectors.tobytes()).decode(),
+            usage=provider_usage(usage) or estimated_usage(request.messages, ""),
+            seconds=seconds,
+            attempts=attempts,
+        )
+
+
+def _calls(name: str) -> _EmbeddingCalls | None:
+    """The calls of an encoder behind an endpoint; None for any other encoder."""
+    if name == "minilm" or name.startswith("dpr:") or os.path.isdir(os.path.expanduser(name)):
+        return None
+    plain, address = split_address(name)
+    if plain.startswith("openai/"):
+        if address is not None and not _may_be_stored(address):
+            raise UserError(
+                f"encoder {plain!r}: the name of an encoder is stored in the index, so its address must be on this "
+                "machine or that of OPENAI_BASE_URL, without a secret; give this server an entry in models.yaml"
+            )
+        return _EmbeddingCalls(plain.removeprefix("openai/"), name=name, at=address)
+    models = read_models()
+    entry = models.entry(name)
+    if entry is None:
+        return None
+    if entry.python is not None:
+        raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
+    return _EmbeddingCalls(entry.model or name, name=name, entry=entry, named=models.named)
+
+
+def _may_be_stored(address: str) -> bool:
+    """Whether an index may name the address: an index from someone else must not send questions to their server."""
+    own = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    default = os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    return (own or origin(address) == origin(default)) and bare_url(address) == public_url(address)
