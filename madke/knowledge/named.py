@@ -13,6 +13,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
+from madke.indexing.flashrag import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
 from madke.knowledge.source_spec import (
     Entry,
@@ -181,7 +182,7 @@ def _resolved(
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    found = IndexSpec(index=folder) if folder.is_dir() else _built_in(spec)
+    found = IndexSpec(index=folder) if folder.is_dir() or faiss_file(folder) else _built_in(spec)
     if found is None:
         raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found

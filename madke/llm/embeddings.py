@@ -161,11 +161,7 @@ def _calls(name: str) -> _EmbeddingCalls | None:
         return None
     plain, address = split_address(name)
     if plain.startswith("openai/"):
-        if address is not None and not _may_be_stored(address):
-            raise UserError(
-                f"encoder {plain!r}: the name of an encoder is stored in the index, so its address must be on this "
-                "machine or that of OPENAI_BASE_URL, without a secret; give this server an entry in models.yaml"
-            )
+        _refuse_elsewhere(name, address)
         return _EmbeddingCalls(plain.removeprefix("openai/"), name=name, at=address)
     models = read_models()
     entry = models.entry(name)
@@ -173,11 +169,18 @@ def _calls(name: str) -> _EmbeddingCalls | None:
         return None
     if entry.python is not None:
         raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
+    _refuse_elsewhere(name, None if models.named else entry.base_url)
     return _EmbeddingCalls(entry.model or name, name=name, entry=entry, named=models.named)
 
 
-def _may_be_stored(address: str) -> bool:
-    """Whether an index may name the address: an index from someone else must not send questions to their server."""
-    own = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
-    default = os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    return (own or origin(address) == origin(default)) and bare_url(address) == public_url(address)
+def _refuse_elsewhere(name: str, address: str | None) -> None:
+    """UserError for an address elsewhere: an index or a folder from strangers must not send them the questions."""
+    if address is None:
+        return
+    here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    own = origin(address) == origin(os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    if not (here or own) or bare_url(address) != public_url(address):
+        raise UserError(
+            f"encoder {split_address(name)[0]!r}: its address must be on this machine, or that of OPENAI_BASE_URL, and "
+            "hold no secret; give any other server an entry in a models.yaml that MADKE_MODELS names"
+        )
