@@ -19,15 +19,14 @@ from madke.encoder_cards import Encoding
 from madke.encoders import load_encoder
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
+from madke.knowledge.asking import search
 from madke.knowledge.index_sources import open_index
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
-from tests.support.tiny_encoder import save_sentence_model, save_transformer
+from tests.support.tiny_encoder import BGE, WEB, save_sentence_model, save_transformer
 
 needs("sentence_transformers", "offline")
 
-WEB = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-BGE = "Represent this sentence for searching relevant passages: "
 FAMILIES = [
     ("e5-base-v2", "query: ", "passage: ", "mean"),
     ("multilingual-e5-small", "query: ", "passage: ", "mean"),
@@ -197,7 +196,7 @@ def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: 
     path.write_text(json.dumps(manifest))
     tokenized.clear()
 
-    (hits,) = open_index("wiki", tmp_path / "index").search(["river"], 1)
+    (hits,) = search(open_index("wiki", tmp_path / "index"), ["river"], 1)
 
     assert hits.passages and "river" in tokenized and "query: river" not in tokenized
 

@@ -111,9 +111,9 @@ def passage_of(fields: Any) -> StoredPassage | None:
     if "contents" in fields:
         head, newline, body = str(fields["contents"]).partition("\n")
         title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-    named = isinstance(identifier, str | int) and identifier != ""
-    valid = named and isinstance(title, str) and isinstance(text, str)
-    return StoredPassage(str(identifier), title, text) if valid else None
+    if isinstance(identifier, str | int) and identifier != "" and isinstance(title, str) and isinstance(text, str):
+        return StoredPassage(str(identifier), title, text)
+    return None
 
 
 class _Record(BaseModel):

@@ -30,6 +30,7 @@ from madke.knowledge.source_spec import (
     parse_spec,
     read_sources,
 )
+from madke.llm.embeddings import use_models_file
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,13 @@ def use_sources_file(file: Path | None) -> None:
     """Read source names from this file, which may refer to code, instead of ``MADKE_SOURCES``; None resets."""
     global _chosen
     _chosen = file
+
+
+def use_files(sources_file: Path | None, models_file: Path | None) -> None:
+    """Use the files that a run's options name: sources, if given, and the endpoints of encoders."""
+    if sources_file is not None:
+        use_sources_file(sources_file)
+    use_models_file(models_file)
 
 
 def known_sources() -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -37,6 +38,14 @@ _BATCH = 32
 _CONCURRENCY = 8
 _PURPOSE = Purpose(question="", stage="embed", agent="encoder", round=1)
 _SHORTEN = "to truncate texts, set extra_body in models.yaml: truncate_prompt_tokens: -1 (vLLM), truncate: true (TEI)"
+
+_models_file: Path | None = None
+
+
+def use_models_file(file: Path | None) -> None:
+    """Read the entries of encoders from this file; None: from that of :func:`madke.llm.read_models`."""
+    global _models_file
+    _models_file = file
 
 
 def open_encoder(
@@ -163,7 +172,7 @@ def _calls(name: str) -> _EmbeddingCalls | None:
     if plain.startswith("openai/"):
         _refuse_elsewhere(name, address)
         return _EmbeddingCalls(plain.removeprefix("openai/"), name=name, at=address)
-    models = read_models()
+    models = read_models(_models_file)
     entry = models.entry(name)
     if entry is None:
         return None

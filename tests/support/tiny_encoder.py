@@ -1,9 +1,13 @@
-"""A sentence encoder with random weights, small enough to be made in a test."""
+"""Sentence encoders: prefixes of published ones, and one with random weights, small enough to be made in a test."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+WEB = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+BGE = "Represent this sentence for searching relevant passages: "
+"""Query prefixes of published models."""
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "mouth", "delta", "query", "passage", ":"]
 SMALL = {
