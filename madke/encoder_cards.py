@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 Pooling = Literal["mean", "cls", "lasttoken", "max"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Encoding:
     """How texts become vectors. A field of None is decided by the model itself."""
 
@@ -27,31 +27,24 @@ class Encoding:
 AS_STORED = Encoding()
 
 _TASK = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-_LAST = Encoding(query_prefix=f"{_TASK} ", passage_prefix="", pooling="lasttoken")
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
 
-_CARDS = {
-    r"e5-mistral|gte-qwen": _LAST,
-    r"e5-(?:small|base|large)-instruct": Encoding(query_prefix=f"{_TASK} ", passage_prefix="", pooling="mean"),
-    r"e5-(?:small|base|large)": Encoding(query_prefix="query: ", passage_prefix="passage: ", pooling="mean"),
-    r"bge-(?:small|base|large)-zh": Encoding(
-        query_prefix="为这个句子生成表示以用于检索相关文章：",  # noqa: RUF001
-        passage_prefix="",
-        pooling="cls",
-    ),
-    r"bge-(?:small|base|large)": Encoding(
-        query_prefix="Represent this sentence for searching relevant passages: ", passage_prefix="", pooling="cls"
-    ),
-    r"bge-m3|gte-(?:multilingual|modernbert)|gte-(?:base|large)-en-v1\.5|gte-(?:small|base|large)-zh": Encoding(
-        pooling="cls"
-    ),
-    r"gte-(?:tiny|small|base|large)": Encoding(pooling="mean"),
-    r"nomic-embed-text": Encoding(query_prefix="search_query: ", passage_prefix="search_document: ", pooling="mean"),
-    # Its card has no space after "Query:".
-    r"qwen3-embedding": Encoding(query_prefix=_TASK, passage_prefix="", pooling="lasttoken"),
-    r"contriever": Encoding(pooling="mean", normalize=False),
-    r"minilm|mpnet|multi-qa|msmarco|text-embedding-(?:3|ada)": AS_STORED,
+_CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = {
+    r"e5-mistral|gte-qwen": (f"{_TASK} ", "", "lasttoken", None),
+    r"qwen3-embedding": (_TASK, "", "lasttoken", None),  # its card has no space after "Query:"
+    r"e5-(?:small|base|large)-instruct": (f"{_TASK} ", "", "mean", None),
+    r"e5-(?:small|base|large)": ("query: ", "passage: ", "mean", None),
+    r"bge-(?:small|base|large)-zh": (_BGE_ZH, "", "cls", None),
+    r"bge-(?:small|base|large)": (_BGE, "", "cls", None),
+    r"bge-m3|gte-(?:multilingual|modernbert)|gte-(?:base|large)-en-v1\.5": (None, None, "cls", None),
+    r"gte-(?:small|base|large)-zh": (None, None, "cls", None),
+    r"gte-(?:tiny|small|base|large)": (None, None, "mean", None),
+    r"nomic-embed-text": ("search_query: ", "search_document: ", "mean", None),
+    r"contriever": (None, None, "mean", False),
+    r"minilm|mpnet|multi-qa|msmarco|text-embedding-(?:3|ada)": (None, None, None, None),
 }
-"""Pattern of a model's name -> its card. The first match counts."""
+"""Pattern of a model's name -> the fields of :class:`Encoding` on its card. The first match counts."""
 
 
 def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool) -> Encoding:
@@ -67,18 +60,20 @@ def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_la
     """
     base = re.split(r"[/\\]", model.casefold().rstrip("/"))[-1]
     cards = (card for pattern, card in _CARDS.items() if re.search(rf"(?<![a-z0-9])(?:{pattern})", base))
-    card = next(cards, None) if use_card else AS_STORED
-    prompts = stored if stored.query_prefix or stored.passage_prefix else card or AS_STORED
-    if card is None and prompts is not stored and asked.query_prefix is None and asked.passage_prefix is None:
+    found = next(cards, None) if use_card else None
+    card = Encoding(*found) if found else AS_STORED
+    prompts = stored if stored.query_prefix or stored.passage_prefix else card
+    unknown = use_card and not found and prompts is not stored
+    if unknown and asked.query_prefix is None and asked.passage_prefix is None:
         _log.warning(
             "encoder %s: neither the model nor madke states prefixes for queries and passages, so none are used; if "
             "the model's card has some, set --query-prefix and --passage-prefix",
             name,
         )
-    own = AS_STORED if card is None or has_layers else card
+    layers = AS_STORED if has_layers else card
     return Encoding(
         query_prefix=prompts.query_prefix if asked.query_prefix is None else asked.query_prefix,
         passage_prefix=prompts.passage_prefix if asked.passage_prefix is None else asked.passage_prefix,
-        pooling=asked.pooling or own.pooling,
-        normalize=own.normalize if asked.normalize is None else asked.normalize,
+        pooling=asked.pooling or layers.pooling,
+        normalize=layers.normalize if asked.normalize is None else asked.normalize,
     )

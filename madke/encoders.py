@@ -149,25 +149,18 @@ def _dpr_pair(name: str) -> tuple[str, str]:
     return question, context
 
 
-def _file_of(model: str, name: str, cache: str | None) -> Path | None:
-    """A file of a model's folder, or of its download in ``cache`` (default: where the hub puts it); None if missing."""
-    if Path(model).is_dir():
-        found: object = str(Path(model) / name) if (Path(model) / name).is_file() else None
-    else:
+def _revision(model: str, cache: str | None = None) -> str:
+    """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
+    folder = Path(model)
+    if not folder.is_dir():
         from huggingface_hub import try_to_load_from_cache
 
         repository = model if "/" in model else f"sentence-transformers/{model}"
-        found = try_to_load_from_cache(repository, name, cache_dir=cache)
-    return Path(found) if isinstance(found, str) else None
-
-
-def _revision(model: str, cache: str | None = None) -> str:
-    """See :class:`Encoder`."""
-    folder = Path(model)
-    if not folder.is_dir():
-        # The second name is for a model without a transformer. A download is in .../snapshots/COMMIT.
-        files = (_file_of(model, name, cache) for name in ("config.json", "modules.json"))
-        return next((file.parent.name for file in files if file), "")
+        for name in ("config.json", "modules.json"):  # the second for a model without a transformer
+            found = try_to_load_from_cache(repository, name, cache_dir=cache)
+            if isinstance(found, str):
+                return Path(found).parent.name  # .../snapshots/COMMIT/config.json
+        return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
         with path.open("rb") as file:
@@ -218,6 +211,7 @@ class _SentenceEncoder(_PickledByName):
     def __init__(self, name: str, model: str, dtype: Dtype, asked: Encoding, use_card: bool) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
+        from sentence_transformers.util import is_sentence_transformer_model
 
         self.name = name
         self.dtype = dtype
@@ -239,7 +233,7 @@ class _SentenceEncoder(_PickledByName):
             passage_prefix=next(filter(None, map(prompts.get, ("document", "passage", "corpus"))), ""),
         )
         cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-        has_layers = _file_of(model, "modules.json", cache) is not None
+        has_layers = is_sentence_transformer_model(model, cache_folder=cache, local_files_only=True)
         self.encoding = resolved(name, name, asked=asked, stored=stored, has_layers=has_layers, use_card=use_card)
         self._set_layers()
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize

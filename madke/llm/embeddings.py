@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -52,30 +53,32 @@ def open_encoder(
     name: str = "minilm", *, dtype: Dtype = "float32", encoding: Encoding = AS_STORED, use_card: bool = True
 ) -> Encoder:
     """The encoder of that name, behind an endpoint or local; arguments as for :func:`madke.encoders.load_encoder`."""
-    if _calls(name) is None:
+    calls = _calls(name)
+    if calls is None:
         return encoders.load_encoder(name, dtype=dtype, encoding=encoding, use_card=use_card)
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
-    return EndpointEncoder(name, encoding, use_card)
+    served = calls.args[0]
+    encoding = resolved(name, served, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
+    return EndpointEncoder(name, encoding, calls)
 
 
 class EndpointEncoder:
-    """An encoder behind an endpoint. Its first call finds the dimension; UserError if a call fails for good."""
+    """An encoder behind an endpoint. Its first call finds the dimension; UserError if a call fails for good.
+
+    ``calls`` opens the endpoint's calls, for one event loop.
+    """
 
     dtype: Dtype = "float32"
     revision = ""
 
-    def __init__(self, name: str, asked: Encoding, use_card: bool) -> None:
+    def __init__(self, name: str, encoding: Encoding, calls: partial[_EmbeddingCalls]) -> None:
         self.name = name
-        self._asked, self._use_card = asked, use_card
-        served = self._calls().served
-        self.encoding = resolved(name, served, asked=asked, stored=AS_STORED, has_layers=True, use_card=use_card)
-        self.similarity: Similarity = "inner_product" if self.encoding.normalize is False else "cosine"
+        self.encoding = encoding
+        self.similarity: Similarity = "inner_product" if encoding.normalize is False else "cosine"
+        self._calls = calls
         self.dimension = 0
         self.dimension = self._encode("", ["dimension"]).shape[1]
-
-    def __reduce__(self) -> tuple[Callable[..., Encoder], tuple[str, Encoding, bool]]:
-        return EndpointEncoder, (self.name, self._asked, self._use_card)
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See :class:`madke.encoders.Encoder`."""
@@ -84,11 +87,6 @@ class EndpointEncoder:
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """See :class:`madke.encoders.Encoder`. The bytes depend on the server."""
         return self._encode(self.encoding.passage_prefix, list(map(titled_text, titles, texts)))
-
-    def _calls(self) -> _EmbeddingCalls:
-        calls = _calls(self.name)
-        assert calls is not None
-        return calls
 
     def _encode(self, prefix: str | None, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
@@ -101,7 +99,7 @@ class EndpointEncoder:
         return vectors
 
     async def _answers(self, batches: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """The vectors of each batch. The connections belong to this call's event loop."""
+        """The vectors of each batch."""
         import numpy as np
 
         calls = self._calls()
@@ -125,11 +123,6 @@ class _EmbeddingCalls(OpenAIChat):
     """Calls of ``/embeddings`` in the form of chat calls: a message is a text, the reply is the vectors in base64."""
 
     _path = "/embeddings"
-
-    @property
-    def served(self) -> str:
-        """The model's name at the server."""
-        return self._model
 
     def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
         return {"model": self._model, "input": [message.content for message in request.messages]}
@@ -164,14 +157,14 @@ class _EmbeddingCalls(OpenAIChat):
         )
 
 
-def _calls(name: str) -> _EmbeddingCalls | None:
-    """The calls of an encoder behind an endpoint; None for any other encoder."""
+def _calls(name: str) -> partial[_EmbeddingCalls] | None:
+    """Opens the calls of an encoder behind an endpoint; None for any other encoder."""
     if name == "minilm" or name.startswith("dpr:") or os.path.isdir(os.path.expanduser(name)):
         return None
     plain, address = split_address(name)
     if plain.startswith("openai/"):
         _refuse_elsewhere(name, address)
-        return _EmbeddingCalls(plain.removeprefix("openai/"), name=name, at=address)
+        return partial(_EmbeddingCalls, plain.removeprefix("openai/"), name=name, at=address)
     models = read_models(_models_file)
     entry = models.entry(name)
     if entry is None:
@@ -179,7 +172,7 @@ def _calls(name: str) -> _EmbeddingCalls | None:
     if entry.python is not None:
         raise UserError(f"encoder {name!r} is Python code in models.yaml; expected a server")
     _refuse_elsewhere(name, None if models.named else entry.base_url)
-    return _EmbeddingCalls(entry.model or name, name=name, entry=entry, named=models.named)
+    return partial(_EmbeddingCalls, entry.model or name, name=name, entry=entry, named=models.named)
 
 
 def _refuse_elsewhere(name: str, address: str | None) -> None:
