@@ -75,9 +75,9 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
-        from madke.report.finding import unfinished
         from madke.report.score_tables import score_table
         from madke.scoring.arms import open_results
+        from madke.scoring.scored import unfinished
         from madke.terminal import as_text
 
         (arm,), scores = open_results([self.path]), self._scored

@@ -180,12 +180,12 @@ def _show_results(done: Ablation) -> None:
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
-    from madke.report.finding import unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
     from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
+    from madke.scoring.scored import unfinished
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)

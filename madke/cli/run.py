@@ -124,11 +124,11 @@ def _show_plan(
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
-    from madke.report.finding import all_failed, unfinished
+    from madke.report.finding import all_failed
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.scoring.arms import open_results
-    from madke.scoring.scored import kept_scores, score_run
+    from madke.scoring.scored import kept_scores, score_run, unfinished
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns

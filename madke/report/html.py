@@ -18,7 +18,7 @@ from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
-from madke.report.finding import all_failed, cause, finding, unfinished
+from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import data_elements
 from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
@@ -26,7 +26,7 @@ from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.scored import scored_arm
+from madke.scoring.scored import scored_arm, unfinished
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from madke.report.comparison import if_failed_notes
-from madke.report.finding import all_failed, cause, unfinished
+from madke.report.finding import all_failed, cause
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -33,6 +33,7 @@ from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.scored import unfinished
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
