@@ -13,6 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def passages(
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
-    say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+    say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
 
 
 @contextmanager
@@ -225,7 +226,7 @@ def build(
             address=address,
             progress=counter("passages"),
         )
-    say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
         choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         say(
@@ -279,7 +280,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
     facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        queries = f"({measured.queries} queries)"
+        queries = f"({counted(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():

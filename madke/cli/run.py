@@ -10,6 +10,7 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
+from madke.core.wording import counted
 from madke.runs.options import RunOptions
 from madke.terminal import console, say
 
@@ -142,12 +143,15 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
-        say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
+        say(f"madke: {counted(scores.failed, 'question')} failed; {again} retries them", err=True)
         for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
-        say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
+        say(
+            f"madke: {counted(degraded, 'question')} lost a debater or a verdict; --retry-degraded retries them",
+            err=True,
+        )
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)

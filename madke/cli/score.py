@@ -13,6 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def command(
     else:
         _show(arms, scores, per_dataset, incomplete, details=details)
     if failed:
-        say(f"madke: {failed} answers have no grade; the same command retries them", err=True)
+        say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from madke.core.wording import counted
 from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.report import figures
@@ -134,7 +135,7 @@ def _share(value: float) -> str:
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
-    facts = [f"{questions:,} questions, {debates:,} debates"]
+    facts = [f"{counted(questions, 'question')}, {counted(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
     for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
@@ -177,7 +178,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
     config, sessions = arm.config, sessions_of(arm.path)
     versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
-        "data": f"{config.data}, {len(config.questions):,} questions",
+        "data": f"{config.data}, {counted(len(config.questions), 'question')}",
         "dataset": config.dataset or "",
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",

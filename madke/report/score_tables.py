@@ -11,6 +11,7 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
+from madke.core.wording import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
 from madke.report.tables import (
@@ -50,7 +51,8 @@ def grades_missing(scores: Scores) -> str:
         return ""
     low, high = scores.grader_if_ungraded
     return (
-        f"{scores.ungraded} answers have no grade and are excluded from the grader's mean; with them it is between "
+        f"{counted(scores.ungraded, 'answer has no grade and is', 'answers have no grade and are')} "
+        "excluded from the grader's mean; with them it is between "
         f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
     )
 
@@ -385,7 +387,8 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, "
+            f"{counted(used.retries, 'retry', 'retries')}), "
             f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
             f"({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
