@@ -79,6 +79,9 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     [
         ("--encoder", "minilm"),
         ("--dtype", "float32"),
+        ("--query-prefix", ""),
+        ("--passage-prefix", "passage: "),
+        ("--pooling", "cls"),
         ("--faiss", "Flat"),
         ("--faiss-parameters", "nprobe=8"),
         ("--shard-rows", "5"),
