@@ -168,11 +168,10 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
-            from madke.knowledge.named import use_sources_file
+            from madke.knowledge.named import use_files
 
             options = RunOptions(**{name: values.pop(name) for name in run_fields})
-            if options.sources_file is not None:
-                use_sources_file(options.sources_file)
+            use_files(options.sources_file, options.models_file)
             shared = {name: values.pop(name) for name in names.split()}
             for name, read in (("settings", settings_of), ("cast", cast_overrides)):
                 if name in shared:

@@ -13,6 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def passages(
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
-    say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+    say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
 
 
 @contextmanager
@@ -125,7 +126,9 @@ def _show_published(recipes: Path | None) -> None:
 
 @app.command(
     epilog=flags.epilog(
-        "Encoders: minilm, the name or folder of a sentence-transformers model, or dpr:QUESTION,CONTEXT.",
+        "Encoders: minilm, the name or folder of a sentence-transformers model, dpr:QUESTION,CONTEXT, or one behind an "
+        "/embeddings endpoint: openai/NAME, openai/NAME@URL, a name of models.yaml. Prefixes, pooling and lengths are "
+        "those stored with the model, else those of its card (e5, bge, gte, nomic, Qwen3-Embedding).",
         "FAISS types: Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32, ... Search parameters: nprobe=64 for IVF, efSearch=128 "
         "for HNSW. A FAISS file is built in memory. An interrupted build loses at most the shards being encoded.",
         "Example:",
@@ -155,6 +158,20 @@ def build(
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
         typer.Option(help="Default: float32. bfloat16 is faster.", rich_help_panel=_DENSE),
+    ] = None,
+    query_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Text in front of queries. Default: see below.", rich_help_panel=_DENSE),
+    ] = None,
+    passage_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text in front of passages.", rich_help_panel=_DENSE)
+    ] = None,
+    pooling: Annotated[
+        Literal["mean", "cls", "lasttoken", "max"] | None,
+        typer.Option(help="How the vectors of tokens become one.", rich_help_panel=_DENSE),
+    ] = None,
+    normalize: Annotated[
+        bool | None, typer.Option(help="Whether vectors get length 1.", rich_help_panel=_DENSE)
     ] = None,
     faiss: Annotated[
         str | None,
@@ -196,6 +213,10 @@ def build(
             b=b,
             encoder=encoder,
             dtype=dtype,
+            query_prefix=query_prefix,
+            passage_prefix=passage_prefix,
+            pooling=pooling,
+            normalize=normalize,
             faiss=faiss,
             faiss_parameters=faiss_parameters,
             shard_rows=shard_rows,
@@ -205,7 +226,7 @@ def build(
             address=address,
             progress=counter("passages"),
         )
-    say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
         choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         say(
@@ -256,10 +277,10 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
-    facts |= {name: str(value) for name, value in manifest.index.model_dump().items() if value != ""}
+    facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        queries = f"({measured.queries} queries)"
+        queries = f"({counted(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():

@@ -13,6 +13,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
+from madke.indexing.flashrag import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
 from madke.knowledge.source_spec import (
     Entry,
@@ -29,6 +30,7 @@ from madke.knowledge.source_spec import (
     parse_spec,
     read_sources,
 )
+from madke.llm.embeddings import use_models_file
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,13 @@ def use_sources_file(file: Path | None) -> None:
     """Read source names from this file, which may refer to code, instead of ``MADKE_SOURCES``; None resets."""
     global _chosen
     _chosen = file
+
+
+def use_files(sources_file: Path | None, models_file: Path | None) -> None:
+    """Use the files that a run's options name: sources, if given, and the endpoints of encoders."""
+    if sources_file is not None:
+        use_sources_file(sources_file)
+    use_models_file(models_file)
 
 
 def known_sources() -> dict[str, str]:
@@ -181,7 +190,7 @@ def _resolved(
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    found = IndexSpec(index=folder) if folder.is_dir() else _built_in(spec)
+    found = IndexSpec(index=folder) if folder.is_dir() or faiss_file(folder) else _built_in(spec)
     if found is None:
         raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found

@@ -14,12 +14,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from madke.core.wording import counted
 from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
-from madke.report.finding import all_failed, cause, finding, unfinished
+from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
@@ -28,7 +29,7 @@ from madke.runs.run_json import sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest
-from madke.scoring.scored import scored_arm
+from madke.scoring.scored import scored_arm, unfinished
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -156,7 +157,7 @@ def _share(value: float) -> str:
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
-    facts = [f"{questions:,} questions, {debates:,} debates"]
+    facts = [f"{counted(questions, 'question')}, {counted(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
     for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
@@ -199,7 +200,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
     config, sessions = arm.config, sessions_of(arm.path)
     versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
-        "data": f"{config.data}, {len(config.questions):,} questions",
+        "data": f"{config.data}, {counted(len(config.questions), 'question')}",
         "dataset": config.dataset or "",
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",

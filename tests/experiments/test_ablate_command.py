@@ -269,7 +269,7 @@ arms:
     with openai_server(filtered) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
         assert done.returncode == 1, done.stderr
-        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debates failed" in done.stderr
+        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debate failed" in done.stderr
         assert set(arms(tmp_path)) == {"one", "dear", "free"}
         broken.set()
         done = madke(*arguments(tmp_path, server, recipe=recipe))

@@ -597,7 +597,7 @@ def test_vectors_need_the_index_with_their_texts(
 
     texts = fetch("tiny", recipes=file).folder
     folder = fetch("tiny.words", recipes=file).folder
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: WordEncoder())
+    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
     expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)

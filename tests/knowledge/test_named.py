@@ -187,7 +187,6 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         return encoders[-1]
 
     monkeypatch.setattr("madke.encoders.load_encoder", load)
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
     first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
     again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
