@@ -38,7 +38,7 @@ def build(
     """Search all sources for every question and write all results.
 
     A run that reads the file chooses its sources and the number of passages of each.
-    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries Serper.
+    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset

@@ -94,7 +94,7 @@ def _unusable(value: Any) -> str | None:
     return None if _is_source(value) or callable(value) else "is neither a source nor a callable that returns one"
 
 
-BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
+BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
 SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources", check=_unusable)
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""

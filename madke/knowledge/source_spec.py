@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -15,13 +15,19 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
+from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
+from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
+from madke.knowledge.mcp_search import McpOptions, McpSearch
+from madke.knowledge.serper import KEY as SERPER_KEY
 from madke.knowledge.serper import SerperSource
 from madke.knowledge.web import SerperOptions, SnippetsSource
+from madke.knowledge.web_source import WebSource
+from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, hybrid, serper, results and python"
+_ONE_OF = "one of index, hybrid, serper, http, wikipedia, mcp, command, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -61,6 +67,50 @@ class SerperSpec(_Spec):
         return {} if options is None else options
 
 
+class HttpSpec(_Spec):
+    """A search service over HTTP."""
+
+    http: HttpOptions
+
+
+class WikipediaSpec(_Spec):
+    """Wikipedia's search API."""
+
+    wikipedia: WikipediaOptions = WikipediaOptions()
+
+    @field_validator("wikipedia", mode="before")
+    @classmethod
+    def _none_is_default(cls, options: Any) -> Any:
+        return {} if options is None else options
+
+
+class McpSpec(_Spec):
+    """A tool of an MCP server."""
+
+    mcp: McpOptions
+
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        return self.model_copy(update={"mcp": _in_folder(self.mcp, folder)})
+
+
+class CommandSpec(_Spec):
+    """A program that answers queries."""
+
+    command: CommandOptions
+
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        return self.model_copy(update={"command": _in_folder(self.command, folder)})
+
+
+_Program = TypeVar("_Program", McpOptions, CommandOptions)
+
+
+def _in_folder(options: _Program, folder: Path) -> _Program:
+    return options.model_copy(update={"folder": folder / at_home(options.folder)})
+
+
 class ResultsSpec(_Spec):
     """A file of web-style results: see :class:`madke.knowledge.web.SnippetsSource`."""
 
@@ -90,12 +140,17 @@ class HybridSpec(_Spec):
         return self
 
 
-SourceSpec = IndexSpec | HybridSpec | SerperSpec | ResultsSpec | PythonSpec
+WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
+SourceSpec = IndexSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
 _MODELS: dict[str, type[SourceSpec]] = {
     "index": IndexSpec,
     "hybrid": HybridSpec,
     "serper": SerperSpec,
+    "http": HttpSpec,
+    "wikipedia": WikipediaSpec,
+    "mcp": McpSpec,
+    "command": CommandSpec,
     "results": ResultsSpec,
     "python": PythonSpec,
 }
@@ -113,6 +168,10 @@ _Part = Annotated[
     | Annotated[IndexSpec, Tag("index")]
     | Annotated[HybridSpec, Tag("hybrid")]
     | Annotated[SerperSpec, Tag("serper")]
+    | Annotated[HttpSpec, Tag("http")]
+    | Annotated[WikipediaSpec, Tag("wikipedia")]
+    | Annotated[McpSpec, Tag("mcp")]
+    | Annotated[CommandSpec, Tag("command")]
     | Annotated[ResultsSpec, Tag("results")]
     | Annotated[PythonSpec, Tag("python")],
     Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
@@ -148,14 +207,20 @@ def is_code(text: str) -> bool:
     return bool(_CODE.fullmatch(text)) and not Path(text).exists()
 
 
-def asks_serper(spec: SourceSpec | str) -> bool:
-    """Whether a search would cost money: the source is a web search, or has one among its parts."""
-    return any(isinstance(part, SerperSpec) for part in _parts(spec))
+def keys_of(spec: SourceSpec | str) -> list[str]:
+    """The environment variables with keys that the source needs. A search with a key may cost money."""
+    keys: list[str] = []
+    for part in _parts(spec):
+        if isinstance(part, SerperSpec):
+            keys.append(SERPER_KEY)
+        elif isinstance(part, HttpSpec | McpSpec):
+            keys += (part.http if isinstance(part, HttpSpec) else part.mcp).keys
+    return keys
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: Serper (one cache and limits) and code (may be missing elsewhere)."""
-    return any(isinstance(part, SerperSpec | PythonSpec) for part in _parts(spec))
+    """Whether only this process may query it: services (one cache and limits) and code (may be missing elsewhere)."""
+    return any(isinstance(part, WebSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -171,13 +236,25 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
-    if isinstance(spec, SerperSpec):
-        return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, WebSpec):
+        return _open_service(name, spec)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
         return own_source(spec.python, name)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
+
+
+def _open_service(name: str, spec: WebSpec) -> Source:
+    if isinstance(spec, SerperSpec):
+        return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, HttpSpec):
+        return WebSource(HttpSearch(spec.http), name=name, cache_days=spec.http.cache_days)
+    if isinstance(spec, WikipediaSpec):
+        return WebSource(Wikipedia(spec.wikipedia), name=name, cache_days=spec.wikipedia.cache_days)
+    if isinstance(spec, McpSpec):
+        return WebSource(McpSearch(spec.mcp), name=name, cache_days=spec.mcp.cache_days)
+    return WebSource(CommandSearch(spec.command), name=name, cache_days=spec.command.cache_days)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,25 +266,35 @@ class Entry:
     line: int
 
 
-def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """Name -> entry of a sources file; ``code``: entries may be Python code, because the user named this file."""
+def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
+    """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        if not code and any(
-            isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)) for part in _parts(spec)
-        ):
+        risk = next(filter(None, map(_risk, _parts(spec))), None)
+        if risk and not named:
             raise UserError(
-                f"source {name!r} is Python code, which is allowed only in a file that you name: use --sources-file "
+                f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
                 f"{path} or MADKE_SOURCES={path}",
                 file=path,
                 line=line,
             )
         entries[name] = Entry(spec=spec, file=path, line=line)
     return entries
+
+
+def _risk(part: SourceSpec | str) -> str | None:
+    """What a part does that nobody but the user may decide."""
+    if isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)):
+        return "is Python code"
+    if isinstance(part, CommandSpec):
+        return "is a command"
+    if isinstance(part, McpSpec):
+        return "is an MCP server"
+    return "sends a key" if isinstance(part, HttpSpec) and part.http.keys else None
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:

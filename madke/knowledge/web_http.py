@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import requests
 import urllib3
@@ -64,22 +64,23 @@ class Http:
                 except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
                     # Without its text, which may contain a key.
                     raise NoAnswer(type(error).__name__) from None
-                return self._body(reply)
+                if reply.status != 200:
+                    self.judge(reply.status, reply.wait, reply.content)
+                return Body(reply.content, reply.wait)
 
             yield call
 
-    def _body(self, reply: _Reply) -> Body:
-        if reply.status == 200:
-            return Body(reply.content, reply.wait)
+    def judge(self, status: int, wait: float | None, content: bytes = b"") -> NoReturn:
+        """Raise what a reply with another status than 200 means."""
         # In our words, because the body may contain the key.
-        reason = f"HTTP {reply.status}"
-        if reply.status in (401, 403):
+        reason = f"HTTP {status}"
+        if status in (401, 403):
             raise NoAnswer(f"{reason}, {self.variables or 'access'} was rejected", refused=True)
-        mark = self.no_credits.get(reply.status)
-        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
+        mark = self.no_credits.get(status)
+        if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
             raise NoAnswer(f"{reason}, no credits are left", refused=True)
-        if reply.status == 429 or reply.status >= 500:
-            raise TryAgain(reason, wait=reply.wait)
+        if status == 429 or status >= 500:
+            raise TryAgain(reason, wait=wait)
         raise NoAnswer(reason)
 
     def _reply(self, session: requests.Session, url: str, *, headers: Mapping[str, str], **request: Any) -> _Reply:

@@ -250,11 +250,3 @@ def test_a_file_gives_a_web_search_no_address_and_no_key(folder: Path, key: str)
 
     with pytest.raises(UserError, match=f"unknown key 'serper.{key}'"):
         open_source("google")
-
-
-def test_a_file_names_no_command(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("docs: {command: [touch, owned]}\n")
-
-    with pytest.raises(UserError, match="found 'command'"):
-        open_source("docs")
-    assert not (folder / "owned").exists()

@@ -1,0 +1,250 @@
+"""A tool of an MCP server as a search service, over standard input and output or streamable HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shlex
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from madke.assets import install
+from madke.core.addresses import public_url, retry_after
+from madke.core.errors import UserError
+from madke.knowledge.http_search import accepted, read
+from madke.knowledge.web import Address, WebResult
+from madke.knowledge.web_http import Http
+from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, unset, variables, with_keys
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.terminal import without_keys
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client import Client
+    from mcp_types import CallToolResult
+
+METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+
+
+class McpOptions(MappedOptions):
+    """A tool and how its results are read.
+
+    The reply is the tool's structured content. If there is none, it is the JSON in its text, or else a list with one
+    ``{"text": ...}`` for each block of text.
+    """
+
+    run: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The server's program and its arguments."""
+    url: Address | None = None
+    """The server's address, instead of ``run``."""
+    folder: Path = Path()
+    """The program's working directory. Default: the folder of the file that names it."""
+    env: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = ()
+    """Environment variables that the program gets, besides PATH, HOME and the like."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers for ``url``; ``${NAME}`` stands for an environment variable with a key."""
+    tool: str
+    arguments: dict[str, Any]
+    """The tool's arguments; ``{query}`` and ``{k}`` stand for the query and the number of results."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    """Seconds to connect, and seconds for one query."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if (self.run is None) == (self.url is None):
+            raise ValueError("expected either run or url")
+        if "{query}" not in str(self.arguments):
+            raise ValueError("expected {query} in arguments")
+        return self
+
+    @property
+    def keys(self) -> list[str]:
+        """The environment variables that hold keys."""
+        return list(dict.fromkeys([*self.env, *variables(*self.headers.values())]))
+
+
+class McpSearch:
+    """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
+
+    concurrency = 4
+
+    def __init__(self, options: McpOptions) -> None:
+        self._options = options
+        self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
+        self.missing: Sequence[str] = unset(options.keys)
+        self.has_price = options.credits > 0
+        server = public_url(options.url) if options.url else without_keys(shlex.join(options.run or ()))
+        self.address = f"mcp {options.tool} of {server}"
+        self.description = f"MCP tool {options.tool!r} of {server} (settings {options.digest})"
+        self._opened: _Connection | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connected(self) -> Iterator[Send]:
+        """The session; the first request makes it, and it goes on after the search."""
+        yield self._send
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The tool's results."""
+        return read(fetch(filled(self._options.arguments, query, self._options.count(k))), self._options)
+
+    def close(self) -> None:
+        """End the session, and the program."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _send(self, request: Request) -> Answer:
+        with self._lock:
+            self._opened = opened = self._opened or _Connection(self._options)
+        try:
+            result = opened.call(dict(request))
+        except _Lost as lost:
+            self._drop(opened)
+            if lost.status:
+                self._http.judge(lost.status, lost.wait)
+            raise TryAgain(str(lost), reached=False) from None
+        if result.is_error:
+            # In our words, because the text may contain a key.
+            raise NoAnswer(f"the tool {self._options.tool!r} reports an error")
+        return accepted(_value(result), self._options)
+
+    def _drop(self, lost: _Connection) -> None:
+        """Close a lost connection, so that the next request makes another one."""
+        with self._lock:
+            if self._opened is not lost:
+                return  # another thread has done so
+            self._opened = None
+        lost.close()
+
+
+def _value(result: CallToolResult) -> Any:
+    texts = [block.text for block in result.content if block.type == "text"]
+    value = result.structured_content
+    if sum(map(len, texts)) + len(json.dumps(value)) > MAX_BYTES:
+        raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+    if value is None:
+        try:
+            return parse_json("\n".join(texts))
+        except ValueError:
+            return parse_json(json.dumps([{"text": text} for text in texts]))
+    return parse_json(json.dumps(value))
+
+
+class _Lost(Exception):
+    """The server cannot be reached, or did not answer; with the status of its HTTP reply, if any."""
+
+    def __init__(self, reason: str, status: int = 0, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.wait = wait
+
+
+class _Connection:
+    """A session in an event loop of its own thread. UserError if the package is missing."""
+
+    def __init__(self, options: McpOptions) -> None:
+        try:
+            import mcp.client  # noqa: F401
+            from anyio.from_thread import start_blocking_portal
+        except ImportError:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
+        # It logs failures with tracebacks and addresses; the query's error tells them.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        self._options = options
+        self._failed: tuple[int, float | None] = (0, None)
+        self._reply_too_long = False
+        self._stack = ExitStack()
+        self._client: Client | None = None
+        self._starting = threading.Lock()
+        self._portal = self._stack.enter_context(start_blocking_portal())
+
+    def call(self, arguments: dict[str, Any]) -> CallToolResult:
+        """The tool's result; _Lost if there is none."""
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            with self._starting:
+                if self._client is None:
+                    self._client = self._stack.enter_context(self._portal.wrap_async_context_manager(self._session()))
+            result: CallToolResult = self._portal.call(self._client.call_tool, self._options.tool, arguments)
+            return result
+        except MCPError as error:
+            if error.code in (METHOD_NOT_FOUND, INVALID_PARAMS) and self._failed[0] in (0, 400, 404):
+                raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
+            raise self._lost() from None
+        except UserError:
+            raise
+        except OSError as error:
+            raise NoAnswer(f"the MCP server cannot be started: {error.strerror or error}", refused=True) from None
+        except Exception:  # of any package below; the text may contain a key
+            raise self._lost() from None
+
+    def close(self) -> None:
+        """End the session, its thread and the program."""
+        with suppress(Exception):  # a lost session fails once more when it ends
+            self._stack.close()
+
+    def _lost(self) -> Exception:
+        if self._reply_too_long:
+            return NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+        return _Lost("the MCP server does not answer", *self._failed)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Client]:
+        from mcp.client import Client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        options = self._options
+        async with AsyncExitStack() as stack:
+            if options.url:
+                http = await stack.enter_async_context(self._http_client())
+                transport = streamable_http_client(options.url, http_client=http, max_sse_event_size=MAX_BYTES)
+            else:
+                assert options.run
+                program, *arguments = options.run
+                environment = {name: os.environ[name] for name in options.env}
+                server = StdioServerParameters(command=program, args=arguments, env=environment, cwd=options.folder)
+                nowhere = stack.enter_context(os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+                transport = stdio_client(server, errlog=nowhere)
+            yield await stack.enter_async_context(Client(transport, read_timeout_seconds=options.timeout))
+
+    def _http_client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        outer = self
+
+        class Bounded(httpx2.AsyncByteStream):
+            def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+                self._stream = stream
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                size = 0
+                async for piece in self._stream:
+                    size += len(piece)
+                    if size > MAX_BYTES:
+                        outer._reply_too_long = True
+                        raise httpx2.ReadError("the reply is too long")
+                    yield piece
+
+            async def aclose(self) -> None:
+                await self._stream.aclose()
+
+        async def check(response: httpx2.Response) -> None:
+            if response.request.method == "POST":
+                refused = (response.status_code, retry_after(response.headers))
+                outer._failed = (0, None) if response.is_success else refused
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                response.stream = Bounded(response.stream)
+
+        headers = {"Accept-Encoding": "identity", **with_keys(self._options.headers)}
+        return httpx2.AsyncClient(headers=headers, timeout=self._options.timeout, event_hooks={"response": [check]})
