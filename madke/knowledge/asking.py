@@ -138,7 +138,7 @@ def _result(value: T | Awaitable[T]) -> T:
     async def awaited() -> T:
         return await value
 
-    future = asyncio.run_coroutine_threadsafe(awaited(), _loop())
+    future = asyncio.run_coroutine_threadsafe(awaited(), source_loop())
     try:
         return future.result()
     except BaseException:
@@ -147,7 +147,7 @@ def _result(value: T | Awaitable[T]) -> T:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def source_loop() -> asyncio.AbstractEventLoop:
     """One loop, in its own thread, for all searches: a source's connections belong to the loop that opened them."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()

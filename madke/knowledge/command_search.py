@@ -76,7 +76,13 @@ class CommandSearch:
         return read(fetch({"query": query, "k": self._options.count(k)}), self._options)
 
     def close(self) -> None:
-        """Kill the program and its children."""
+        """Kill the program and its children, also while another thread waits for its answer."""
+        if running := self._running:
+            running.kill()
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
         if self._running is not None:
             self._running.end()
             self._running = None
@@ -86,8 +92,8 @@ class CommandSearch:
             try:
                 self._running = self._running or _Running(self._options)
                 line = self._running.answer(json.dumps(request).encode() + b"\n")
-            except BaseException:  # also Ctrl-C: a late answer must not be read as the next one
-                self.close()
+            except BaseException:  # a late answer must not be read as the next one
+                self._end()
                 raise
         with suppress(ValueError):
             reply = parse_json(line)
@@ -132,9 +138,13 @@ class _Running:
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def end(self) -> None:
-        """Kill the program."""
+    def kill(self) -> None:
+        """Kill the program and its children."""
         self._child.kill()
+
+    def end(self) -> None:
+        """Kill the program, and close its pipes."""
+        self.kill()
         self._child.dismiss_guard()
         with suppress(OSError), self._child.process:  # the unsent rest of a request
             pass

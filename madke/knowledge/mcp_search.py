@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import shlex
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -17,6 +20,7 @@ from pydantic import Field, model_validator
 from madke.assets import install
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
+from madke.knowledge.asking import source_loop
 from madke.knowledge.http_search import accepted, read
 from madke.knowledge.web import Address, WebResult
 from madke.knowledge.web_http import Http
@@ -29,7 +33,10 @@ if TYPE_CHECKING:
     from mcp.client import Client
     from mcp_types import CallToolResult
 
-METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+_REFUSED = (-32601, -32602)
+"""Codes of JSON-RPC: unknown method, invalid parameters."""
+_TIMEOUT = -32001
+"""Code of the package."""
 
 
 class McpOptions(MappedOptions):
@@ -72,10 +79,9 @@ class McpOptions(MappedOptions):
 class McpSearch:
     """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
 
-    concurrency = 4
-
     def __init__(self, options: McpOptions) -> None:
         self._options = options
+        self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
         self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
         self.missing: Sequence[str] = unset(options.keys)
         self.has_price = options.credits > 0
@@ -108,6 +114,8 @@ class McpSearch:
             result = opened.call(dict(request))
         except _Lost as lost:
             self._drop(opened)
+            if opened.reply_too_long:
+                raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes") from None
             if lost.status:
                 self._http.judge(lost.status, lost.wait)
             raise TryAgain(str(lost), reached=False) from None
@@ -148,54 +156,55 @@ class _Lost(Exception):
 
 
 class _Connection:
-    """A session in an event loop of its own thread. UserError if the package is missing."""
+    """A session in the event loop of the sources. UserError if the package is missing."""
 
     def __init__(self, options: McpOptions) -> None:
-        try:
-            import mcp.client  # noqa: F401
-            from anyio.from_thread import start_blocking_portal
-        except ImportError:
-            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
-        # It logs failures with tracebacks and addresses; the query's error tells them.
+        if find_spec("mcp") is None:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`")
+        # They log failures with tracebacks and addresses; the query's error tells them.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
         self._failed: tuple[int, float | None] = (0, None)
-        self._reply_too_long = False
-        self._stack = ExitStack()
-        self._client: Client | None = None
-        self._starting = threading.Lock()
-        self._portal = self._stack.enter_context(start_blocking_portal())
+        self.reply_too_long = False
+        self._client: Future[Client] = Future()
+        self._over = asyncio.Event()
+        self._ended = asyncio.run_coroutine_threadsafe(self._live(), source_loop())
 
     def call(self, arguments: dict[str, Any]) -> CallToolResult:
-        """The tool's result; _Lost if there is none."""
+        """The tool's result; _Lost or NoAnswer if there is none."""
         from mcp.shared.exceptions import MCPError
 
         try:
-            with self._starting:
-                if self._client is None:
-                    self._client = self._stack.enter_context(self._portal.wrap_async_context_manager(self._session()))
-            result: CallToolResult = self._portal.call(self._client.call_tool, self._options.tool, arguments)
-            return result
+            called = self._client.result().call_tool(self._options.tool, arguments)
+            return asyncio.run_coroutine_threadsafe(called, source_loop()).result()
         except MCPError as error:
-            if error.code in (METHOD_NOT_FOUND, INVALID_PARAMS) and self._failed[0] in (0, 400, 404):
+            if error.code in _REFUSED and self._failed[0] in (0, 400, 404):
                 raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
+            if error.code == _TIMEOUT:
+                raise NoAnswer(f"the MCP server does not answer within {self._options.timeout:g} s") from None
             raise self._lost() from None
-        except UserError:
-            raise
         except OSError as error:
             raise NoAnswer(f"the MCP server cannot be started: {error.strerror or error}", refused=True) from None
         except Exception:  # of any package below; the text may contain a key
             raise self._lost() from None
 
     def close(self) -> None:
-        """End the session, its thread and the program."""
-        with suppress(Exception):  # a lost session fails once more when it ends
-            self._stack.close()
+        """End the session and the program."""
+        source_loop().call_soon_threadsafe(self._over.set)
+        self._ended.result()
 
-    def _lost(self) -> Exception:
-        if self._reply_too_long:
-            return NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+    async def _live(self) -> None:
+        """Open the session, and close it in the same task when it is over."""
+        try:
+            async with self._session() as client:
+                self._client.set_result(client)
+                await self._over.wait()
+        except Exception as error:
+            if not self._client.done():
+                self._client.set_exception(error)
+
+    def _lost(self) -> _Lost:
         return _Lost("the MCP server does not answer", *self._failed)
 
     @asynccontextmanager
@@ -232,7 +241,7 @@ class _Connection:
                 async for piece in self._stream:
                     size += len(piece)
                     if size > MAX_BYTES:
-                        outer._reply_too_long = True
+                        outer.reply_too_long = True
                         raise httpx2.ReadError("the reply is too long")
                     yield piece
 

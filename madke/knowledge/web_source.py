@@ -210,6 +210,10 @@ class WebSource:
             try:
                 for done in as_completed([pool.submit(find, query) for query in dict.fromkeys(queries)]):
                     done.result()
+            except BaseException:  # also Ctrl-C: threads that wait for a program end at once
+                asking.end("stopped")
+                self.aclose()
+                raise
             finally:
                 asking.end("stopped")
                 pool.shutdown(cancel_futures=True)

@@ -85,7 +85,7 @@ def ok(value: Any) -> Reply:
 
 @contextmanager
 def raw_server(first: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[str]:
-    """Sends ``first`` to each client, then ``again`` and again with a pause before it; without ``again`` it hangs up."""
+    """Sends ``first`` to each client, then ``again`` and again after a pause; without ``again`` it hangs up."""
     over = threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
     threads = []
