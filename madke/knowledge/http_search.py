@@ -149,6 +149,7 @@ class HttpSearch:
             method=options.method,
             connections=options.concurrency,
             variables=" or ".join(options.keys),
+            hint="searxng needs json in search.formats of its settings" if options.preset == "searxng" else "",
             no_credits=options.no_credits,
         )
         self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}

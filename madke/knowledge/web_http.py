@@ -46,6 +46,8 @@ class Http:
     connections: int
     variables: str = ""
     """The environment variables that hold its keys, for messages."""
+    hint: str = ""
+    """Why access may be rejected although no key is needed."""
     no_credits: Mapping[int, str] = field(default_factory=dict)
     """Status -> text (lower case) in the body of a reply that means that no credits are left."""
 
@@ -75,7 +77,8 @@ class Http:
         # In our words, because the body may contain the key.
         reason = f"HTTP {status}"
         if status in (401, 403):
-            raise NoAnswer(f"{reason}, {self.variables or 'access'} was rejected", refused=True)
+            hint = f" ({self.hint})" if self.hint else ""
+            raise NoAnswer(f"{reason}, {self.variables or 'access'} was rejected{hint}", refused=True)
         mark = self.no_credits.get(status)
         if status == 402 or (mark is not None and mark in content.decode(errors="replace").lower()):
             raise NoAnswer(f"{reason}, no credits are left", refused=True)

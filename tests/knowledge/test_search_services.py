@@ -299,12 +299,13 @@ def test_a_rejected_key_ends_all_asking_and_is_named_by_its_variable(
     sent = len(server.requests)
     (later,) = source.search(["later"], 3)
 
-    rejected = next(iter(case.keys), "access")
+    hint = " (searxng needs json in search.formats of its settings)" if case is CASES["searxng"] else ""
+    rejected = next(iter(case.keys), "access") + " was rejected" + hint
     assert {hits.error for hits in found} == {
-        f"HTTP 401, {rejected} was rejected",
-        f"not sent: HTTP 401, {rejected} was rejected",
+        f"HTTP 401, {rejected}",
+        f"not sent: HTTP 401, {rejected}",
     }
-    assert later.error == f"not sent: HTTP 401, {rejected} was rejected"
+    assert later.error == f"not sent: HTTP 401, {rejected}"
     assert sent <= 8 and len(server.requests) == sent
 
 
@@ -339,13 +340,13 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(
     case: Case, server: SearchServer, opened: Open, name: str
 ) -> None:
     at_once = 1 if name == "wikipedia" else 8
-    queries = [f"q{n}" for n in range(40)]
+    queries = [f"q{n}" for n in range(16)]
     if name == "wikipedia":
         server.reply = lambda seen, before: ok(case.replies["pageids" in seen.params])
 
     found = opened(server.url).search(queries, 1)
 
-    assert len(found) == 40 and all(hits.passages for hits in found)
+    assert len(found) == 16 and all(hits.passages for hits in found)
     assert 1 <= server.most_at_once <= at_once
 
 
