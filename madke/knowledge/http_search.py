@@ -8,74 +8,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from madke.assets import asset
 from madke.core.addresses import public_url
+from madke.core.errors import unknown
 from madke.knowledge.web import Address, WebResult
 from madke.knowledge.web_http import Http
 from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, unset, variables, with_keys
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send
-
-Preset = Literal["searxng", "tavily", "brave", "elasticsearch", "opensearch", "search-r1", "pyserini"]
-
-_ELASTICSEARCH: dict[str, Any] = {
-    "path": "/_search",
-    "method": "POST",
-    "body": {"query": {"multi_match": {"query": "{query}", "fields": ["title", "text"]}}, "size": "{k}"},
-    "results": "hits.hits",
-    "fields": {
-        "title": "_source.title",
-        "text": "_source.text",
-        "url": "_source.url",
-        "id": "_id",
-        "score": "_score",
-    },
-}
-PRESETS: dict[str, dict[str, Any]] = {
-    "searxng": {
-        "path": "/search",
-        "params": {"q": "{query}", "format": "json"},
-        "results": "results",
-        "fields": {"title": "title", "text": "content", "url": "url", "score": "score", "date": "publishedDate"},
-    },
-    "tavily": {
-        "url": "https://api.tavily.com/search",
-        "method": "POST",
-        "headers": {"Authorization": "Bearer ${TAVILY_API_KEY}"},
-        "body": {"query": "{query}", "max_results": "{k}", "search_depth": "basic"},
-        "results": "results",
-        "fields": {"title": "title", "text": "content", "url": "url", "score": "score", "date": "published_date"},
-        "max_results": 20,
-        "credits": 1,
-        "no_credits": {432: "", 433: ""},
-    },
-    "brave": {
-        "url": "https://api.search.brave.com/res/v1/web/search",
-        "headers": {"X-Subscription-Token": "${BRAVE_API_KEY}", "Accept": "application/json"},
-        "params": {"q": "{query}", "count": "{k}", "text_decorations": "false"},
-        "results": "web.results?",
-        "fields": {"title": "title", "text": "description", "url": "url", "date": "page_age"},
-        "html": True,
-        "max_results": 20,
-        "credits": 1,
-        "no_credits": {422: "subscription_token_invalid", 429: "quota_limited"},
-    },
-    "elasticsearch": _ELASTICSEARCH,
-    "opensearch": _ELASTICSEARCH,
-    "search-r1": {
-        "path": "/retrieve",
-        "method": "POST",
-        "body": {"queries": ["{query}"], "topk": "{k}", "return_scores": True},
-        "results": "result.0",
-        "fields": {"contents": "document.contents", "id": "document.id", "score": "score"},
-    },
-    "pyserini": {
-        "path": "/search",
-        "method": "POST",
-        "body": {"query": "{query}", "hits": "{k}"},
-        "results": "candidates",
-        "fields": {"contents": "document_txt", "id": "docid", "score": "score"},
-    },
-}
-"""Settings of each preset. ``path`` follows the address that the user gives."""
+from madke.yaml_file import read_mapping
 
 _Value = str | int | float | bool
 
@@ -87,7 +27,8 @@ class HttpOptions(MappedOptions):
     and in ``params``, ``${NAME}`` stands for the environment variable that holds a key.
     """
 
-    preset: Preset | None = None
+    preset: str | None = None
+    """A name in ``indexes/search_services.yaml``."""
     url: Address
     """The address, without user and query. With a preset, its own path may be left out."""
     method: Literal["GET", "POST"] = "GET"
@@ -98,6 +39,8 @@ class HttpOptions(MappedOptions):
     headers: dict[str, str] = Field(default_factory=dict)
     concurrency: Annotated[int, Field(ge=1, le=64)] = 8
     """Requests at once."""
+    refused: str = ""
+    """Why the service may reject access although it needs no key, for messages."""
     no_credits: dict[int, str] = Field(default_factory=dict)
     """Status -> text (lower case) of replies that mean that the quota is used up. An empty text is in every reply."""
 
@@ -106,9 +49,12 @@ class HttpOptions(MappedOptions):
     def _with_preset(cls, given: Any) -> Any:
         """The preset's settings, changed by the given ones; mappings are merged."""
         name = given.get("preset") if isinstance(given, Mapping) else None
-        preset = PRESETS.get(name) if isinstance(name, str) else None
-        if preset is None:
+        if not isinstance(name, str):
             return given
+        presets = read_mapping(asset("indexes", "search_services.yaml"))
+        if name not in presets:
+            raise ValueError(str(unknown("preset", name, presets)))
+        preset = presets[name]
         merged = {name: value for name, value in preset.items() if name != "path"}
         for name, value in given.items():
             both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
@@ -149,7 +95,7 @@ class HttpSearch:
             method=options.method,
             connections=options.concurrency,
             variables=" or ".join(options.keys),
-            hint="searxng needs json in search.formats of its settings" if options.preset == "searxng" else "",
+            hint=options.refused,
             no_credits=options.no_credits,
         )
         self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}

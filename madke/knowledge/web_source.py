@@ -164,7 +164,7 @@ class WebSource:
     Args:
         service: The service.
         name: The source's name.
-        cache_days: Days for which a cached reply is used; None without limit, 0 without a cache.
+        cache_days: Days for which a cached reply is used; None without limit, 0 never.
         cache: The cache file; default: one in the project's cache folder.
         sleep: Called with the seconds to wait between two attempts.
         now: Returns the current time with its zone.
@@ -268,8 +268,7 @@ class WebSource:
                 raise outcome.answer
             self.spent.credits += outcome.answer.credits
             kept = _Kept(outcome.answer.value, self._now().astimezone(UTC))
-            if self._cache_days != 0:
-                self._cache.write(request, kept)
+            self._cache.write(request, kept)
         return kept
 
     def _is_expired(self, kept: _Kept) -> bool:

@@ -120,9 +120,9 @@ def test_a_bad_answer_fails_its_query_alone(query: str, reason: str, opened: Ope
 
 def test_answers_are_not_cached_unless_asked_for(opened: Opened, folder: Path) -> None:
     for _ in range(2):
-        opened().search(["a"], 1)
-    for _ in range(2):
         opened(cache_days=1).search(["a"], 1)
+    for _ in range(2):
+        opened().search(["a"], 1)
 
     assert len(processes(folder)) == 3
 

@@ -375,7 +375,7 @@ def options(**settings: Any) -> dict[str, Any]:
     ("settings", "message"),
     [
         ({"preset": "searxng"}, "url: "),
-        ({"preset": "serxng", "url": "http://h.example"}, "preset: .*found 'serxng'"),
+        ({"preset": "serxng", "url": "http://h.example"}, "unknown preset 'serxng'; did you mean 'searxng'"),
         (options(url="http://user:word@h.example/"), "url: "),
         (options(url="http://h.example/?key=secret"), "url: "),
         (options(url="file:///etc/passwd"), "url: "),
