@@ -9,7 +9,7 @@ import shlex
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,11 +56,9 @@ class CommandSearch:
     """See :class:`madke.knowledge.web_source.Service`. The program is started again if it ends."""
 
     concurrency = 1
-    missing: Sequence[str] = ()
 
     def __init__(self, options: CommandOptions) -> None:
         self._options = options
-        self.has_price = options.credits > 0
         self.address = f"command {without_keys(shlex.join(options.run))} in {options.folder}"
         self.description = f"results of {without_keys(shlex.join(options.run))!r} (settings {options.digest})"
         self._running: _Running | None = None

@@ -13,7 +13,7 @@ from madke.core.addresses import public_url
 from madke.core.errors import unknown
 from madke.knowledge.web import Address, WebResult
 from madke.knowledge.web_http import Http
-from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, unset, variables, with_keys
+from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send
 from madke.yaml_file import read_mapping
 
@@ -80,7 +80,7 @@ class HttpOptions(MappedOptions):
         return self
 
     @property
-    def keys(self) -> list[str]:
+    def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
         texts = [*self.headers.values(), *map(str, self.params.values())]
         return list(dict.fromkeys(variables(*texts)))
@@ -99,9 +99,7 @@ class HttpSearch:
             no_credits=options.no_credits,
         )
         self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}
-        self.missing: Sequence[str] = unset(options.keys)
         self.concurrency = options.concurrency
-        self.has_price = options.credits > 0
         self.address = f"{options.method} {public_url(options.url)}"
         kind = options.preset or "http"
         self.description = f"{kind} search at {public_url(options.url)} (settings {options.digest})"

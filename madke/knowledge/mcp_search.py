@@ -24,7 +24,7 @@ from madke.knowledge.asking import source_loop
 from madke.knowledge.http_search import accepted, read
 from madke.knowledge.web import Address, WebResult
 from madke.knowledge.web_http import Http
-from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, unset, variables, with_keys
+from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
 from madke.terminal import without_keys
 
@@ -71,7 +71,7 @@ class McpOptions(MappedOptions):
         return self
 
     @property
-    def keys(self) -> list[str]:
+    def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
         return list(dict.fromkeys([*self.env, *variables(*self.headers.values())]))
 
@@ -83,8 +83,6 @@ class McpSearch:
         self._options = options
         self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
         self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
-        self.missing: Sequence[str] = unset(options.keys)
-        self.has_price = options.credits > 0
         server = public_url(options.url) if options.url else without_keys(shlex.join(options.run or ()))
         self.address = f"mcp {options.tool} of {server}"
         self.description = f"MCP tool {options.tool!r} of {server} (settings {options.digest})"
@@ -110,15 +108,14 @@ class McpSearch:
     def _send(self, request: Request) -> Answer:
         with self._lock:
             self._opened = opened = self._opened or _Connection(self._options)
-        try:
-            result = opened.call(dict(request))
-        except _Lost as lost:
+        result = opened.call(dict(request))
+        if result is None:
             self._drop(opened)
             if opened.reply_too_long:
-                raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes") from None
-            if lost.status:
-                self._http.judge(lost.status, lost.wait)
-            raise TryAgain(str(lost), reached=False) from None
+                raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+            if opened.status:
+                self._http.judge(opened.status, opened.wait)
+            raise TryAgain("the MCP server does not answer", reached=False)
         if result.is_error:
             # In our words, because the text may contain a key.
             raise NoAnswer(f"the tool {self._options.tool!r} reports an error")
@@ -146,15 +143,6 @@ def _value(result: CallToolResult) -> Any:
     return parse_json(json.dumps(value))
 
 
-class _Lost(Exception):
-    """The server cannot be reached, or did not answer; with the status of its HTTP reply, if any."""
-
-    def __init__(self, reason: str, status: int = 0, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.wait = wait
-
-
 class _Connection:
     """A session in the event loop of the sources. UserError if the package is missing."""
 
@@ -165,29 +153,31 @@ class _Connection:
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
-        self._failed: tuple[int, float | None] = (0, None)
+        self.status = 0
+        """Status of the last HTTP reply, if it is an error."""
+        self.wait: float | None = None
         self.reply_too_long = False
         self._client: Future[Client] = Future()
         self._over = asyncio.Event()
         self._ended = asyncio.run_coroutine_threadsafe(self._live(), source_loop())
 
-    def call(self, arguments: dict[str, Any]) -> CallToolResult:
-        """The tool's result; _Lost or NoAnswer if there is none."""
+    def call(self, arguments: dict[str, Any]) -> CallToolResult | None:
+        """The tool's result; None if the session is lost."""
         from mcp.shared.exceptions import MCPError
 
         try:
             called = self._client.result().call_tool(self._options.tool, arguments)
             return asyncio.run_coroutine_threadsafe(called, source_loop()).result()
         except MCPError as error:
-            if error.code in _REFUSED and self._failed[0] in (0, 400, 404):
+            if error.code in _REFUSED and self.status in (0, 400, 404):
                 raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
             if error.code == _TIMEOUT:
                 raise NoAnswer(f"the MCP server does not answer within {self._options.timeout:g} s") from None
-            raise self._lost() from None
+            return None
         except OSError as error:
             raise NoAnswer(f"the MCP server cannot be started: {error.strerror or error}", refused=True) from None
         except Exception:  # of any package below; the text may contain a key
-            raise self._lost() from None
+            return None
 
     def close(self) -> None:
         """End the session and the program."""
@@ -203,9 +193,6 @@ class _Connection:
         except Exception as error:
             if not self._client.done():
                 self._client.set_exception(error)
-
-    def _lost(self) -> _Lost:
-        return _Lost("the MCP server does not answer", *self._failed)
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Client]:
@@ -250,8 +237,8 @@ class _Connection:
 
         async def check(response: httpx2.Response) -> None:
             if response.request.method == "POST":
-                refused = (response.status_code, retry_after(response.headers))
-                outer._failed = (0, None) if response.is_success else refused
+                outer.status = 0 if response.is_success else response.status_code
+                outer.wait = retry_after(response.headers)
                 assert isinstance(response.stream, httpx2.AsyncByteStream)
                 response.stream = Bounded(response.stream)
 

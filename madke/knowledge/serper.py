@@ -6,7 +6,7 @@ The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,28 +14,25 @@ from pathlib import Path
 from madke.assets import cache_dir
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
-from madke.knowledge.web import SerperOptions, SerperReply, WebResult, parse_reply
+from madke.knowledge.web import SERPER_KEY, SerperOptions, SerperReply, WebResult, parse_reply
 from madke.knowledge.web_http import Http
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send, Spent, WebSource
 
-__all__ = ["KEY", "SerperSource", "Spent"]
+__all__ = ["SerperSource", "Spent"]
 
-KEY = "SERPER_API_KEY"
 _BASE_URL = "https://google.serper.dev"
-_HTTP = Http(method="POST", connections=8, variables=KEY, no_credits={400: "not enough credits"})
+_HTTP = Http(method="POST", connections=8, variables=SERPER_KEY, no_credits={400: "not enough credits"})
 
 
 class _Serper:
     """``POST {base_url}/search``."""
 
     concurrency = _HTTP.connections
-    has_price = True
 
     def __init__(self, base_url: str, options: SerperOptions) -> None:
         self._url = f"{base_url}/search"
         self._options = options
-        self._key = os.environ.get(KEY, "").strip()
-        self.missing: Sequence[str] = () if self._key else (KEY,)
+        self._key = os.environ.get(SERPER_KEY, "").strip()
         self.address = base_url
         changed = f" ({options.changed})" if options.changed else ""
         self.description = f"web search through {public_url(base_url)}{changed}"
@@ -92,8 +89,8 @@ class SerperSource(WebSource):
         chosen = options or SerperOptions()
         super().__init__(
             _Serper(address, chosen),
+            chosen,
             name=name,
-            cache_days=chosen.cache_days,
             cache=cache or cache_dir("serper") / "answers.sqlite",
             sleep=sleep,
             now=now,

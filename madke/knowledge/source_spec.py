@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
@@ -20,10 +20,9 @@ from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
-from madke.knowledge.serper import KEY as SERPER_KEY
 from madke.knowledge.serper import SerperSource
-from madke.knowledge.web import SerperOptions, SnippetsSource
-from madke.knowledge.web_source import WebSource
+from madke.knowledge.web import SerperOptions, SnippetsSource, WebOptions
+from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
@@ -56,15 +55,13 @@ class IndexSpec(_Spec):
     texts: Path | None = None
 
 
+_Default = BeforeValidator(lambda options: {} if options is None else options)
+
+
 class SerperSpec(_Spec):
     """Google's results through Serper."""
 
-    serper: SerperOptions = SerperOptions()
-
-    @field_validator("serper", mode="before")
-    @classmethod
-    def _none_is_default(cls, options: Any) -> Any:
-        return {} if options is None else options
+    serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
 
 class HttpSpec(_Spec):
@@ -76,39 +73,26 @@ class HttpSpec(_Spec):
 class WikipediaSpec(_Spec):
     """Wikipedia's search API."""
 
-    wikipedia: WikipediaOptions = WikipediaOptions()
-
-    @field_validator("wikipedia", mode="before")
-    @classmethod
-    def _none_is_default(cls, options: Any) -> Any:
-        return {} if options is None else options
+    wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
 
 
-class McpSpec(_Spec):
+class _ProgramSpec(_Spec):
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        ((kind, options),) = self
+        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
+
+
+class McpSpec(_ProgramSpec):
     """A tool of an MCP server."""
 
     mcp: McpOptions
 
-    def under(self, folder: Path) -> Self:
-        """A copy whose program runs in ``folder``, or in its own folder below it."""
-        return self.model_copy(update={"mcp": _in_folder(self.mcp, folder)})
 
-
-class CommandSpec(_Spec):
+class CommandSpec(_ProgramSpec):
     """A program that answers queries."""
 
     command: CommandOptions
-
-    def under(self, folder: Path) -> Self:
-        """A copy whose program runs in ``folder``, or in its own folder below it."""
-        return self.model_copy(update={"command": _in_folder(self.command, folder)})
-
-
-_Program = TypeVar("_Program", McpOptions, CommandOptions)
-
-
-def _in_folder(options: _Program, folder: Path) -> _Program:
-    return options.model_copy(update={"folder": folder / at_home(options.folder)})
 
 
 class ResultsSpec(_Spec):
@@ -209,13 +193,13 @@ def is_code(text: str) -> bool:
 
 def keys_of(spec: SourceSpec | str) -> list[str]:
     """The environment variables with keys that the source needs. A search with a key may cost money."""
-    keys: list[str] = []
-    for part in _parts(spec):
-        if isinstance(part, SerperSpec):
-            keys.append(SERPER_KEY)
-        elif isinstance(part, HttpSpec | McpSpec):
-            keys += (part.http if isinstance(part, HttpSpec) else part.mcp).keys
-    return keys
+    return [key for part in _parts(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
+
+
+def _options(spec: WebSpec) -> WebOptions:
+    ((_, options),) = spec
+    assert isinstance(options, WebOptions)
+    return options
 
 
 def asked_here(spec: SourceSpec) -> bool:
@@ -236,8 +220,10 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
+    if isinstance(spec, SerperSpec):
+        return SerperSource(name=name, options=spec.serper)
     if isinstance(spec, WebSpec):
-        return _open_service(name, spec)
+        return WebSource(_service(spec), _options(spec), name=name)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
@@ -245,16 +231,12 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
 
 
-def _open_service(name: str, spec: WebSpec) -> Source:
-    if isinstance(spec, SerperSpec):
-        return SerperSource(name=name, options=spec.serper)
+def _service(spec: HttpSpec | WikipediaSpec | McpSpec | CommandSpec) -> Service:
     if isinstance(spec, HttpSpec):
-        return WebSource(HttpSearch(spec.http), name=name, cache_days=spec.http.cache_days)
+        return HttpSearch(spec.http)
     if isinstance(spec, WikipediaSpec):
-        return WebSource(Wikipedia(spec.wikipedia), name=name, cache_days=spec.wikipedia.cache_days)
-    if isinstance(spec, McpSpec):
-        return WebSource(McpSearch(spec.mcp), name=name, cache_days=spec.mcp.cache_days)
-    return WebSource(CommandSearch(spec.command), name=name, cache_days=spec.command.cache_days)
+        return Wikipedia(spec.wikipedia)
+    return McpSearch(spec.mcp) if isinstance(spec, McpSpec) else CommandSearch(spec.command)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

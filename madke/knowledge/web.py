@@ -17,6 +17,7 @@ from madke.core.knowledge import Hits, Passage
 from madke.files import fingerprint, read_jsonl
 from madke.yaml_file import validated
 
+SERPER_KEY = "SERPER_API_KEY"
 CREDIT_BUYS = 10
 """Results per credit; more results cost two credits."""
 _MAX_RESULTS = 100
@@ -98,6 +99,16 @@ class WebOptions(BaseModel):
     def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({_domain(domain) for domain in domains}))
 
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variables that hold keys."""
+        return ()
+
+    @property
+    def has_price(self) -> bool:
+        """Whether replies cost credits."""
+        return False
+
     def wanted(self, k: int) -> int:
         """Results to request for ``k`` passages: some more if domains are excluded."""
         return k + (_PER_SITE if self.exclude else 0)
@@ -161,6 +172,16 @@ class SerperOptions(WebOptions):
             "num": self.results or min(-(-self.wanted(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
             **{name: value for name, value in optional.items() if value is not None},
         }
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variable that holds the key."""
+        return (SERPER_KEY,)
+
+    @property
+    def has_price(self) -> bool:
+        """Serper costs credits."""
+        return True
 
     @property
     def changed(self) -> str:

@@ -6,7 +6,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Self
 
@@ -77,6 +77,11 @@ class MappedOptions(WebOptions):
     def count(self, k: int) -> int:
         """The number of results to request for ``k`` passages."""
         return min(self.wanted(k), self.max_results or self.wanted(k))
+
+    @property
+    def has_price(self) -> bool:
+        """Whether replies cost credits."""
+        return self.credits > 0
 
     @property
     def digest(self) -> str:
@@ -154,11 +159,6 @@ def variables(*texts: str) -> Iterator[str]:
     """The names in ``${NAME}``."""
     for text in texts:
         yield from _VARIABLE.findall(text)
-
-
-def unset(names: Sequence[str]) -> Sequence[str]:
-    """The variables that are not set."""
-    return [name for name in names if not os.environ.get(name, "").strip()]
 
 
 def with_keys(texts: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ of it are used.
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 import threading
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.web import WebResult, web_hits
+from madke.knowledge.web import WebOptions, WebResult, web_hits
 
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30.0
@@ -76,12 +77,8 @@ class Service(Protocol):
     """Where it is, without secrets: it is written to the cache."""
     description: str
     """Address and settings that change results, without secrets: written to pool files."""
-    missing: Sequence[str]
-    """Environment variables with keys that it needs and that are not set."""
     concurrency: int
     """Requests at once."""
-    has_price: bool
-    """Whether its replies cost credits."""
 
     def connected(self) -> AbstractContextManager[Send]:
         """Connections for one search. Nothing is sent yet."""
@@ -163,8 +160,8 @@ class WebSource:
 
     Args:
         service: The service.
+        options: Its settings.
         name: The source's name.
-        cache_days: Days for which a cached reply is used; None without limit, 0 never.
         cache: The cache file; default: one in the project's cache folder.
         sleep: Called with the seconds to wait between two attempts.
         now: Returns the current time with its zone.
@@ -176,9 +173,9 @@ class WebSource:
     def __init__(
         self,
         service: Service,
+        options: WebOptions,
         *,
         name: str,
-        cache_days: float | None = None,
         cache: Path | None = None,
         sleep: Callable[[float], object] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -187,15 +184,15 @@ class WebSource:
         self.description = self.fingerprint = service.description
         self._service = service
         self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
-        self._cache_days = cache_days
+        self._cache_days = options.cache_days
+        self._missing = " and ".join(key for key in options.keys if not os.environ.get(key, "").strip())
         self._sleep = sleep
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self.spent = Spent(source=name, has_price=service.has_price)
-        if service.missing and self._cache.is_empty():
-            variables = " and ".join(service.missing)
-            raise UserError(f"source {name!r} ({service.description}) needs a key; set {variables}")
+        self.spent = Spent(source=name, has_price=options.has_price)
+        if self._missing and self._cache.is_empty():
+            raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
@@ -254,9 +251,8 @@ class WebSource:
             raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
 
     def _ask(self, request: Request, asking: _Asking) -> _Kept:
-        if self._service.missing:
-            variables = " and ".join(self._service.missing)
-            raise NoAnswer(f"no usable answer in the cache, and {variables} is not set")
+        if self._missing:
+            raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
         if self._refusal:
             raise NoAnswer(f"not sent: {self._refusal}")
         outcome = asking.ask(request)

@@ -53,8 +53,6 @@ class Wikipedia:
     """See :class:`madke.knowledge.web_source.Service`."""
 
     concurrency = _HTTP.connections
-    has_price = False
-    missing: Sequence[str] = ()
 
     def __init__(self, options: WikipediaOptions) -> None:
         self._options = options

@@ -64,8 +64,7 @@ def opened(folder: Path) -> Iterator[Opened]:
     def open_command(**more: Any) -> WebSource:
         spec = spec_from_yaml({"command": {"run": [sys.executable, "echo.py"], **more}}, file="f").under(folder)
         assert isinstance(spec, CommandSpec)
-        days = spec.command.cache_days
-        made.append(WebSource(CommandSearch(spec.command), name="mine", cache_days=days, sleep=lambda _: None))
+        made.append(WebSource(CommandSearch(spec.command), spec.command, name="mine", sleep=lambda _: None))
         return made[-1]
 
     yield open_command

@@ -73,7 +73,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         spec = spec_from_yaml({"mcp": {**FIND, **settings}}, file="f")
         assert isinstance(spec, McpSpec)
         options = spec.mcp
-        made.append(WebSource(McpSearch(options), name="books", cache_days=options.cache_days, sleep=lambda _: None))
+        made.append(WebSource(McpSearch(options), options, name="books", sleep=lambda _: None))
         return made[-1]
 
     yield open_mcp

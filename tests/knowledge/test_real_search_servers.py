@@ -103,7 +103,7 @@ def searx(folder: Path) -> Iterator[str]:
 def search(url: str, preset: str, queries: list[str], folder: Path) -> list[Hits]:
     spec = spec_from_yaml({"http": {"preset": preset, "url": url}}, file="f")
     assert isinstance(spec, HttpSpec)
-    return WebSource(HttpSearch(spec.http), name="web", cache=folder / "c.sqlite").search(queries, 2)
+    return WebSource(HttpSearch(spec.http), spec.http, name="web", cache=folder / "c.sqlite").search(queries, 2)
 
 
 def test_a_pool_is_built_from_searx(tmp_path: Path) -> None:

@@ -187,8 +187,7 @@ def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
         assert isinstance(spec, HttpSpec | WikipediaSpec)
         options = spec.http if isinstance(spec, HttpSpec) else spec.wikipedia
         service = HttpSearch(spec.http) if isinstance(spec, HttpSpec) else Wikipedia(spec.wikipedia)
-        days = options.cache_days
-        return WebSource(service, name="web", cache_days=days, cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
+        return WebSource(service, options, name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
 
     return open_at
 
@@ -417,7 +416,7 @@ def tavily(monkeypatch: pytest.MonkeyPatch) -> Case:
 def open_http(url: str, folder: Path, **settings: Any) -> WebSource:
     spec = spec_from_yaml({"http": {"url": url, **settings}}, file="f")
     assert isinstance(spec, HttpSpec)
-    return WebSource(HttpSearch(spec.http), name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
+    return WebSource(HttpSearch(spec.http), spec.http, name="web", cache=folder / "c.sqlite", sleep=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -508,7 +507,10 @@ class TestWikipedia:
         assert isinstance(spec, WikipediaSpec)
         with SearchServer(reply).running() as server:
             options = spec.wikipedia.model_copy(update={"url": f"{server.url}/w/api.php"})
-            yield server, WebSource(Wikipedia(options), name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None)
+            yield (
+                server,
+                WebSource(Wikipedia(options), options, name="wiki", cache=tmp_path / "c.sqlite", sleep=lambda _: None),
+            )
 
     def test_articles_become_passages_and_the_best_come_first(self, wiki: tuple[SearchServer, WebSource]) -> None:
         server, source = wiki
