@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,8 @@ class Http:
     @contextmanager
     def connected(self) -> Iterator[Call]:
         """Connections for one search."""
+        # At DEBUG it logs full addresses, and a parameter may be a key.
+        logging.getLogger("urllib3.connectionpool").setLevel(logging.WARNING)
         with _Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=self.connections))
