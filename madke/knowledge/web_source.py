@@ -198,7 +198,13 @@ class WebSource:
         """At most ``k`` passages for each query, in the service's order."""
         found: dict[str, Hits] = {}
         with self._service.connected() as send:
-            asking = _Asking(send, self._sleep)
+
+            def counted(request: Request) -> Answer:
+                with self._one_at_a_time:
+                    self.spent.requests += 1
+                return send(request)
+
+            asking = _Asking(counted, self._sleep)
 
             def find(query: str) -> None:
                 found[query] = self._find(query, k, asking)
@@ -255,26 +261,21 @@ class WebSource:
             raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
         if self._refusal:
             raise NoAnswer(f"not sent: {self._refusal}")
-        outcome = asking.ask(request)
-        with self._one_at_a_time:  # a paid reply is stored before this thread sends another request
-            self.spent.requests += outcome.requests
-            if isinstance(outcome.answer, NoAnswer):
-                if outcome.answer.refused:
-                    self._refusal = str(outcome.answer)
-                raise outcome.answer
-            self.spent.credits += outcome.answer.credits
-            kept = _Kept(outcome.answer.value, self._now().astimezone(UTC))
-            self._cache.write(request, kept)
+        try:
+            answer = asking.ask(request)
+        except NoAnswer as error:
+            if error.refused:
+                self._refusal = str(error)
+            raise
+        kept = _Kept(answer.value, self._now().astimezone(UTC))
+        self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
+        with self._one_at_a_time:
+            self.spent.credits += answer.credits
         return kept
 
     def _is_expired(self, kept: _Kept) -> bool:
         days = self._cache_days
         return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
-
-
-class _Outcome(NamedTuple):
-    answer: Answer | NoAnswer
-    requests: int
 
 
 class _Asking:
@@ -292,14 +293,14 @@ class _Asking:
         self._why = self._why or reason
         self._over.set()
 
-    def ask(self, request: Request) -> _Outcome:
-        """The answer to one request, with retries."""
+    def ask(self, request: Request) -> Answer:
+        """The answer to one request, with retries; NoAnswer if there is none."""
         reason, wait = "", 0.0
         for sent in range(_ATTEMPTS):
             if sent:
                 self._sleep(wait)
             if self._over.is_set():
-                return _Outcome(NoAnswer(f"not sent{' again' if sent else ''}: {self._why}"), sent)
+                raise NoAnswer(f"not sent{' again' if sent else ''}: {self._why}")
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 answer = self._send(request)
@@ -308,17 +309,17 @@ class _Asking:
                 reason = str(error)
                 if (error.wait or 0) > _LONGEST_WAIT:
                     self.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
-                    return _Outcome(NoAnswer(reason), sent + 1)
+                    raise NoAnswer(reason) from None
                 wait = wait if error.wait is None else error.wait
             except NoAnswer as error:
                 self._reached = True
                 if error.refused:
                     self.end(str(error))
-                return _Outcome(error, sent + 1)
+                raise
             else:
                 self._reached = True
-                return _Outcome(answer, sent + 1)
+                return answer
         reason = f"{reason} after {_ATTEMPTS} attempts"
         if not self._reached:
             self.end(reason)
-        return _Outcome(NoAnswer(reason), _ATTEMPTS)
+        raise NoAnswer(reason)
