@@ -10,7 +10,7 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"assets", "child_process", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
     {"command_scorer", "encoder_cards", "tasks", "workers"},
     {"encoders", "engine"},
     {"llm"},

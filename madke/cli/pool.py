@@ -38,10 +38,11 @@ def build(
     """Search all sources for every question and write all results.
 
     A run that reads the file chooses its sources and the number of passages of each.
-    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries Serper.
+    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
+    from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.source_spec import asked_here
@@ -62,6 +63,7 @@ def build(
         remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
     with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
+    close_sources(opened)
     show_counts(found)
     for source in opened:
         if hasattr(source, "spent"):

@@ -8,7 +8,7 @@ from math import fsum
 from typing import Literal, TypeVar
 
 from madke.core.knowledge import Hits, Passage, Source
-from madke.knowledge.asking import search, served_by
+from madke.knowledge.asking import close_sources, search, served_by
 
 Method = Literal["rrf", "weighted"]
 
@@ -84,6 +84,10 @@ class HybridSource:
         """The top ``k`` passages for each query; ties go to the earlier source."""
         rankings = [search(source, queries, max(k, _DEPTH)) for source in self._sources]
         return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
+
+    def aclose(self) -> None:
+        """Close the parts."""
+        close_sources(self._sources)
 
     def _fused(self, rankings: Sequence[Hits], k: int) -> Hits:
         errors = [hits.error for hits in rankings if hits.error is not None]

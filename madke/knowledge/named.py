@@ -23,6 +23,7 @@ from madke.knowledge.source_spec import (
     ResultsSpec,
     SerperSpec,
     SourceSpec,
+    WikipediaSpec,
     add_source,
     at_home,
     is_code,
@@ -90,7 +91,7 @@ def known_sources() -> dict[str, str]:
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN or name in _declared():
+    if spec is not None or name not in BUILT_IN or name == "wikipedia" or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 
@@ -209,7 +210,7 @@ def _declared() -> dict[str, Entry]:
     named = _chosen or os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
-    found = read_sources(own, code=bool(named)) if named or own.exists() else {}
+    found = read_sources(own, named=bool(named)) if named or own.exists() else {}
     return found | (read_sources(registered) if registered.exists() else {}) | found
 
 
@@ -218,6 +219,8 @@ def _built_in(name: str) -> SourceSpec | None:
         return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
     if name in ("wiki-bm25", "wiki-dense"):
         return _sample("bm25" if name == "wiki-bm25" else "dense")
+    if name == "wikipedia":
+        return WikipediaSpec()
     if name != "google":
         return PythonSpec(python=name) if name in SOURCES else None
     if os.environ.get("SERPER_API_KEY", "").strip():

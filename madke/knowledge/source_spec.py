@@ -9,19 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
+from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
+from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
+from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.serper import SerperSource
-from madke.knowledge.web import SerperOptions, SnippetsSource
+from madke.knowledge.web import SerperOptions, SnippetsSource, WebOptions
+from madke.knowledge.web_source import Service, WebSource
+from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, hybrid, serper, results and python"
+_ONE_OF = "one of index, hybrid, serper, http, wikipedia, mcp, command, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -50,15 +55,44 @@ class IndexSpec(_Spec):
     texts: Path | None = None
 
 
+_Default = BeforeValidator(lambda options: {} if options is None else options)
+
+
 class SerperSpec(_Spec):
     """Google's results through Serper."""
 
-    serper: SerperOptions = SerperOptions()
+    serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
-    @field_validator("serper", mode="before")
-    @classmethod
-    def _none_is_default(cls, options: Any) -> Any:
-        return {} if options is None else options
+
+class HttpSpec(_Spec):
+    """A search service over HTTP."""
+
+    http: HttpOptions
+
+
+class WikipediaSpec(_Spec):
+    """Wikipedia's search API."""
+
+    wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
+
+
+class _ProgramSpec(_Spec):
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        ((kind, options),) = self
+        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
+
+
+class McpSpec(_ProgramSpec):
+    """A tool of an MCP server."""
+
+    mcp: McpOptions
+
+
+class CommandSpec(_ProgramSpec):
+    """A program that answers queries."""
+
+    command: CommandOptions
 
 
 class ResultsSpec(_Spec):
@@ -90,12 +124,17 @@ class HybridSpec(_Spec):
         return self
 
 
-SourceSpec = IndexSpec | HybridSpec | SerperSpec | ResultsSpec | PythonSpec
+WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
+SourceSpec = IndexSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
 _MODELS: dict[str, type[SourceSpec]] = {
     "index": IndexSpec,
     "hybrid": HybridSpec,
     "serper": SerperSpec,
+    "http": HttpSpec,
+    "wikipedia": WikipediaSpec,
+    "mcp": McpSpec,
+    "command": CommandSpec,
     "results": ResultsSpec,
     "python": PythonSpec,
 }
@@ -113,6 +152,10 @@ _Part = Annotated[
     | Annotated[IndexSpec, Tag("index")]
     | Annotated[HybridSpec, Tag("hybrid")]
     | Annotated[SerperSpec, Tag("serper")]
+    | Annotated[HttpSpec, Tag("http")]
+    | Annotated[WikipediaSpec, Tag("wikipedia")]
+    | Annotated[McpSpec, Tag("mcp")]
+    | Annotated[CommandSpec, Tag("command")]
     | Annotated[ResultsSpec, Tag("results")]
     | Annotated[PythonSpec, Tag("python")],
     Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
@@ -148,14 +191,20 @@ def is_code(text: str) -> bool:
     return bool(_CODE.fullmatch(text)) and not Path(text).exists()
 
 
-def asks_serper(spec: SourceSpec | str) -> bool:
-    """Whether a search would cost money: the source is a web search, or has one among its parts."""
-    return any(isinstance(part, SerperSpec) for part in _parts(spec))
+def keys_of(spec: SourceSpec | str) -> list[str]:
+    """The environment variables with keys that the source needs. A search with a key may cost money."""
+    return [key for part in _parts(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
+
+
+def _options(spec: WebSpec) -> WebOptions:
+    ((_, options),) = spec
+    assert isinstance(options, WebOptions)
+    return options
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: Serper (one cache and limits) and code (may be missing elsewhere)."""
-    return any(isinstance(part, SerperSpec | PythonSpec) for part in _parts(spec))
+    """Whether only this process may query it: services (one cache and limits) and code (may be missing elsewhere)."""
+    return any(isinstance(part, WebSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -173,11 +222,21 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
     if isinstance(spec, SerperSpec):
         return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, WebSpec):
+        return WebSource(_service(spec), _options(spec), name=name)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
         return own_source(spec.python, name)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
+
+
+def _service(spec: HttpSpec | WikipediaSpec | McpSpec | CommandSpec) -> Service:
+    if isinstance(spec, HttpSpec):
+        return HttpSearch(spec.http)
+    if isinstance(spec, WikipediaSpec):
+        return Wikipedia(spec.wikipedia)
+    return McpSearch(spec.mcp) if isinstance(spec, McpSpec) else CommandSearch(spec.command)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,25 +248,35 @@ class Entry:
     line: int
 
 
-def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """Name -> entry of a sources file; ``code``: entries may be Python code, because the user named this file."""
+def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
+    """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        if not code and any(
-            isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)) for part in _parts(spec)
-        ):
+        risk = next(filter(None, map(_risk, _parts(spec))), None)
+        if risk and not named:
             raise UserError(
-                f"source {name!r} is Python code, which is allowed only in a file that you name: use --sources-file "
+                f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
                 f"{path} or MADKE_SOURCES={path}",
                 file=path,
                 line=line,
             )
         entries[name] = Entry(spec=spec, file=path, line=line)
     return entries
+
+
+def _risk(part: SourceSpec | str) -> str | None:
+    """What a part does that nobody but the user may decide."""
+    if isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)):
+        return "is Python code"
+    if isinstance(part, CommandSpec):
+        return "is a command"
+    if isinstance(part, McpSpec):
+        return "is an MCP server"
+    return "sends a key" if isinstance(part, HttpSpec) and part.http.keys else None
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:

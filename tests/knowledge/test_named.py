@@ -33,7 +33,7 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
         open_source("wikki")
 
     assert "textbooks: sources.yaml; fetched: " in str(error.value) and str(registered) in str(error.value)
-    assert "wiki, google, wiki-bm25, wiki-dense: built in" in str(error.value)
+    assert "wiki, google, wiki-bm25, wiki-dense, wikipedia: built in" in str(error.value)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from madke.knowledge.source_spec import (
     SerperSpec,
     SourceSpec,
     add_source,
-    asks_serper,
+    keys_of,
     open_spec,
     parse_spec,
     read_sources,
@@ -76,8 +76,11 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"indx": "i"}, "expected one of index, hybrid, serper, results and python, found 'indx'"),
-        ("i", "expected one of index, hybrid, serper, results and python, found 'i'"),
+        (
+            {"indx": "i"},
+            "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'indx'",
+        ),
+        ("i", "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'i'"),
         (None, "found None"),
         ({"index": "i", "serper": {}}, "unknown key 'serper'"),
         ({"index": None}, "index: .*found None"),
@@ -110,8 +113,8 @@ def test_paths_are_taken_from_a_folder_and_the_users_home(monkeypatch: pytest.Mo
 def test_a_hybrid_with_a_web_search_in_it_costs_money() -> None:
     free = HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))
 
-    assert not asks_serper(free)
-    assert asks_serper(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec())))))
+    assert keys_of(free) == []
+    assert keys_of(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec()))))) == ["SERPER_API_KEY"]
 
 
 def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
