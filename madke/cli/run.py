@@ -47,7 +47,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Pool file. Default: retrieve, and write OUT/pools.jsonl.",
+            help="Pool file (gives the sources if it lacks the protocol's). Default: retrieve, write OUT/pools.jsonl.",
             rich_help_panel=flags.KNOWLEDGE,
         ),
     ] = None,
@@ -73,7 +73,8 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **shared)
+    sampled = {"seed": seed if seed >= 0 else None, "repeats": repeats}
+    job = prepared(data, pools=pools, first_round=first_round, **sampled, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)

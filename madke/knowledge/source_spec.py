@@ -15,13 +15,14 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
+from madke.knowledge.document_source import DocumentSource
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.serper import SerperSource
 from madke.knowledge.web import SerperOptions, SnippetsSource
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, hybrid, serper, results and python"
+_ONE_OF = "one of index, documents, hybrid, serper, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -48,6 +49,13 @@ class IndexSpec(_Spec):
     index: Path
     encoder: str | None = None
     texts: Path | None = None
+
+
+class DocumentsSpec(_Spec):
+    """A folder of documents: see :class:`madke.knowledge.document_source.DocumentSource`."""
+
+    documents: Path
+    encoder: str | None = None
 
 
 class SerperSpec(_Spec):
@@ -90,10 +98,11 @@ class HybridSpec(_Spec):
         return self
 
 
-SourceSpec = IndexSpec | HybridSpec | SerperSpec | ResultsSpec | PythonSpec
+SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | SerperSpec | ResultsSpec | PythonSpec
 
 _MODELS: dict[str, type[SourceSpec]] = {
     "index": IndexSpec,
+    "documents": DocumentsSpec,
     "hybrid": HybridSpec,
     "serper": SerperSpec,
     "results": ResultsSpec,
@@ -111,6 +120,7 @@ def _kind(value: Any) -> str | None:
 _Part = Annotated[
     Annotated[str, Field(min_length=1), Tag("name")]
     | Annotated[IndexSpec, Tag("index")]
+    | Annotated[DocumentsSpec, Tag("documents")]
     | Annotated[HybridSpec, Tag("hybrid")]
     | Annotated[SerperSpec, Tag("serper")]
     | Annotated[ResultsSpec, Tag("results")]
@@ -124,8 +134,8 @@ def parse_spec(text: str) -> SourceSpec:
     """Parse a command-line word to a specification.
 
     Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` (names or folders) for rank fusion; ``0.5*A+B`` for the
-    weighted sum (default weight 1); ``module:object``; otherwise an index folder. An existing folder with ``+`` or
-    ``:`` in its name is taken as a folder.
+    weighted sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing
+    folder with ``+`` or ``:`` in its name is taken as a folder.
     """
     if text == "serper":
         return SerperSpec()
@@ -154,8 +164,8 @@ def asks_serper(spec: SourceSpec | str) -> bool:
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: Serper (one cache and limits) and code (may be missing elsewhere)."""
-    return any(isinstance(part, SerperSpec | PythonSpec) for part in _parts(spec))
+    """Whether only this process may query it: Serper (one cache and limits), documents (cached here), and code."""
+    return any(isinstance(part, SerperSpec | DocumentsSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -177,6 +187,8 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
         return own_source(spec.python, name)
+    if isinstance(spec, DocumentsSpec):
+        return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
 
 
@@ -206,8 +218,21 @@ def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
                 file=path,
                 line=line,
             )
+        if not code and (outside := _outside(spec, path.absolute().parent)):
+            raise UserError(
+                f"source {name!r} reads documents outside of this folder ({outside}), which is allowed only in a file "
+                f"that you name: use --sources-file {path} or MADKE_SOURCES={path}",
+                file=path,
+                line=line,
+            )
         entries[name] = Entry(spec=spec, file=path, line=line)
     return entries
+
+
+def _outside(spec: SourceSpec, folder: Path) -> Path | None:
+    """The folder of documents that the specification names outside of ``folder``, also by a symbolic link."""
+    named = [part.under(folder).documents for part in _parts(spec) if isinstance(part, DocumentsSpec)]
+    return next((path for path in named if not path.resolve().is_relative_to(folder.resolve())), None)
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
