@@ -55,7 +55,9 @@ class WordIndex:
         vocabulary: dict[str, int] = {}
         numbered = [[vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)] for text in texts]
         index = _bm25s().BM25(k1=0.9, b=0.4, method="lucene")
-        index.index((numbered, vocabulary or {"": 0}), show_progress=False)
+        if not vocabulary:  # bm25s divides by the mean number of words
+            vocabulary, numbered = {"": 0}, [[0]]
+        index.index((numbered, vocabulary), show_progress=False)
         return cls(index)
 
     @classmethod
