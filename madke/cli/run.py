@@ -73,8 +73,8 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    sampled = {"seed": seed if seed >= 0 else None, "repeats": repeats}
-    job = prepared(data, pools=pools, first_round=first_round, **sampled, **shared)
+    own_seed = seed if seed >= 0 else None
+    job = prepared(data, pools=pools, first_round=first_round, seed=own_seed, repeats=repeats, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)

@@ -61,8 +61,8 @@ class DocumentSource:
             raise UserError(f"this folder holds no readable document; {expected}", file=folder)
         self._ranked_by = _ranked_by(self._store, chosen, name)
         self.description = self.fingerprint = (
-            f"{self._ranked_by.description} over {counts.files:,} files, {counts.pages:,} PDF pages, "
-            f"{counts.passages:,} passages ({folder}, {self._store.fingerprint})"
+            f"{self._ranked_by.description} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: "
+            f"{counts.pages:,}; {folder}, {self._store.fingerprint})"
         )
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:

@@ -73,14 +73,14 @@ def test_passages_say_where_they_are_from(folder: Path) -> None:
         ("birds", "more/heron.md#2", 0, None),
         ("birds", "kestrel.pdf#2", 1, None),
     ]
-    assert source.description.startswith("BM25 over 3 files, 3 PDF pages, 6 passages (")
+    assert source.description.startswith("BM25 over 6 passages (files: 3, PDF pages: 3; ")
 
 
 def test_with_an_encoder_the_search_is_hybrid(folder: Path) -> None:
     encoder = WordEncoder()
     source = opened(folder, encoder)
     assert source.description.startswith(
-        "rank fusion of BM25 and words vectors over 3 files, 3 PDF pages, 6 passages ("
+        "rank fusion of BM25 and words vectors over 6 passages (files: 3, PDF pages: 3; "
     )
     assert titles(source, "Herons nest in trees.") == ["more/heron.md: Nests"]
     (hits,) = source.search(["nest"], 6)
@@ -106,7 +106,7 @@ def test_every_file_that_is_left_out_is_named(folder: Path, caplog: pytest.LogCa
         "birds: left out photo.jpeg: unknown type .jpeg",
         "birds: left out pipe.txt: not a regular file",
     ]
-    assert "4 files, 5 PDF pages, 7 passages" in source.description
+    assert "over 7 passages (files: 4, PDF pages: 5; " in source.description
     caplog.clear()
     opened(folder)
     assert len(caplog.records) == 6  # again, and nothing else: no document was read
@@ -221,7 +221,9 @@ def test_an_entry_of_a_sources_file_may_name_documents_and_the_encoder(
     monkeypatch.chdir(folder.parent)
     (folder.parent / "sources.yaml").write_text("mine: {documents: birds, encoder: none}\n")
     source = open_source("mine")
-    assert source.description.startswith("BM25 over 3 files") and titles(source, "dust") == ["sparrow.docx: Dust"]
+    assert source.description.startswith("BM25 over 6 passages (files: 3, ") and titles(source, "dust") == [
+        "sparrow.docx: Dust"
+    ]
 
 
 def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
@@ -237,7 +239,7 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
             open_source("wiki")
     (work / "sources.yaml").write_text("wiki: {documents: link, encoder: none}\n")
     monkeypatch.setenv("MADKE_SOURCES", str(work / "sources.yaml"))
-    assert "3 files" in open_source("wiki").description
+    assert "files: 3, " in open_source("wiki").description
 
 
 def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +257,7 @@ def test_ask_shows_file_and_page(folder: Path, tmp_path: Path) -> None:
     )
     assert asked.returncode == 0, asked.stderr
     assert "[0] birds    kestrel.pdf, p. 2  (kestrel.pdf#2)" in asked.stdout
-    assert "source birds: BM25 over 3 files, 3 PDF pages, 6 passages" in asked.stderr
+    assert "source birds: BM25 over 6 passages (files: 3, PDF pages: 3; " in asked.stderr
 
 
 def test_a_run_takes_the_sources_of_its_pool_file(

@@ -1,0 +1,155 @@
+"""A folder of documents as a source: 1,000 pages of PDF, one changed file of 200, and BM25 without Java."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import shutil
+import subprocess
+from html import escape
+from itertools import islice
+from pathlib import Path
+
+from eval.benchmarks.indexes import built_bm25
+from eval.benchmarks.measure import (
+    Setting,
+    best_of,
+    curve,
+    disk,
+    duration,
+    generated_corpus,
+    in_own_process,
+    queries_for,
+    report,
+    size,
+    text_corpus,
+)
+from madke.indexing.corpus import read_corpus
+from madke.indexing.documents.word_index import WordIndex
+from madke.knowledge.document_source import DocumentSource
+from madke.knowledge.index_sources import Bm25Source
+
+PAGES, QUICK_PAGES = 1_000, 20
+FILES, QUICK_FILES = 200, 20
+SIZES = (25_000, 50_000, 100_000)
+QUICK = (500, 1_000)
+QUERIES = 200
+_WORDS_OF_A_PAGE = 400
+_PASSAGES_OF_A_PAGE = _WORDS_OF_A_PAGE // 100
+
+
+def main(setting: Setting) -> None:
+    """Measure reading, refreshing and searching; the encoder has a benchmark of its own."""
+    os.environ["MADKE_CACHE"] = str(setting.folder / "cache")
+    _first_use(setting)
+    _refresh(setting)
+    _words(setting)
+
+
+def _first_use(setting: Setting) -> None:
+    count = QUICK_PAGES if setting.quick else PAGES
+    folder = _pdf(setting, count)
+    (bare,), _ = in_own_process(_read_bare, folder / "book.pdf")
+    (ours, reader), peak = in_own_process(_open, folder)
+    again, _ = in_own_process(_open, folder)
+    report(
+        f"documents, {count:,} pages of PDF, first use",
+        f"{duration(ours)}, {size(peak)} here, {size(reader)} (RSS) in the reader; {duration(again[0])} the next time",
+        f"{duration(bare)} for the text alone, by pypdfium2 in this process",
+        ours / bare,
+    )
+
+
+def _open(folder: Path) -> tuple[float, int]:
+    """Seconds until the source can be searched, and the most memory of its reader."""
+    logging.getLogger("madke").setLevel(logging.ERROR)
+    (seconds,) = best_of(1, lambda: DocumentSource(folder, name="docs", encoder="none").search(["lake"], 5))
+    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def _read_bare(path: Path) -> list[float]:
+    import pypdfium2
+
+    def read() -> None:
+        document = pypdfium2.PdfDocument(path)
+        for number in range(len(document)):
+            page = document[number]
+            page.get_textpage().get_text_range()
+            page.close()
+
+    return best_of(1, read)
+
+
+def _pdf(setting: Setting, count: int) -> Path:
+    """A folder with one PDF of so many full pages, made by LibreOffice."""
+    texts = [passage.text for passage in read_corpus(generated_corpus(setting.folder, count * _PASSAGES_OF_A_PAGE))]
+    pages = zip(*(islice(texts, start, None, _PASSAGES_OF_A_PAGE) for start in range(_PASSAGES_OF_A_PAGE)), strict=True)
+    body = "".join(f'<p style="page-break-after: always">{escape(" ".join(page))}</p>' for page in pages)
+    html = setting.folder / "book.html"
+    html.write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
+    folder = setting.folder / "pages"
+    profile = f"-env:UserInstallation=file://{setting.folder}/office"
+    to = ["--convert-to", "pdf:writer_web_pdf_Export", "--outdir", folder, html]
+    subprocess.run(["soffice", profile, "--headless", *to], check=True, capture_output=True)
+    return folder
+
+
+def _refresh(setting: Setting) -> None:
+    count = QUICK_FILES if setting.quick else FILES
+    folder = setting.folder / "files"
+    folder.mkdir(exist_ok=True)
+    pages = [passage.text for passage in read_corpus(generated_corpus(setting.folder, count))]
+    for number, text in enumerate(pages):
+        (folder / f"{number}.md").write_text(text, encoding="utf-8")
+    (first, _), _ = in_own_process(_open, folder)
+    (folder / "0.md").write_text("Changed.", encoding="utf-8")
+    (changed, _), _ = in_own_process(_open, folder)
+    report(
+        f"documents, one changed of {count} files",
+        f"{duration(changed)}",
+        f"{duration(first)} for the first use",
+        changed / first,
+    )
+
+
+def _words(setting: Setting) -> None:
+    """Compare our BM25 with Lucene's: a build from the corpus file, and queries one at a time."""
+    sizes = QUICK if setting.quick else SIZES
+    builds, peaks, queries, disks = [], [], [], []
+    for count in sizes:
+        corpus = text_corpus(setting, count)
+        (build, query, used), peak = in_own_process(_build_words, corpus)
+        builds.append((count, build))
+        peaks.append((count, peak))
+        queries.append((count, query))
+        disks.append((count, used))
+    java = built_bm25(corpus)
+    source = Bm25Source(java.folder, name="wiki")
+    asked = queries_for(corpus, QUERIES)
+    (java_query,) = best_of(2, lambda: [source.search([query], 10) for query in asked])
+    report(
+        f"BM25 without Java, {count:,} passages",
+        f"{duration(builds[-1][1])} to build, {size(peaks[-1][1])}, {duration(queries[-1][1])} a query",
+        f"{duration(java.seconds)}, {size(java.peak)} and {duration(java_query / len(asked))} with Lucene",
+        builds[-1][1] / java.seconds,
+    )
+    curve(setting, "seconds of a build", builds, duration, extrapolated=False)
+    curve(setting, "anonymous memory of a build", peaks, size, extrapolated=False)
+    curve(setting, "time of a query, k = 10,", queries, duration, extrapolated=False)
+    curve(setting, "disk", disks, size, extrapolated=False)
+
+
+def _build_words(corpus: Path) -> tuple[float, float, int]:
+    """Seconds of a build and of a query, and bytes on disk."""
+    folder = corpus.with_name(f"words-{corpus.stem}")
+    shutil.rmtree(folder, ignore_errors=True)
+
+    def build() -> None:
+        WordIndex.build(f"{passage.title}\n{passage.text}" for passage in read_corpus(corpus)).save(folder)
+
+    (seconds,) = best_of(1, build)
+    index = WordIndex.load(folder)
+    asked = queries_for(corpus, QUERIES)
+    (queries,) = best_of(2, lambda: [index.search(query, 10) for query in asked])
+    return seconds, queries / len(asked), disk(folder)
