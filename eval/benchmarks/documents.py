@@ -10,6 +10,7 @@ import subprocess
 from html import escape
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from eval.benchmarks.indexes import built_bm25
 from eval.benchmarks.measure import (
@@ -50,35 +51,50 @@ def main(setting: Setting) -> None:
 def _first_use(setting: Setting) -> None:
     count = QUICK_PAGES if setting.quick else PAGES
     folder = _pdf(setting, count)
-    (bare,), _ = in_own_process(_read_bare, folder / "book.pdf")
-    (ours, reader), peak = in_own_process(_open, folder)
+    bare, _ = in_own_process(_read_bare, folder / "book.pdf")
+    first, peak = in_own_process(_open, folder)
     again, _ = in_own_process(_open, folder)
     report(
         f"documents, {count:,} pages of PDF, first use",
-        f"{duration(ours)}, {size(peak)} here, {size(reader)} (RSS) in the reader; {duration(again[0])} the next time",
-        f"{duration(bare)} for the text alone, by pypdfium2 in this process",
-        ours / bare,
+        f"{first.cpu:.1f} s of CPU ({first.seconds:.1f} s), {size(peak)} here and {size(first.reader)} (RSS) in the "
+        f"reader; {again.cpu:.1f} s ({again.seconds:.1f} s) the next time",
+        f"{bare:.1f} s of CPU for the text alone, by pypdfium2 in this process",
+        first.cpu / bare,
     )
 
 
-def _open(folder: Path) -> tuple[float, int]:
-    """Seconds until the source can be searched, and the most memory of its reader."""
+class _Opened(NamedTuple):
+    """What it took until a source could be searched."""
+
+    cpu: float
+    """Seconds of this process and the reader."""
+    seconds: float
+    reader: int
+    """The most memory of the reader, in bytes."""
+
+
+def _open(folder: Path) -> _Opened:
     logging.getLogger("madke").setLevel(logging.ERROR)
+    before = _cpu()
     (seconds,) = best_of(1, lambda: DocumentSource(folder, name="docs", encoder="none").search(["lake"], 5))
-    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return _Opened(_cpu() - before, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
-def _read_bare(path: Path) -> list[float]:
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _read_bare(path: Path) -> float:
     import pypdfium2
 
-    def read() -> None:
-        document = pypdfium2.PdfDocument(path)
-        for number in range(len(document)):
-            page = document[number]
-            page.get_textpage().get_text_range()
-            page.close()
-
-    return best_of(1, read)
+    before = _cpu()
+    document = pypdfium2.PdfDocument(path)
+    for number in range(len(document)):
+        page = document[number]
+        page.get_textpage().get_text_range()
+        page.close()
+    return _cpu() - before
 
 
 def _pdf(setting: Setting, count: int) -> Path:
@@ -102,14 +118,14 @@ def _refresh(setting: Setting) -> None:
     pages = [passage.text for passage in read_corpus(generated_corpus(setting.folder, count))]
     for number, text in enumerate(pages):
         (folder / f"{number}.md").write_text(text, encoding="utf-8")
-    (first, _), _ = in_own_process(_open, folder)
+    first, _ = in_own_process(_open, folder)
     (folder / "0.md").write_text("Changed.", encoding="utf-8")
-    (changed, _), _ = in_own_process(_open, folder)
+    changed, _ = in_own_process(_open, folder)
     report(
         f"documents, one changed of {count} files",
-        f"{duration(changed)}",
-        f"{duration(first)} for the first use",
-        changed / first,
+        f"{changed.cpu:.2f} s of CPU",
+        f"{first.cpu:.2f} s for the first use",
+        changed.cpu / first.cpu,
     )
 
 
