@@ -47,7 +47,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Pool file (gives the sources if it lacks the protocol's). Default: retrieve, write OUT/pools.jsonl.",
+            help="Pool file. Default: retrieve, and write OUT/pools.jsonl.",
             rich_help_panel=flags.KNOWLEDGE,
         ),
     ] = None,

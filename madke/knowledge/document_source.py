@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,10 +49,9 @@ class DocumentSource:
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
-        chosen = _encoder(encoder)
         cache = cache_dir("documents") / sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
         with BoundedReader() as reader:
-            self._store = DocumentStore(folder, cache, encoder=chosen, reader=reader)
+            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts
         for file, reason in counts.left_out.items():
             _log.warning("%s: left out %s: %s", name, file, reason)
@@ -59,7 +59,7 @@ class DocumentSource:
             self.aclose()
             expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
             raise UserError(f"this folder holds no readable document; {expected}", file=folder)
-        self._ranked_by = _ranked_by(self._store, chosen, name)
+        self._ranked_by = _ranked_by(self._store, name)
         self.description = self.fingerprint = (
             f"{self._ranked_by.description} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: "
             f"{counts.pages:,}; {folder}, {self._store.fingerprint})"
@@ -82,7 +82,9 @@ def _encoder(encoder: Encoder | str | None) -> Encoder | None:
     return encoder
 
 
-def _ranked_by(store: DocumentStore, encoder: Encoder | None, name: str) -> _Ranking | HybridSource:
+def _ranked_by(store: DocumentStore, name: str) -> _Ranking | HybridSource:
+    encoder = store.encoder
+
     def by_words(queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
         return [store.words.search(query, k) for query in queries]
 

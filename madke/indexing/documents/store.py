@@ -11,7 +11,7 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
@@ -66,25 +66,27 @@ class DocumentStore:
     Args:
         folder: The folder of documents.
         cache: The store's own folder.
-        encoder: For vectors; None: without.
+        load: Gives the encoder for vectors, or None; called only if there are passages.
         reader: Reads the documents.
     """
 
-    def __init__(self, folder: Path, cache: Path, *, encoder: Encoder | None, reader: BoundedReader) -> None:
+    def __init__(self, folder: Path, cache: Path, *, load: Callable[[], Encoder | None], reader: BoundedReader) -> None:
         self._folder = folder
         self._cache = cache
         with dir_lock(cache), self._damage_named():
             self._database = self._opened()
             found = list(files_in(folder))
             self._refresh([file for file in found if not file.problem], reader)
-            if encoder is not None:
-                self._encode(encoder)
+            some = self._database.execute("SELECT EXISTS (SELECT * FROM passage)").fetchone()[0]
+            self.encoder = load() if some else None
+            if self.encoder is not None:
+                self._encode(self.encoder)
             self._database.execute("BEGIN")  # from here on, what is read is a snapshot
             self._rows = [row[0] for row in self._database.execute("SELECT id FROM passage ORDER BY file, number")]
             self.counts = self._counted(found)
-            self.fingerprint = self._fingerprint(encoder)
+            self.fingerprint = self._fingerprint(self.encoder)
             self.words = self._word_index()
-            self._vectors = None if encoder is None else self._read_vectors(encoder)
+            self._vectors = None if self.encoder is None else self._read_vectors(self.encoder)
 
     def passage(self, row: int) -> StoredPassage:
         """A passage by its row in ``words`` and :meth:`nearest`."""
