@@ -106,7 +106,7 @@ def _pdf(setting: Setting, count: int) -> Path:
     html.write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
     folder = setting.folder / "pages"
     profile = f"-env:UserInstallation=file://{setting.folder}/office"
-    to = ["--convert-to", "pdf:writer_web_pdf_Export", "--outdir", folder, html]
+    to = ["--convert-to", "pdf:writer_web_pdf_Export", "--outdir", str(folder), str(html)]
     subprocess.run(["soffice", profile, "--headless", *to], check=True, capture_output=True)
     return folder
 

@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.encoders import Encoder, load_encoder
 from madke.indexing.documents.bounded import BoundedReader
-from madke.indexing.documents.store import DocumentStore
+from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.index_folder import PASSAGES_MANIFEST
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import hits_of
@@ -49,7 +49,7 @@ class DocumentSource:
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
-        cache = cache_dir("documents") / sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
         with BoundedReader() as reader:
             self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts

@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -58,8 +57,6 @@ class BoundedReader:
             raise Unreadable(f"reading it takes more than {self._seconds:g} s") from None
         except (BrokenPipeError, EOFError):
             status = self._end()
-            if status == -signal.SIGXCPU:
-                raise Unreadable(f"reading it takes more than {self._seconds:g} s") from None
             raise Unreadable(f"reading it fails (status {status}): damaged, or {self._too_much}") from None
         except BaseException:  # Ctrl-C: an answer on its way would be taken for that of the next document
             self._end()

@@ -50,17 +50,16 @@ class Document(NamedTuple):
     """Which part of it was left out, and why; empty if none."""
 
 
-class _Part(NamedTuple):
-    place: str
-    text: str
+_Parts = list[tuple[str, str]]
+"""What follows the document's name in titles, and the text, of each page or section."""
 
 
 def read_document(path: Path, name: str) -> Document:
     """Read a document; Unreadable if it has no text or cannot be read. ``name`` is its name in titles."""
     parts, pages, note = _READERS[_kind(name)](path, name)
-    if sum(len(part.text) for part in parts) > MAX_CHARACTERS:
+    if sum(len(text) for _, text in parts) > MAX_CHARACTERS:
         raise Unreadable(f"more than {MAX_CHARACTERS:,} characters of text")
-    passages = [(f"{name}{part.place}", text) for part in parts for text in passages_of(part.text)]
+    passages = [(f"{name}{place}", text) for place, whole in parts for text in passages_of(whole)]
     if not passages:
         raise Unreadable("no text (a scan needs text recognition, OCR, first)" if pages else "no text")
     return Document(passages, pages, note)
@@ -87,15 +86,19 @@ def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
         yield " ".join("".join(units[start : start + size]).split())
 
 
-def _read_book(path: Path, name: str) -> tuple[list[_Part], int, str]:
+def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
     try:
         found = sections(name, read_book(path), tables=True)
-        return [_Part(f": {one.heading}" if one.heading else "", one.text) for one in found], 0, ""
+        return [(_below(one.heading), one.text) for one in found], 0, ""
     except UserError as error:
         raise Unreadable(str(error).removeprefix(f"{path}: ")) from None
 
 
-def _read_pdf(path: Path, name: str) -> tuple[list[_Part], int, str]:
+def _below(heading: str) -> str:
+    return f": {heading}" if heading else ""
+
+
+def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     import pypdfium2
 
     try:
@@ -118,7 +121,7 @@ def _read_pdf(path: Path, name: str) -> tuple[list[_Part], int, str]:
     note = "; ".join(f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count)
     known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
     pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
-    return [_Part(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
+    return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
 def _rejoined(found: re.Match[str], known: set[str]) -> str:
@@ -134,7 +137,7 @@ _ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fal
 _COMPOUND_FILE = b"\xd0\xcf\x11\xe0"
 
 
-def _read_docx(path: Path, name: str) -> tuple[list[_Part], int, str]:
+def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
     from lxml import etree
 
     with path.open("rb") as file:
@@ -150,7 +153,7 @@ def _read_docx(path: Path, name: str) -> tuple[list[_Part], int, str]:
                 if member in names or member == "word/document.xml":
                     text = _Text(styles.headings)
                     _parse(archive.open(member), text)
-                    parts += [_Part(f": {heading}" if heading else "", "".join(found)) for heading, found in text.parts]
+                    parts += [(_below(heading), "".join(found)) for heading, found in text.parts]
     except (BadZipFile, KeyError, etree.XMLSyntaxError, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise Unreadable(f"damaged, or no DOCX ({error})") from None
     return parts, 0, ""
@@ -234,7 +237,7 @@ class _Text:
         pass
 
 
-_READERS: dict[str, Callable[[Path, str], tuple[list[_Part], int, str]]] = {
+_READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
     ".pdf": _read_pdf,
     ".docx": _read_docx,
     "book": _read_book,

@@ -11,12 +11,12 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from madke.core.errors import UserError
 from madke.encoders import Encoder
@@ -33,15 +33,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 RULES = 1
-"""Version of the tables and of the rules of reading; with another one, everything is read again."""
+"""Version of the tables and of the rules of reading; each has a cache of its own."""
 _TABLES = """
-CREATE TABLE file (
+CREATE TABLE IF NOT EXISTS file (
     name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, sha256 TEXT, pages INTEGER, problem TEXT, note TEXT);
-CREATE TABLE passage (
+CREATE TABLE IF NOT EXISTS passage (
     id INTEGER PRIMARY KEY, file TEXT REFERENCES file ON DELETE CASCADE, number INTEGER, title TEXT, text TEXT);
-CREATE INDEX passage_file ON passage (file, number);
-CREATE TABLE vector (
+CREATE INDEX IF NOT EXISTS passage_file ON passage (file, number);
+CREATE TABLE IF NOT EXISTS vector (
     passage INTEGER REFERENCES passage ON DELETE CASCADE, encoder TEXT, value BLOB, PRIMARY KEY (passage, encoder));
 """
 _ENCODED_AT_ONCE = 512
@@ -111,17 +113,11 @@ class DocumentStore:
             raise UserError(why, file=self._cache) from None
 
     def _opened(self) -> sqlite3.Connection:
-        path = self._cache / "documents.sqlite"
         # Searches come from any thread, one at a time.
+        path = self._cache / "documents.sqlite"
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        if database.execute("PRAGMA user_version").fetchone() != (RULES,):
-            database.close()
-            for name in ("documents.sqlite", "documents.sqlite-wal", "documents.sqlite-shm"):
-                (self._cache / name).unlink(missing_ok=True)
-            database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {RULES}; COMMIT;")
-        database.executescript("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
+        database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN; {_TABLES} COMMIT;")
+        database.execute("PRAGMA foreign_keys = ON")
         return database
 
     def _refresh(self, files: Sequence[FoundFile], reader: BoundedReader) -> None:
@@ -133,8 +129,7 @@ class DocumentStore:
         changed = [file for file in files if known.get(file.name, ())[:2] != [file.size, file.mtime_ns]]
         if changed:
             _log.warning("reading %d new or changed of %d documents in %s", len(changed), len(files), self._folder)
-        told = time.monotonic()
-        for number, file in enumerate(changed):
+        for file in _told("read", changed, 1, len(changed)):
             before = known.get(file.name)
             try:
                 content = fingerprint(file.path)
@@ -149,9 +144,6 @@ class DocumentStore:
                 # No file has this size: the next refresh tries again, also if only its permissions change.
                 again = file._replace(size=-1)
                 self._write(again, "", Document([], 0, ""), problem=str(error).removeprefix(f"{file.path}: "))
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
-                _log.warning("read %d of %d documents", number + 1, len(changed))
 
     def _write(self, file: FoundFile, content: str, document: Document, *, problem: str = "") -> None:
         row = (file.name, file.size, file.mtime_ns, content, document.pages, problem, document.note)
@@ -183,17 +175,13 @@ class DocumentStore:
             return
         _log.warning("encoding %d passages of %s, once; an interruption loses little", count, self._folder)
         rows = iter(self._database.execute(f"SELECT id, title, text {missing} ORDER BY id", (name,)).fetchall())
-        told, done = time.monotonic(), 0
-        while chunk := list(islice(rows, _ENCODED_AT_ONCE)):
+        chunks = iter(lambda: list(islice(rows, _ENCODED_AT_ONCE)), [])
+        for chunk in _told("encoded", chunks, _ENCODED_AT_ONCE, count):
             ids, titles, texts = zip(*chunk, strict=True)
             vectors = encoder.encode_passages(titles, texts).astype(np.float16)
             with self._transaction():
                 values = [(id_, name, vector.tobytes()) for id_, vector in zip(ids, vectors, strict=True)]
                 self._database.executemany("INSERT INTO vector VALUES (?, ?, ?)", values)
-            done += len(chunk)
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
-                _log.warning("encoded %d of %d passages", done, count)
 
     def _counted(self, found: Sequence[FoundFile]) -> Counts:
         left_out = {file.name: file.problem for file in found if file.problem}
@@ -229,6 +217,16 @@ class DocumentStore:
         select = "SELECT value FROM vector JOIN passage ON passage = id WHERE encoder = ? ORDER BY file, number"
         whole = b"".join(value for (value,) in self._database.execute(select, (_name(encoder),)))
         return np.frombuffer(whole, dtype=np.float16).astype(np.float32).reshape(-1, encoder.dimension)
+
+
+def _told(did: str, items: Iterable[T], size: int, total: int) -> Iterator[T]:
+    """The items, each of which stands for ``size`` of ``total``; now and then a line tells how far they are."""
+    told = time.monotonic()
+    for number, item in enumerate(items):
+        if time.monotonic() - told > _TELL_SECONDS:
+            told = time.monotonic()
+            _log.warning("%s %d of %d", did, number * size, total)
+        yield item
 
 
 def _name(encoder: Encoder) -> str:
