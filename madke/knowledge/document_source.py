@@ -22,15 +22,7 @@ from madke.knowledge.index_sources import hits_of
 
 _log = logging.getLogger(__name__)
 
-_PACKAGES = {
-    "bm25s": "bm25s",
-    "lxml": "lxml",
-    "markdown_it": "markdown-it-py",
-    "numpy": "numpy",
-    "pypdfium2": "pypdfium2",
-    "Stemmer": "PyStemmer",
-}
-"""Import name -> distribution name."""
+_MODULES = ("bm25s", "lxml", "markdown_it", "numpy", "pypdfium2", "Stemmer")
 
 
 class DocumentSource:
@@ -42,7 +34,7 @@ class DocumentSource:
     """
 
     def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
-        if missing := [package for module, package in _PACKAGES.items() if find_spec(module) is None]:
+        if missing := [module for module in _MODULES if find_spec(module) is None]:
             raise UserError(f"folders of documents need {', '.join(missing)}: {install('docs')}")
         if not folder.is_dir():
             raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,15 @@ from tests.support.corpus import WordEncoder
 TOPICS = ("kestrel", "heron", "sparrow", "buzzard")
 
 
+_OPENED: list[DocumentSource] = []
+
+
 @pytest.fixture(autouse=True)
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "documents"
+    yield tmp_path / "cache" / "documents"
+    while _OPENED:
+        _OPENED.pop().aclose()
 
 
 @pytest.fixture
@@ -60,7 +66,8 @@ def titles(source: Any, query: str, k: int = 1) -> list[str]:
 
 
 def opened(folder: Path, encoder: Any = "none") -> DocumentSource:
-    return DocumentSource(folder, name="birds", encoder=encoder)
+    _OPENED.append(DocumentSource(folder, name="birds", encoder=encoder))
+    return _OPENED[-1]
 
 
 def test_passages_say_where_they_are_from(folder: Path) -> None:
@@ -244,7 +251,7 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
 
 def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.knowledge.document_source.find_spec", lambda module: None)
-    with pytest.raises(UserError, match=r"need bm25s, .*pypdfium2, PyStemmer: pip install .*\[docs\]"):
+    with pytest.raises(UserError, match=r"need bm25s, .*pypdfium2, Stemmer: pip install .*\[docs\]"):
         opened(folder)
 
 

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -75,8 +75,8 @@ class DocumentStore:
     def __init__(self, folder: Path, cache: Path, *, load: Callable[[], Encoder | None], reader: BoundedReader) -> None:
         self._folder = folder
         self._cache = cache
-        with dir_lock(cache), self._damage_named():
-            self._database = self._opened()
+        with dir_lock(cache), self._damage_named(), ExitStack() as failed:
+            self._database = failed.enter_context(closing(self._opened()))
             found = list(files_in(folder))
             self._refresh([file for file in found if not file.problem], reader)
             some = self._database.execute("SELECT EXISTS (SELECT * FROM passage)").fetchone()[0]
@@ -89,6 +89,7 @@ class DocumentStore:
             self.fingerprint = self._fingerprint(self.encoder)
             self.words = self._word_index()
             self._vectors = None if self.encoder is None else self._read_vectors(self.encoder)
+            failed.pop_all()
 
     def passage(self, row: int) -> StoredPassage:
         """A passage by its row in ``words`` and :meth:`nearest`."""
