@@ -25,6 +25,7 @@ NAMES = (
     "bm25_search",
     "pools",
     "encoding",
+    "documents",
     "report",
     "scale",
     "peers",

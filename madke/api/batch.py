@@ -144,7 +144,8 @@ async def arun(
         settings: Protocol field -> value, as for ``--set``.
         cast: Role -> model; overrides ``model``.
         prompts: A folder of your own protocols, searched first.
-        pools: A pool file. None: pools are built into ``out``.
+        pools: A pool file. None: pools are built into ``out``. Without ``sources``, all sources of the file are used if
+            it lacks one of the protocol's.
         first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         dataset: The published dataset whose format the file has. Default: a question file of your own.
@@ -174,6 +175,7 @@ async def arun(
         ids=ids,
         limit=limit,
         sample_seed=sample_seed,
+        pools=pools,
         first_round=first_round,
         answer_scorer=answer_scorer,
         seed=seed,

@@ -32,9 +32,10 @@ _RUN_PANELS = {
 
 MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human,
 a name in models.yaml, or module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
-SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME or NAME=SPEC. NAME is in sources.yaml, a fetched
-index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is an index folder, another NAME,
-A+B (rank fusion), 0.5*A+B (weighted sum), a .jsonl file of web results, serper, or module:object of your own code."""
+SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
+fetched index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is a folder (an index, or PDF, DOCX,
+HTML, Markdown and text files), another NAME, A+B (rank fusion), 0.5*A+B (weighted sum), a .jsonl file of web results,
+serper, or module:object of your own code. A FOLDER such as ./docs is a source of its own name."""
 TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
 For your own questions: choice if a question has options, otherwise short_answer."""
 

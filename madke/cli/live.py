@@ -48,7 +48,7 @@ def _header(job: Job) -> Iterator[str]:
     if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
         yield (
             f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
-            "For your own texts: `madke index passages`, `madke index build`, then --sources NAME=FOLDER."
+            "For your own documents (PDF, DOCX, HTML, Markdown, text): --sources ./FOLDER."
         )
 
 

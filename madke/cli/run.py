@@ -74,7 +74,8 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **shared)
+    own_seed = seed if seed >= 0 else None
+    job = prepared(data, pools=pools, first_round=first_round, seed=own_seed, repeats=repeats, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)

@@ -33,6 +33,11 @@ _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
 
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds an index that :func:`open_index` opens."""
+    return (folder / MANIFEST).exists() or pyserini.is_faiss(folder) or pyserini.is_lucene(folder)
+
+
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
     """The source over the index in ``folder``: built by madke, or in the format of pyserini or FlashRAG.
 
@@ -64,8 +69,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if not built_by_madke and not pyserini.is_lucene(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
-            "index and docid (FAISS, in pyserini's format); for a folder of texts, first run `madke index passages "
-            "--kind text` and `madke index build`",
+            "index and docid (FAISS, in pyserini's format); for a folder of texts, use documents: instead of index:",
             file=folder,
         )
     if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
@@ -127,10 +131,11 @@ class Bm25Source:
             return Hits(error=f"Lucene: {java_reason(error)}")
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
-        return _hits(self.name, ((self._passage(document), float(document.score)) for document in documents))
+        return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
 
 
-def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+    """The passages with their scores, in order of rank."""
     return Hits(
         passages=tuple(
             Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
@@ -249,6 +254,6 @@ class DenseSource:
         # An approximate index may find fewer than k; the remaining rows are -1.
         rows = [row for row in rows if row >= 0]
         try:
-            return _hits(self.name, zip(self._passages(rows), scores, strict=False))
+            return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,9 @@ from madke.files import fingerprint
 from madke.indexing.build import build_index
 from madke.indexing.flashrag import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
+    DocumentsSpec,
     Entry,
     HybridSpec,
     IndexSpec,
@@ -36,6 +39,7 @@ from madke.llm.embeddings import use_models_file
 _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MAX_DEPTH = 8
 """Maximum nesting of hybrids: each level may double the number of opened sources."""
 _LAYOUT = 3
@@ -51,16 +55,27 @@ def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | No
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
-    """Parse ``"wiki=a+b,google"`` to ``{"wiki": "a+b", "google": None}``, in this order."""
+    """Parse ``"wiki=a+b,google,./docs"`` to ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order."""
     specs: dict[str, str | None] = {}
     for part in text.split(","):
         name, equals, spec = (piece.strip() for piece in part.partition("="))
+        if not equals and _is_folder(name):
+            name, spec = _NOT_IN_NAMES.sub("-", at_home(Path(name)).resolve().name) or "documents", name
         if not name or (equals and not spec):
             raise UserError(f"sources {text!r}: expected NAME[=SPEC],..., found {part!r}")
         if name in specs:
-            raise UserError(f"sources {text!r}: {name!r} is named twice")
+            raise UserError(f"sources {text!r}: {name!r} is named twice; name folders with NAME=FOLDER")
         specs[name] = spec or None
     return specs
+
+
+def _is_folder(word: str) -> bool:
+    """Whether a word without ``NAME=`` is an existing folder; a folder named like a source needs ``./``."""
+    return (
+        word != ""
+        and at_home(Path(word)).is_dir()
+        and ("/" in word or word in (".", "..") or word not in known_sources())
+    )
 
 
 def use_sources_file(file: Path | None) -> None:
@@ -191,7 +206,11 @@ def _resolved(
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    found = IndexSpec(index=folder) if folder.is_dir() or faiss_file(folder) else _built_in(spec)
+    found: SourceSpec | None
+    if is_index(folder) or faiss_file(folder):
+        found = IndexSpec(index=folder)
+    else:
+        found = DocumentsSpec(documents=folder) if folder.is_dir() else _built_in(spec)
     if found is None:
         raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found

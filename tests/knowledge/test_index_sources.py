@@ -101,7 +101,7 @@ def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
     ("spec", "message"),
     [
         ("nowhere", "no folder 'nowhere'"),
-        (".", "this folder holds no index"),
+        (".", "this folder holds no readable document"),
         ("missing.jsonl", "missing.jsonl: cannot be read"),
     ],
 )

@@ -76,11 +76,8 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            {"indx": "i"},
-            "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'indx'",
-        ),
-        ("i", "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'i'"),
+        ({"indx": "i"}, r"expected one of index, .*found 'indx'"),
+        ("i", r"expected one of index, .*found 'i'"),
         (None, "found None"),
         ({"index": "i", "serper": {}}, "unknown key 'serper'"),
         ({"index": None}, "index: .*found None"),
