@@ -85,13 +85,17 @@ def z_score(scores: Ranking) -> Mapping[str, float]:
     return {key: (score - mean) / sd for key, score in scores.items()}
 
 
+def _alone(rankings: Sequence[Ranking], n: int) -> Sequence[str]:
+    return [*rankings[n]]
+
+
 _NORMALISE = {"min-max": min_max, "from its bound": from_bound, "by its maximum": by_maximum, "z-score": z_score}
 
 
 def fusions(sources: Sequence[str]) -> Iterator[tuple[str, Fusion]]:
     """(name, fusion) of each row: the sources alone, then every rule."""
     for n, source in enumerate(sources):
-        yield source, lambda rankings, n=n: [*rankings[n]]
+        yield source, partial(_alone, n=n)
     for constant in (1, 5, 10, 20, 60, 100):
         yield f"reciprocal rank, {constant}", partial(reciprocal, constant=constant)
     for weight in (0.3, 0.5):

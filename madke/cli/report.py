@@ -122,6 +122,8 @@ def _retrieval(results: Sequence[Results], qrels: Path, least: int) -> Table:
         for name, rankings in of_debates(arm.transcripts(), by_source=by_source).items():
             row = f"{arm.name}: {name}" if len(results) > 1 else name
             found.append(retrieval(row, rankings, judgements, depths=[5], least=least))
+    if not found:
+        raise UserError("--qrels: no pool in these results, so there is no retrieval to measure")
     notes = ["The pool is in the order that debaters read. Figures are in percent."]
     return retrieval_table(found, notes=notes)
 

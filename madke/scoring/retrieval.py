@@ -83,7 +83,7 @@ def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
     for record in records:
         if not record.sources:
             silent[record.id] = record.partial
-        for source in sources_in([record]).keys() - record.partial.keys():
+        for source in (name for name in sources_in([record]) if name not in record.partial):
             passages = sorted((each for each in record.passages if each.source == source), key=lambda each: each.rank)
             held.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
     # A hand-written line names no source that found nothing.
@@ -99,7 +99,7 @@ def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> dict[st
     for transcript in transcripts:
         entries = [entry for entry in transcript.pool if entry.asked_by is None]
         held["pool"][transcript.id] = {entry.key: -entry.n for entry in entries}
-        for source in {entry.source for entry in entries} if by_source else ():
+        for source in dict.fromkeys(entry.source for entry in entries) if by_source else ():
             ranking = {entry.key: -float(entry.n) for entry in entries if entry.source == source}
             held.setdefault(source, {})[transcript.id] = ranking
     return {name: rankings for name, rankings in held.items() if any(rankings.values())}
