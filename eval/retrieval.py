@@ -92,8 +92,8 @@ def _alone(rankings: Sequence[Ranking], n: int) -> Sequence[str]:
 _NORMALISE = {"min-max": min_max, "from its bound": from_bound, "by its maximum": by_maximum, "z-score": z_score}
 
 
-def fusions(sources: Sequence[str]) -> Iterator[tuple[str, Fusion]]:
-    """(name, fusion) of each row: the sources alone, then every rule."""
+def fusions(sources: Sequence[str]) -> Iterator[tuple[str, Fusion | None]]:
+    """(name, fusion) of each row: the sources alone, every rule, and None for an oracle."""
     for n, source in enumerate(sources):
         yield source, partial(_alone, n=n)
     for constant in (1, 5, 10, 20, 60, 100):
@@ -103,18 +103,20 @@ def fusions(sources: Sequence[str]) -> Iterator[tuple[str, Fusion]]:
     for name, normalise in _NORMALISE.items():
         for weight in _WEIGHTS:
             yield f"sum, {name}, weight {weight:g}", partial(weighted, normalise=normalise, weight=weight)
-    yield "oracle over the first 100 of each", lambda rankings: []
+    yield "oracle over the first 100 of each", None
 
 
-def hits(rankings: Mapping[str, Rankings], qrels: Mapping[str, Judged], least: int, fusion: Fusion, k: int) -> str:
+def hits(
+    rankings: Mapping[str, Rankings], qrels: Mapping[str, Judged], least: int, fusion: Fusion | None, k: int
+) -> str:
     """hit@k of one fusion in percent, with half its interval. The oracle finds what any ranking holds."""
     found = []
     for question in next(iter(rankings.values())):
         relevant = {key for key, relevance in judged(qrels, question).items() if relevance >= least}
         if relevant:
             each = [of[question] for of in rankings.values()]
-            first = [*islice(fusion(each), k)] or [key for ranking in each for key in ranking]
-            found.append(float(not relevant.isdisjoint(first)))
+            first = islice(fusion(each), k) if fusion else (key for ranking in each for key in ranking)
+            found.append(float(not relevant.isdisjoint([*first])))
     mean = estimate(found)
     if mean is None:
         raise UserError("no question of the pools has a relevant passage in the judgements")

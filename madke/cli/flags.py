@@ -33,8 +33,8 @@ _RUN_PANELS = {
 MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human,
 a name in models.yaml, or module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
 SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME or NAME=SPEC. NAME is in sources.yaml, a fetched
-index, or built in: wiki, wiki-bm25, wiki-dense, google. SPEC is an index folder, another NAME, A+B (rank fusion),
-0.5*A+B (weighted sum), a .jsonl file of web results, serper, or module:object of your own code."""
+index, or built in: wiki, wiki-bm25, wiki-dense, google. SPEC is an index folder, another NAME, A+B or
+0.5*A+B (weighted sum of scores), a .jsonl file of web results, serper, or module:object of your own code."""
 QRELS_FORM = """Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the
 headings qid, passage_id and rel. A passage is named by its key, such as its id in the index."""
 TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
