@@ -15,10 +15,9 @@ from madke.core.errors import UserError
 from madke.terminal import console, say, say_json
 
 if TYPE_CHECKING:
-    from madke.core.knowledge import Passage
+    from madke.core.knowledge import Source
+    from madke.knowledge.source_spec import HybridSpec
     from madke.scoring.retrieval import Rankings
-
-    _Found = Sequence[Sequence[Passage]]
 
 TUNE_EPILOG = flags.epilog(
     flags.QRELS_FORM,
@@ -64,60 +63,53 @@ def _depths(text: str) -> list[int]:
 
 def show_comparison(index: str, query: str, k: int, qrels: Path | None, least: int, *, as_json: bool) -> None:
     """Show a fusion and its parts: their passages for one query, or with judgements their hits for many questions."""
+    from madke.core.question import Question
+    from madke.knowledge.fusion import DEPTH, fuse
+    from madke.knowledge.pools import retrieve
     from madke.report.retrieval_table import rank_table
     from madke.report.tables import rich_table
-    from madke.scoring.retrieval import with_fusions
+    from madke.scoring.retrieval import of_pools, with_fusions
 
+    spec, parts = _open(index)
     if qrels is not None:
-        fused, parts = _search_questions(index, Path(query))
-        show_retrieval({**with_fusions(parts), index: fused}, qrels, str(k), least, as_json=as_json)
+        own = {index: (spec.fusion, spec.weights)}
+        show_retrieval(with_fusions(_rankings(parts, Path(query)), **own), qrels, str(k), least, as_json=as_json)
         return
-    fusion, found = _search(index, [query])
-    rankings = {index: fusion[0]} | {name: each[0] for name, each in found.items()}
+    (record,) = retrieve([Question(id="query", question=query)], parts, DEPTH)
+    if record.partial:
+        raise UserError(f"the search failed: {'; '.join(record.partial.values())}")
+    fusion = {index: fuse([each["query"] for each in of_pools([record]).values()], spec.fusion, spec.weights)}
+    rankings = fusion | {name: each["query"] for name, each in of_pools([record]).items()}
     if as_json:
-        first = {name: [asdict(passage) for passage in each[:k]] for name, each in rankings.items()}
-        say_json(json.dumps(first, ensure_ascii=False))
+        say_json(json.dumps({name: [*each][:k] for name, each in rankings.items()}, ensure_ascii=False))
     else:
-        console().print(rich_table(rank_table(query, rankings, k)))
+        titles = {each.key: each.title for each in record.passages}
+        console().print(rich_table(rank_table(query, rankings, titles, k)))
 
 
-def _search_questions(index: str, data: Path) -> tuple[Rankings, dict[str, Rankings]]:
-    """Rankings of a fusion, and of its parts by name, for the questions of a file."""
+def _rankings(parts: Sequence[Source], data: Path) -> Mapping[str, Rankings]:
+    """Name -> rankings of each part for the questions of a file, without those that it failed on."""
     from madke.data import read_dataset
+    from madke.knowledge.fusion import DEPTH
+    from madke.knowledge.pools import retrieve
+    from madke.scoring.retrieval import of_pools
 
-    questions = read_dataset(data)
-
-    def rankings(found: Sequence[Sequence[Passage]]) -> Rankings:
-        return {
-            question.id: {passage.key: passage.score for passage in passages}
-            for question, passages in zip(questions, found, strict=True)
-        }
-
-    fusion, parts = _search(index, [question.question for question in questions])
-    return rankings(fusion), {name: rankings(found) for name, found in parts.items()}
+    return of_pools(retrieve(read_dataset(data), parts, DEPTH))
 
 
-def _search(index: str, queries: Sequence[str]) -> tuple[_Found, Mapping[str, _Found]]:
-    """What a fusion, and each of its parts by name, finds for each query; UserError if a search failed."""
-    from madke.knowledge.asking import ask
-    from madke.knowledge.fusion import DEPTH, HybridSource
-    from madke.knowledge.named import known_sources, open_source, resolve
-    from madke.knowledge.source_spec import HybridSpec, IndexSpec, parse_spec
+def _open(index: str) -> tuple[HybridSpec, list[Source]]:
+    """The fusion ``A+B``, or the hybrid of that name, and its opened parts."""
+    from madke.knowledge.named import known_sources, resolve
+    from madke.knowledge.source_spec import HybridSpec, open_spec, parse_spec
 
-    named = index in known_sources()
-    source = open_source(index) if named else open_source("index", index)
-    spec = resolve(index) if named else parse_spec(index)
-    if not isinstance(source, HybridSource) or not isinstance(spec, HybridSpec):
+    spec = resolve(index) if index in known_sources() else resolve("index", index)
+    if not isinstance(spec, HybridSpec):
         raise UserError(f"{index!r} is one source; expected a fusion of several, such as A+B")
-    names = [
-        part if isinstance(part, str) else part.index.name if isinstance(part, IndexSpec) else f"part {n}"
-        for n, part in enumerate(spec.hybrid, start=1)
-    ]
-    hits = [ask(part, queries, DEPTH) for part in source.parts]
-    if failed := next((each.error for found in hits for each in found if each.error is not None), None):
-        raise UserError(f"the search failed: {failed}")
-    parts = {name: [each.passages for each in found] for name, found in zip(names, hits, strict=True)}
-    return [source.fused(each, DEPTH).passages for each in zip(*hits, strict=True)], parts
+    written = parse_spec(index)
+    names = written.hybrid if isinstance(written, HybridSpec) else [f"part {n}" for n in range(1, len(spec.hybrid) + 1)]
+    if len(set(names)) < len(names):
+        raise UserError(f"{index!r} names a part twice")
+    return spec, [open_spec(str(name), part) for name, part in zip(names, spec.hybrid, strict=True)]
 
 
 def tune(
@@ -126,27 +118,17 @@ def tune(
     qrels: flags.Qrels,
     k: Annotated[int, typer.Option("--k", min=1, max=100, metavar="N", help="Passages that a hit is among.")] = 5,
     least: flags.Relevance = 1,
-    as_json: Annotated[bool, flags.switch("--json", "Print JSON.")] = False,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
     from madke.knowledge.qrels import read_qrels
-    from madke.report.retrieval_table import retrieval_table
-    from madke.report.tables import rich_table
-    from madke.scoring.retrieval import Retrieval, retrieval, with_fusions
+    from madke.report.tables import interval
     from madke.scoring.retrieval import tune as fit
 
     judgements = read_qrels(qrels)
-    _, parts = _search_questions(index, data)
-    fitted = fit(parts, judgements, k=k, least=least)
-    if as_json:
-        say_json(json.dumps(asdict(fitted), ensure_ascii=False))
-        return
-    found = [retrieval(name, each, judgements, depths=[k], least=least) for name, each in with_fusions(parts).items()]
-    depth = max(each.depth for each in found)
-    for name, mean in ((f"{fitted.spec} (fitted)", fitted.fitted), ("fitted, held out", fitted.held_out)):
-        found.append(Retrieval(name=name, n=mean.n, depth=depth, measures={f"hit@{k}": mean}))
-    console().print(rich_table(retrieval_table(found, title=f"Fusions of {index}")))
-    low, high = (f"{100 * end:+.1f}" for end in (fitted.gain.low, fitted.gain.high))
-    say(f"held out minus equal weights: {100 * fitted.gain.value:+.1f} points (95 % interval {low} to {high})")
-    better = fitted.gain.low > 0
-    say(f"use {fitted.spec if better else '+'.join(parts)}" + ("" if better else ": the weights are no clear gain"))
+    _, parts = _open(index)
+    rankings = _rankings(parts, data)
+    found = fit(rankings, judgements, k=k, least=least)
+    say(f"{found.spec}: hit@{k} {interval(found.fitted)} on the {found.fitted.n:,} questions that it was fitted on")
+    say(f"held out: hit@{k} {interval(found.held_out)}; minus equal weights: {interval(found.gain)} points")
+    better = found.gain.low > 0
+    say(f"use {found.spec if better else '+'.join(rankings)}" + ("" if better else ": the weights are no clear gain"))

@@ -82,17 +82,16 @@ class HybridSource:
         self.description = self.fingerprint = f"{method} of " + " and ".join(
             f"{times}{served_by(source)}" for times, source in zip(shown, sources, strict=True)
         )
-        self.parts = tuple(sources)
+        self._sources = tuple(sources)
         self._fusion = fusion
         self._weights = weights
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The top ``k`` passages for each query; ties go to the earlier source."""
-        rankings = [search(source, queries, max(k, DEPTH)) for source in self.parts]
-        return [self.fused(hits, k) for hits in zip(*rankings, strict=True)]
+        rankings = [search(source, queries, max(k, DEPTH)) for source in self._sources]
+        return [self._fused(hits, k) for hits in zip(*rankings, strict=True)]
 
-    def fused(self, rankings: Sequence[Hits], k: int) -> Hits:
-        """The top ``k`` of what the parts returned for one query."""
+    def _fused(self, rankings: Sequence[Hits], k: int) -> Hits:
         errors = [hits.error for hits in rankings if hits.error is not None]
         if errors:
             return Hits(error="; ".join(errors))

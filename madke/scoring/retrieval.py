@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from random import Random
@@ -10,7 +10,7 @@ from random import Random
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.knowledge.fusion import fuse
+from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, sources_in
 from madke.knowledge.qrels import Judged
 from madke.knowledge.qrels import judged as judged_of
@@ -93,37 +93,43 @@ def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
     return held
 
 
-def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> dict[str, dict[str, Ranking]]:
+def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> Mapping[str, Rankings]:
     """The pools that debaters read, in their order, and ``by_source`` the part of each source."""
-    held: dict[str, dict[str, Ranking]] = {"pool": {}}
+    held: dict[str, dict[str, dict[str, float]]] = {"pool": {}}
     for transcript in transcripts:
-        entries = [entry for entry in transcript.pool if entry.asked_by is None]
-        held["pool"][transcript.id] = {entry.key: -entry.n for entry in entries}
-        for source in dict.fromkeys(entry.source for entry in entries) if by_source else ():
-            ranking = {entry.key: -float(entry.n) for entry in entries if entry.source == source}
-            held.setdefault(source, {})[transcript.id] = ranking
+        held["pool"][transcript.id] = {}
+        for entry in transcript.pool:
+            for name in ["pool", entry.source] if by_source else ["pool"]:
+                if entry.asked_by is None:
+                    held.setdefault(name, {}).setdefault(transcript.id, {})[entry.key] = -entry.n
     return {name: rankings for name, rankings in held.items() if any(rankings.values())}
 
 
-def with_fusions(parts: Mapping[str, Rankings]) -> dict[str, Rankings]:
-    """The parts, and if there are several their fusions, over the questions that all of them answered."""
+def with_fusions(parts: Mapping[str, Rankings], **others: tuple[Method, Sequence[float] | None]) -> dict[str, Rankings]:
+    """The parts, and if there are several their fusions, over the questions that all of them answered.
+
+    ``others``: name -> method and weights of further fusions.
+    """
     if len(parts) < 2:
         return dict(parts)
-    shared = set.intersection(*(set(rankings) for rankings in parts.values()))
-    each = {question: [rankings[question] for rankings in parts.values()] for question in sorted(shared)}
-    return {
-        **parts,
-        RECIPROCAL: {question: fuse(rankings, "rrf") for question, rankings in each.items()},
-        "+".join(parts): {question: fuse(rankings, "weighted") for question, rankings in each.items()},
+    shared = sorted(set.intersection(*(set(rankings) for rankings in parts.values())))
+    fusions: dict[str, tuple[Method, Sequence[float] | None]] = {
+        RECIPROCAL: ("rrf", None),
+        "+".join(parts): ("weighted", None),
+        **others,
+    }
+    return dict(parts) | {
+        name: {question: fuse([part[question] for part in parts.values()], *how) for question in shared}
+        for name, how in fusions.items()
     }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuned:
-    """Weights of a weighted sum, fitted to the share of questions with a relevant passage among the first k."""
+    """Weights of a weighted sum, fitted to hit@k."""
 
     spec: str
-    """The fitted sum as a source specification; parts of weight 0 are left out."""
+    """The fitted sum as a source specification, without parts of weight 0."""
     fitted: Estimate
     """On the questions that the weights were fitted on, so it is too high."""
     held_out: Estimate
@@ -137,58 +143,39 @@ def tune(parts: Mapping[str, Rankings], qrels: Mapping[str, Judged], *, k: int, 
 
     UserError for fewer than 20 questions with a relevant passage.
     """
-    relevant = {
-        question: {key for key, relevance in judged_of(qrels, question).items() if relevance >= least}
-        for question in next(iter(parts.values()))
-    }
-    asked = sorted(question for question, keys in relevant.items() if keys)
-    if len(asked) < _FEWEST:
-        raise UserError(f"{len(asked)} questions have a relevant passage in the judgements; expected {_FEWEST} or more")
-    hits = {
-        weights: {
-            question: float(any(key in relevant[question] for key in islice(_weighed(parts, question, weights), k)))
-            for question in asked
-        }
-        for weights in _grid(len(parts))
-    }
+    # Only ratios of weights matter, so the highest is 1: 21 pairs, 61 triples, 65 of four.
+    steps = {2: 10, 3: 4}.get(len(parts), 2)
+    grid = [w for w in product([n / steps for n in range(steps + 1)], repeat=len(parts)) if max(w) == 1]
+    hits: dict[str, dict[tuple[float, ...], float]] = {}
+    for question in sorted(set.intersection(*(set(rankings) for rankings in parts.values()))):
+        relevant = {key for key, relevance in judged_of(qrels, question).items() if relevance >= least}
+        for weights in grid if relevant else ():
+            used = [(part[question], weight) for part, weight in zip(parts.values(), weights, strict=True) if weight]
+            first = islice(fuse([each for each, _ in used], "weighted", [weight for _, weight in used]), k)
+            hits.setdefault(question, {})[weights] = float(not relevant.isdisjoint(first))
+    if len(hits) < _FEWEST:
+        raise UserError(f"{len(hits)} questions have a relevant passage in the judgements; expected {_FEWEST} or more")
+
+    def best(questions: Collection[str]) -> tuple[float, ...]:
+        return max(grid, key=lambda weights: (sum(hits[question][weights] for question in questions), sum(weights)))
+
+    asked = list(hits)
     Random(len(asked)).shuffle(asked)
-    held_out: dict[str, float] = {}
-    for n in range(_FOLDS):
-        fold = asked[n::_FOLDS]
-        best = _best(hits, set(asked).difference(fold))
-        held_out |= {question: hits[best][question] for question in fold}
-    best = _best(hits, asked)
-    equal = hits[(1.0,) * len(parts)]
+    folds = [asked[n::_FOLDS] for n in range(_FOLDS)]
+    held_out = {q: hits[q][weights] for fold in folds for weights in [best(hits.keys() - fold)] for q in fold}
+    chosen = best(hits)
+    named = [
+        (name if weight == 1 else f"{weight:g}*{name}") for name, weight in zip(parts, chosen, strict=True) if weight
+    ]
     return Tuned(
-        spec="+".join(_term(weight, part) for weight, part in zip(best, parts, strict=True) if weight),
-        fitted=_mean(hits[best].values()),
-        held_out=_mean(held_out.values()),
-        gain=_mean((held_out[question] - equal[question] for question in asked), shares=False),
+        spec="+".join(named),
+        fitted=_mean([each[chosen] for each in hits.values()]),
+        held_out=_mean([*held_out.values()]),
+        gain=_mean([held_out[q] - each[(1.0,) * len(parts)] for q, each in hits.items()], shares=False),
     )
 
 
-def _grid(parts: int) -> Iterator[tuple[float, ...]]:
-    """Weights whose highest is 1, since only their ratios matter: 21 pairs, 61 triples, 65 of four."""
-    steps = {2: 10, 3: 4}.get(parts, 2)
-    levels = [step / steps for step in range(steps + 1)]
-    return (weights for weights in product(levels, repeat=parts) if max(weights) == 1)
-
-
-def _weighed(parts: Mapping[str, Rankings], question: str, weights: Sequence[float]) -> Ranking:
-    used = {name: weight for name, weight in zip(parts, weights, strict=True) if weight}
-    return fuse([parts[name][question] for name in used], "weighted", [*used.values()])
-
-
-def _best(hits: Mapping[tuple[float, ...], Mapping[str, float]], questions: Iterable[str]) -> tuple[float, ...]:
-    asked = list(questions)
-    return max(hits, key=lambda weights: (sum(hits[weights][question] for question in asked), sum(weights)))
-
-
-def _term(weight: float, part: str) -> str:
-    return part if weight == 1 else f"{weight:g}*{part}"
-
-
-def _mean(values: Iterable[float], *, shares: bool = True) -> Estimate:
-    found = estimate([*values], shares=shares)
+def _mean(values: Sequence[float], *, shares: bool = True) -> Estimate:
+    found = estimate(values, shares=shares)
     assert found is not None
     return found

@@ -41,10 +41,8 @@ def test_a_weighted_sum_ranks_by_scores() -> None:
 def test_equal_weights_are_the_default() -> None:
     sparse, dense = Listed("BM25", {"a": 20, "b": 14, "c": 10}), Listed("vectors", {"c": 0.9, "d": 0.8, "a": 0.5})
 
-    default, weighted = (
-        HybridSource([sparse, dense], name="wiki", **chosen).search(["q"], 4)
-        for chosen in ({}, {"fusion": "weighted", "weights": [1, 1]})
-    )
+    default = HybridSource([sparse, dense], name="wiki").search(["q"], 4)
+    weighted = HybridSource([sparse, dense], name="wiki", fusion="weighted", weights=[1, 1]).search(["q"], 4)
 
     assert default == weighted
     assert [p.key for p in default[0].passages] == ["a", "c", "d", "b"]
