@@ -109,7 +109,8 @@ def _open(index: str) -> tuple[HybridSpec, list[Source]]:
     names = written.hybrid if isinstance(written, HybridSpec) else [f"part {n}" for n in range(1, len(spec.hybrid) + 1)]
     if len(set(names)) < len(names):
         raise UserError(f"{index!r} names a part twice")
-    return spec, [open_spec(str(name), part) for name, part in zip(names, spec.hybrid, strict=True)]
+    pairs = zip(names, spec.hybrid, strict=True)
+    return spec, [open_spec(str(name), part) for name, part in pairs if not isinstance(part, str)]
 
 
 def tune(
