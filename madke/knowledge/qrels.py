@@ -28,9 +28,8 @@ def read_qrels(path: Path) -> Mapping[str, Judged]:
     qrels: dict[str, dict[str, int]] = {}
     line_of: dict[tuple[str, str], int] = {}
     for number, question, passage, relevance in _rows(path):
-        refuse_repeated(
-            line_of, (question, passage), number, file=path, what=f"passage {passage!r} of question {question!r}"
-        )
+        what = f"passage {passage!r} of question {question!r}"
+        refuse_repeated(line_of, (question, passage), number, file=path, what=what)
         try:
             qrels.setdefault(question, {})[passage] = int(relevance)
         except ValueError:
@@ -52,13 +51,13 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
     with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                text = line.decode("utf-8-sig").strip()
+                text = line.decode("utf-8-sig").rstrip("\r\n")
             except UnicodeDecodeError:
                 raise UserError("is not UTF-8", file=path, line=number) from None
             if number == 1 and (columns := _columns(text.split("\t"))):
                 continue
             cells = text.split("\t") if columns else text.split()
-            if not text:
+            if not text.strip():
                 continue
             if len(cells) <= max(columns) if columns else len(cells) != 4:
                 raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
@@ -68,5 +67,5 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
 
 def _columns(headings: Sequence[str]) -> Sequence[int] | None:
     """The places of question, passage and relevance; None if one has no heading."""
-    found = [headings.index(name) for names in _HEADINGS for name in names if name in headings]
-    return found if len(found) == len(_HEADINGS) else None
+    found = [[headings.index(name) for name in names if name in headings] for names in _HEADINGS]
+    return [places[0] for places in found] if all(found) else None

@@ -19,9 +19,10 @@ JUDGED = {"q1": {"p1": 2, "p2": 0}, "q2": {"p3": 1}}
         "q1 0 p1 2\nq1 0 p2 0\n\nq2\t0\tp3\t1\n",
         "dataset\tqid\tpassage_id\trel\thas_answer\nnq\tq1\tp1\t2\t1\nnq\tq1\tp2\t0\t\nnq\tq2\tp3\t1\t0\n",
         "query-id\tcorpus-id\tscore\r\nq1\tp1\t2\r\nq1\tp2\t0\r\nq2\tp3\t1\r\n",
+        "dataset\tqid\tpassage_id\trel\tscore\n\tq1\tp1\t2\t\n\tq1\tp2\t0\t7\n\tq2\tp3\t1\t\n",
         "\ufeffqid\tpassage_id\trel\nq1\tp1\t2\nq1\tp2\t0\nq2\tp3\t1",
     ],
-    ids=["TREC", "headings", "BEIR", "byte order mark"],
+    ids=["TREC", "headings", "BEIR", "empty cells", "byte order mark"],
 )
 def test_each_form_gives_the_same_judgements(text: str, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text(text, encoding="utf-8", newline="")
