@@ -12,6 +12,7 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
+from madke.cli.retrieval import TUNE_EPILOG, tune
 from madke.core.errors import UserError
 from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from madke.indexing.corpus import Counts
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
+app.command("tune", epilog=TUNE_EPILOG)(tune)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="Index folder.")]
 _BM25, _DENSE = "With --kind bm25", "With --kind dense"
@@ -235,19 +237,39 @@ def build(
         )
 
 
-@app.command()
+@app.command(
+    epilog=flags.epilog(
+        "With --compare and --qrels, QUERY is a file of questions.",
+        flags.QRELS_FORM,
+        "Examples:",
+        '  madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare',
+        "  madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv",
+    )
+)
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
     k: Annotated[int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Number of passages.")] = 5,
+    compare: Annotated[bool, flags.switch("--compare", "Show a fusion next to its parts.")] = False,
+    qrels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --compare: measure hits with these judgements, see below.")
+    ] = None,
+    least: flags.Relevance = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
     import json
     from dataclasses import asdict
 
+    from madke.cli.retrieval import show_comparison
     from madke.knowledge.asking import ask, close_sources
     from madke.knowledge.named import known_sources, open_source
+
+    if compare:
+        show_comparison(index, query, k, qrels, least, as_json=as_json)
+        return
+    if qrels is not None:
+        raise UserError("--qrels needs --compare")
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = ask(source, [query], k)

@@ -121,7 +121,7 @@ def register(name: str, spec: IndexSpec) -> Path:
 def open_source(name: str, spec: str | Source | None = None) -> Source:
     """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
-    By default ``wiki`` is the rank fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
+    By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
     on first use and kept in the cache folder. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
     snippets. The source's ``description`` says what serves it.
 

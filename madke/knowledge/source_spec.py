@@ -120,7 +120,8 @@ class HybridSpec(_Spec):
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
     """Each is the name of a source, an index folder, ``module:object``, or a nested specification."""
-    fusion: Method = "rrf"
+    fusion: Method = "weighted"
+    """Sources whose scores do not order their passages need ``rrf``."""
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
 
     @model_validator(mode="after")
@@ -176,9 +177,9 @@ HybridSpec.model_rebuild()
 def parse_spec(text: str) -> SourceSpec:
     """Parse a command-line word to a specification.
 
-    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` (names or folders) for rank fusion; ``0.5*A+B`` for the
-    weighted sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing
-    folder with ``+`` or ``:`` in its name is taken as a folder.
+    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` or ``0.5*A+B`` (names or folders) for the weighted
+    sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing folder with ``+`` or
+    ``:`` in its name is taken as a folder.
     """
     if text == "serper":
         return SerperSpec()
@@ -189,7 +190,7 @@ def parse_spec(text: str) -> SourceSpec:
             raise UserError(f"source {text!r}: expected names or folders around each +")
         content: dict[str, Any] = {"hybrid": [part for _, part in found]}
         if any(weight for weight, _ in found):
-            content |= {"fusion": "weighted", "weights": [float(weight or 1) for weight, _ in found]}
+            content["weights"] = [float(weight or 1) for weight, _ in found]
         return validated(content, HybridSpec, file=f"source {text!r}")
     if is_code(text):
         return PythonSpec(python=text)

@@ -142,7 +142,7 @@ def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
     (hits,) = search(open_source("twice"), ["q"], 5)
 
     assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
-    assert open_source("twice").description.startswith("rank fusion of web-style snippets")
+    assert open_source("twice").description.startswith("weighted sum of web-style snippets")
 
 
 def test_names_registered_at_once_are_all_there(folder: Path) -> None:
