@@ -91,8 +91,9 @@ def command(
     except ModuleNotFoundError as error:
         raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
     from madke.serve.answer import Style
-    from madke.serve.debates import Debates, ServeOptions
+    from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, Access, keys_from_environment
+    from madke.serve.offers import ServeOptions
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:
@@ -113,7 +114,7 @@ def command(
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host
     say(
-        f"madke: serving {', '.join(state.debates.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
+        f"madke: serving {', '.join(state.debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
         err=True,
     )
     asyncio.run(serve(app, state, listening, grace=grace))

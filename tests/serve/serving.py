@@ -18,7 +18,8 @@ import openai
 from madke.core.knowledge import Hits, Passage
 from madke.runs.options import RunOptions
 from madke.serve.app import State, create_app
-from madke.serve.debates import Debates, ServeOptions
+from madke.serve.debates import Debates
+from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, bound
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 

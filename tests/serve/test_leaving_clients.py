@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import pytest
 
 from madke.llm import CallStore
 from tests.serve.serving import Serving, Shelf, endpoint, serving, wait_for
+from tests.support.forked import installed
 
 QUESTION = "Who wrote book 1?"
 
@@ -178,7 +178,7 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Pa
 @contextmanager
 def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """``madke serve`` as a process."""
-    command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
+    command = [installed(), "serve", "--out", out, "--port", "0", "-m", "openai/m"]
     command += ["--base-url", url, "--sources", "none", "--protocols", "madke", *args]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
         line = running.stderr.readline()

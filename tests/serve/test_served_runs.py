@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     import asyncio
 
     from madke.core.chat import ChatRequest, Completion
-    from madke.serve.debates import Ask
+    from madke.serve.offers import Ask
 
     class Person:
         name = "human"
@@ -145,7 +146,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     with serving(tmp_path, upstream, sources=Shelf()) as server:
 
         async def debate() -> str:
-            with server.state.debates.turn() as turn:
+            with closing(server.state.debates.admitted()) as turn:
                 ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()

@@ -1,7 +1,7 @@
 """Pass arguments and streams to a fork server, and exit with the status of the fork.
 
-Run as ``python -IS fork_client.py SOCKET PROGRAM [ARGUMENT ...]``; it imports little, so it starts in 30 ms. SIGTERM goes
-to the fork, so that a shell can end it.
+Run as ``python -IS fork_client.py SOCKET PROGRAM [ARGUMENT ...]``; it imports little, so it starts in 30 ms. SIGINT and
+SIGTERM go to the fork. If this process is killed, the server kills the fork.
 """
 
 import json
@@ -19,7 +19,8 @@ def main() -> None:
         server.connect(address)
         socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
         pid = int(server.recv(64))
-        signal.signal(signal.SIGTERM, lambda number, frame: os.kill(pid, number))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda sent, frame: os.kill(pid, sent))
         status = int(server.recv(64) or 1)
     # A shell reports signals as 128 plus their number.
     sys.exit(status if status >= 0 else 128 - status)
