@@ -23,7 +23,7 @@ from madke.serve.answer import Answer, Style
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
 from madke.serve.transcripts import Transcripts
-from madke.serve.wire import ChatBody, Health, ModelList, Refusal, responses
+from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
 
 
 @dataclass(kw_only=True)
@@ -57,7 +57,7 @@ def create_app(state: State) -> FastAPI:
 
 def router(state: State) -> APIRouter:
     """The routes that OpenAI's clients use."""
-    routes = APIRouter(responses=responses(400, 401, 403, 404, 408, 413, 429, 502, 503, 504))
+    routes = APIRouter(responses=ERRORS)
     offers = state.debates.offers
 
     def listed(name: str) -> Model:

@@ -22,7 +22,7 @@ from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage
 from madke.serve.streaming import Debating, Tell, data
-from madke.serve.wire import Refusal, responses
+from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
     from madke.serve.app import State
@@ -79,7 +79,7 @@ class Asked(BaseModel):
 
 def router(state: State) -> APIRouter:
     """The routes of the page."""
-    routes = APIRouter(responses=responses(400, 401, 403, 404, 413, 429, 503), tags=["page"])
+    routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
 
     @routes.get("/", response_model=None, responses=_sends("text/html"))

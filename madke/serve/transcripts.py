@@ -24,7 +24,7 @@ from madke.runs.run_json import read_spec
 from madke.runs.run_pools import PoolLines, pool_of
 from madke.serve.debate_json import debate_json
 from madke.serve.page import SAFE, page_response
-from madke.serve.wire import Refusal, responses
+from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
     from madke.serve.app import State
@@ -91,7 +91,7 @@ class Transcripts:
 
 def router(state: State) -> APIRouter:
     """The route of transcripts."""
-    routes = APIRouter(responses=responses(400, 403, 404))
+    routes = APIRouter(responses=ERRORS)
     kinds: dict[str, object] = {"text/plain": {}, "text/html": {}, "application/json": {}}
 
     @routes.get(

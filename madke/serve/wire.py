@@ -72,9 +72,8 @@ class ErrorBody(BaseModel):
     error: Error
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: the errors of a route."""
-    return {status: {"model": ErrorBody} for status in statuses}
+ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorBody, "description": "What went wrong."}}
+"""For OpenAPI: the errors of a route."""
 
 
 class Part(BaseModel):
