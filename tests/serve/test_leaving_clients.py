@@ -152,11 +152,14 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
 
         with pytest.MonkeyPatch.context() as patch, serving(tmp_path, upstream) as server:
             patch.setattr(upstream.__class__, "__call__", reply)
+            page = {"protocol": "madke", "question": QUESTION}
+            refused = server.client()._client.post(f"{server.url}/page/debates", json=page)
+            assert '"code":"debate_failed"' in refused.text
             with pytest.raises(openai.InternalServerError):
                 answered(server)
             failing["on"] = False
             assert answered(server) == "Author 1"
-        assert Counter(Counter(upstream.calls).values()) == {1: 3, 2: 1}
+        assert Counter(Counter(upstream.calls).values()) == {1: 3, 3: 1}
     (run,) = tmp_path.glob("madke-*")
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
