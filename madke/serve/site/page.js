@@ -124,7 +124,7 @@ async function debateNow(retry) {
     controls.again.focus({ preventScroll: true });
   }
   hideTurn();
-  live.draw();
+  live.stop();
 }
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
