@@ -91,8 +91,8 @@ class ForkServer:
             err.seek(0)
             return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
 
-    def install(self, path: Path, program: Path) -> None:
-        """Write an executable ``path`` that runs the Python file ``program`` in a fork."""
+    def install(self, path: Path, program: str | Path) -> None:
+        """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
         words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         path.chmod(0o755)
@@ -129,6 +129,14 @@ def run(
 
 
 @cache
+def installed() -> Path:
+    """A command ``madke`` that runs in a fork, with the imports of this process's environment."""
+    path = Path(_server().address).with_name("madke")
+    _server().install(path, "madke")
+    return path
+
+
+@cache
 def _server() -> ForkServer:
     server = ForkServer(_ENVIRONMENT)
     atexit.register(server.close)
@@ -144,13 +152,24 @@ def _serve(requests: socket.socket) -> None:
     events = selectors.DefaultSelector()
     events.register(requests, selectors.EVENT_READ)
     events.register(0, selectors.EVENT_READ)
+    running: dict[int, tuple[int, socket.socket]] = {}
+    """Process id -> its report, and the connection of its client."""
     while True:
         for key, _ in events.select():
             if key.fd == 0:
                 sys.exit()
             if key.fileobj is not requests:
+                if key.data not in running:
+                    continue
+                report, asking = running[key.data]
                 events.unregister(key.fileobj)
-                _ended(key.fd, *key.data)
+                if key.fileobj is asking:  # the client was killed
+                    os.kill(key.data, signal.SIGKILL)
+                    continue
+                del running[key.data]
+                with suppress(KeyError):
+                    events.unregister(asking)
+                _ended(report, key.data, asking)
                 continue
             asking, _ = requests.accept()
             message, fds, *_ = socket.recv_fds(asking, 1 << 20, 3)
@@ -164,7 +183,9 @@ def _serve(requests: socket.socket) -> None:
             for fd in (reported, *fds):
                 os.close(fd)
             asking.send(str(pid).encode())
-            events.register(report, selectors.EVENT_READ, (pid, asking))
+            running[pid] = report, asking
+            for file in running[pid]:
+                events.register(file, selectors.EVENT_READ, pid)
 
 
 def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
