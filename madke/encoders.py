@@ -141,7 +141,7 @@ def _dpr_pair(name: str) -> tuple[str, str]:
     return question, context
 
 
-def _revision(model: str, cache: str | None = None) -> str:
+def revision_of(model: str, cache: str | None = None) -> str:
     """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
@@ -210,7 +210,7 @@ class _SentenceEncoder(_PickledByName):
             )
         self.similarity: Similarity = "cosine" if declared == "cosine" else "inner_product"
         self.dimension: int = dimension
-        self.revision = _revision(model, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
+        self.revision = revision_of(model, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._encode(self._model.encode_query, texts)
@@ -254,7 +254,7 @@ class _DprEncoder(_PickledByName):
         self._context_tokens = AutoTokenizer.from_pretrained(context_model, trust_remote_code=False)
         config = self._question.config
         self.dimension: int = config.projection_dim or config.hidden_size
-        revisions = _revision(question_model), _revision(context_model)
+        revisions = revision_of(question_model), revision_of(context_model)
         self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from madke.engine.parse import Marker
 
 NON_DEBATERS = ("judge", "summarizer")
+RETRIEVER = "retriever"
+"""The role that writes queries and orders passages before the debate."""
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
 """The built-in stages; ``prepare`` names further ones."""
 MAX_DEBATERS = 200
@@ -38,6 +40,21 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Rerank(_Strict):
+    """A second ranking of retrieved passages by a model that reads them together with the question."""
+
+    # "from" is a keyword of Python.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    """``hf/NAME_OR_PATH``: a cross-encoder in this process. ``llm``: one call of the role ``retriever`` orders all.
+    Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
+    candidates: _Count = Field(default=100, alias="from")
+    """How many passages of each source are ranked, after duplicates are removed."""
+    keep: _Count = 5
+    """How many passages the pool keeps, over all sources."""
+
+
 class Knowledge(_Strict):
     """Which retrieved passages the debaters get."""
 
@@ -45,6 +62,11 @@ class Knowledge(_Strict):
     """Names of the sources whose passages form the pool, in this order (Wang et al., Eq. 1)."""
     per_source: _Count | dict[str, _Count] = 5
     """Passages kept from each source, after duplicates are removed: one number for all, or source -> number."""
+    query: Annotated[Literal["none", "rewrite", "decompose"], Field(exclude_if=lambda value: value == "none")] = "none"
+    """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
+    single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
+    rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
+    """A second ranking, over the passages of all sources; it replaces ``per_source``. A text is short for its model."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
     """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
     reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
@@ -63,15 +85,33 @@ class Knowledge(_Strict):
     allow_search: bool = False
     """A debater may request one search with each selection. The passages found are added to the pool."""
 
+    @field_validator("rerank", mode="before")
+    @classmethod
+    def _short_rerank(cls, value: Any) -> Any:
+        return None if value == "none" else {"model": value} if isinstance(value, str) else value
+
+    @property
+    def needs_retriever(self) -> bool:
+        """Whether a chat model takes part in the retrieval."""
+        return self.query != "none" or (self.rerank is not None and self.rerank.model == "llm")
+
+    @property
+    def staged(self) -> bool:
+        """Whether pools need more than a search with the question."""
+        return self.query != "none" or self.rerank is not None
+
     def count(self, source: str) -> int:
-        """How many passages of a source are kept."""
+        """How many passages of a source are used."""
+        if self.rerank is not None:
+            return self.rerank.candidates
         return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
 
     @property
     def pool_limit(self) -> int:
         """The largest number of passages that a pool can hold before debaters search."""
         kept = sum(map(self.count, self.sources))
-        return kept if self.max_passages is None else min(kept, self.max_passages)
+        most = self.max_passages if self.rerank is None else self.rerank.keep
+        return kept if most is None else min(kept, most)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -84,6 +124,8 @@ class Knowledge(_Strict):
                 raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
         if unknown := [source for source in self.weights or {} if source not in self.sources]:
             raise ValueError(f"knowledge.weights: {unknown[0]!r} is not among the sources")
+        if self.fusion != "none" and self.rerank is not None:
+            raise ValueError("knowledge.rerank makes one ranking over all sources; leave out knowledge.fusion")
         if self.allow_search and self.select != "adaptive":
             raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: selections request the search")
         return self
@@ -268,10 +310,12 @@ class Protocol(_Strict):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of all roles that may be called: the debaters, then judge and summarizer if the protocol needs them."""
+        """Names of all roles that may be called: debaters, then judge, summarizer and retriever where needed."""
         stages = set(self.stages)
         judge = ["judge"] if stages & {"judge", "extract", "pick"} else []
-        return (*(d.name for d in self.cast), *judge, *(["summarizer"] if stages & {"digest", "summarize"} else []))
+        summarizer = ["summarizer"] if stages & {"digest", "summarize"} else []
+        retriever = [RETRIEVER] if self.knowledge is not None and self.knowledge.needs_retriever else []
+        return (*(d.name for d in self.cast), *judge, *summarizer, *retriever)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -376,6 +420,8 @@ def _conflicts_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
             yield "knowledge.per_debater_sources does not work with select = one_each: each debater has one passage"
         if not isinstance(p.sees.topology, str):
             yield "sees.topology: a matrix needs a fixed number of debaters; with select = one_each it varies"
+    if knowledge.needs_retriever and RETRIEVER in map(role_key, names):
+        yield f"knowledge.query and knowledge.rerank call the role {RETRIEVER!r}; give the debater another name"
     for name in (name for name in restricted if name not in names):
         yield f"knowledge.per_debater_sources: there is no debater {name!r}"
     for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):

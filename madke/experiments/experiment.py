@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,17 +15,20 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, never_raising
 from madke.core.knowledge import Source
 from madke.data import first_rounds
+from madke.engine.protocol import Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import atomic_write, file_lock, unexpected_files
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
+from madke.llm import CallStore, close, open_model, read_models
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
+from madke.runs.pool_stages import POOLS, StageBuild
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import depth, lines_of
 from madke.runs.runner import Account, execute
@@ -34,7 +39,8 @@ CALLS = "calls.sqlite"
 
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
-_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
+_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED}
+_EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 """Files that an experiment may leave if it is stopped before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
@@ -53,6 +59,8 @@ class Experiment:
     options: RunOptions
     account: Account
     tell: Listener = lambda event: None
+    signals: bool = False
+    """Whether signals end the building of pools without losing a call."""
     sources: dict[str, Source] = field(default_factory=dict)
 
     @property
@@ -130,11 +138,50 @@ class Experiment:
             self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
+        if wanted_stages := experiment_spec.staged:
+            self._add_stages(wanted_stages, merged)
         with atomic_write(self.pools) as whole:
             whole.write(self.pools.read_bytes() if existing else b"")
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
+
+    def _add_stages(self, wanted: Sequence[Knowledge], file: Path) -> None:
+        """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
+        if self.options.replay:
+            raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
+        specs = self.experiment_spec.all_specs
+        further = specs if any(each.query != "none" for each in wanted) else {}
+        name = self.experiment_spec.retriever
+        own = self.experiment_spec.own_model
+        model = own if own is not None and own.name == name else None
+        opened = None
+        if name is not None and model is None:
+            at = self.options.base_url if has_endpoint(name) else None
+            model = opened = open_model(name, base_url=at, models=read_models(self.options.models_file))
+        depths = [depth(job.protocol.knowledge) for _, job in self.experiment_spec.jobs if job.protocol.knowledge]
+        build = StageBuild(
+            wanted=wanted,
+            retriever=model,
+            sources=self._opened(further),
+            k=max(depths),
+            options=self.options,
+            seed=self.experiment_spec.seed,
+            payer=POOLS,
+        )
+        seconds = None if self.account.until is None else self.account.until - time.monotonic()
+
+        async def write() -> None:
+            try:
+                with CallStore(self.path / CALLS) as store:
+                    await build.write(
+                        file, file, budget=self.account.budget, store=store, seconds=seconds, signals=self.signals
+                    )
+            finally:
+                if opened is not None:
+                    await close(opened)
+
+        asyncio.run(write())
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -208,6 +255,7 @@ def opened(
     account: Account,
     *,
     listen: Listener = lambda event: None,
+    signals: bool = False,
 ) -> Iterator[Experiment]:
     """Create or open the experiment's folder and lock it for this process.
 
@@ -236,7 +284,12 @@ def opened(
             if is_experiment(path):
                 _refuse_other(path, experiment_spec, models)
             yield Experiment(
-                path=path, experiment_spec=experiment_spec, options=options, account=account, tell=never_raising(listen)
+                path=path,
+                experiment_spec=experiment_spec,
+                options=options,
+                account=account,
+                tell=never_raising(listen),
+                signals=signals,
             )
         finally:
             _tidy(path, made=made)

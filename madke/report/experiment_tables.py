@@ -91,7 +91,7 @@ def spending_table(
         cells = (
             Cell(text=plan.name),
             _range(*(load.calls for load in ends)),
-            count_cell(made.get(plan.name, 0)),
+            count_cell(made.get(plan.name, sum(bill.calls for _, bill in bills))),
             _range(*(load.paid for load in ends)),
             NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
             _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
