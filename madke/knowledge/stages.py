@@ -22,8 +22,6 @@ Stage = Literal["rewrite", "decompose", "rerank"]
 _LIMITS = {"rewrite": 1, "decompose": 4}
 """Maximum number of further queries."""
 
-_TAGS = ("question", "passage")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherQueries:
@@ -100,19 +98,17 @@ def _prompts() -> _Prompts:
 
 
 def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> tuple[Message, ...]:
-    """The prompt of a stage. A passage is one line, numbered from 0; no text can close its tags."""
+    """The prompt of a stage, in the layout of the templates: a passage is one line, numbered from 0."""
     prompt: StagePrompt = getattr(_prompts(), stage)
-    lines = [
-        f"<passage>[{n}] {_quoted(f'{p.title}: {p.text}' if p.title else p.text)}</passage>"
-        for n, p in enumerate(passages)
-    ]
-    parts = (prompt.instruction, "\n".join(lines), f"<question>{_quoted(question)}</question>", prompt.closing)
-    user = "\n\n".join(part for part in parts if part)
-    return Message(role="system", content=prompt.system), Message(role="user", content=user)
+    titles = [f" - {passage.title}" if passage.title else "" for passage in passages]
+    lines = [_on_one_line(f"Knowledge {n}{titles[n]}: {passage.text}") for n, passage in enumerate(passages)]
+    knowledge = ["\n".join(("<knowledge>", *lines, "</knowledge>"))] if lines else []
+    parts = (prompt.instruction, *knowledge, f"Question: {_on_one_line(question)}", prompt.closing)
+    return Message(role="system", content=prompt.system), Message(role="user", content="\n\n".join(parts))
 
 
-def _quoted(text: str) -> str:
-    return without_tags(" ".join(text.split()), _TAGS)
+def _on_one_line(text: str) -> str:
+    return without_tags(" ".join(text.split()))
 
 
 def read_queries(completion: Completion, stage: Stage, question: str) -> tuple[tuple[str, ...], str | None]:
