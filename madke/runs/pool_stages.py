@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -69,8 +69,8 @@ class PoolStages:
     models: Mapping[str, ChatModel]
     """``retriever``, ``search``, and the rerankers by ``knowledge.rerank.model``."""
     seed: int | None = None
-    seen: Counter[str] = field(default_factory=Counter)
-    """What went wrong -> in how many pools."""
+    wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What went wrong -> the reason for each pool."""
 
     async def add(self, record: PoolRecord) -> PoolRecord:
         """The record with all stages; those that it has already are kept."""
@@ -124,7 +124,8 @@ class PoolStages:
         if todo:
             ranking = await (self._listed(record, before, todo) if listwise else self._scored(record, before, todo))
             self._note("rerank", ranking.error)
-            self.seen["rerank: the reply was no permutation and was repaired"] += ranking.repaired
+            if ranking.repaired:
+                self.wrong["the rerank reply was repaired"].append("it was no permutation")
         others = (each for each in record.reranked if each not in mine)
         return replace(record, reranked=(*others, ranking))
 
@@ -171,13 +172,12 @@ class PoolStages:
 
     def _note(self, stage: str, error: str | None) -> None:
         if error is not None:
-            self.seen[f"{stage} failed, and the pool is the one without it: {' '.join(error.split())}"] += 1
+            self.wrong[f"{stage} failed, and the pool is the one without it"].append(" ".join(error.split()))
 
     def report(self, total: int) -> None:
         """Log what went wrong."""
-        for what, count in self.seen.most_common():
-            if count:
-                _log.warning("%d of %d pools: %s", count, total, what)
+        for what, reasons in self.wrong.items():
+            _log.warning("%d of %d pools: %s (first: %s)", len(reasons), total, what, reasons[0])
 
 
 def _ranked(scores: Iterable[tuple[Passage, float]], before: Sequence[Passage]) -> tuple[Ranked, ...]:
