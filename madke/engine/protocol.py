@@ -51,8 +51,8 @@ class Rerank(_Strict):
     Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
     candidates: _Count = Field(default=100, alias="from")
     """How many passages of each source are ranked, after duplicates are removed."""
-    keep: _Count = 5
-    """How many passages the pool keeps, over all sources."""
+    keep: _Count | None = None
+    """How many passages the pool keeps, over all sources. None: the sum of ``per_source``."""
 
 
 class Knowledge(_Strict):
@@ -66,7 +66,7 @@ class Knowledge(_Strict):
     """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
     single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
     rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
-    """A second ranking, over the passages of all sources; it replaces ``per_source``. A text is short for its model."""
+    """A second ranking, over the passages of all sources together. A text is short for its model."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
     """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
     reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
@@ -101,17 +101,16 @@ class Knowledge(_Strict):
         return self.query != "none" or self.rerank is not None
 
     def count(self, source: str) -> int:
-        """How many passages of a source are used."""
-        if self.rerank is not None:
-            return self.rerank.candidates
+        """How many passages of a source are kept without a reranker."""
         return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
 
     @property
     def pool_limit(self) -> int:
         """The largest number of passages that a pool can hold before debaters search."""
         kept = sum(map(self.count, self.sources))
-        most = self.max_passages if self.rerank is None else self.rerank.keep
-        return kept if most is None else min(kept, most)
+        if self.rerank is not None:
+            return self.rerank.keep or kept
+        return kept if self.max_passages is None else min(kept, self.max_passages)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -237,7 +237,7 @@ def load_pool(
         weights: Source -> weight in the fusion; default 1.
         max_passages: Maximum number of fused passages; default all.
         query: The query stage whose passages count too, see :func:`ranking`.
-        rerank: A second ranking, which replaces ``per_source`` and fusion. A failed one leaves :func:`candidates`.
+        rerank: A second ranking over all sources, instead of a fusion. A failed one leaves :func:`candidates`.
 
     Raises:
         UserError: The record lacks the query stage or the reranking.
@@ -245,9 +245,9 @@ def load_pool(
     if query != "none" and query not in record.queries:
         raise UserError(f"its pool for {record.id!r} has no query stage {query!r}; build it with --query {query}")
     partial = {name: reason for name, reason in record.partial.items() if name in sources}
-    if rerank is not None:
-        return _reranked(record, sources, query, rerank, partial)
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
+    if rerank is not None:
+        return _reranked(record, sources, query, rerank, rerank.keep or sum(limits.values()), partial)
     keyed = [each for name in limits for each in ranking(record, name, query)]
     if fusion == "none":
         seen: set[str] = set()
@@ -283,7 +283,7 @@ def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: in
 
 
 def _reranked(
-    record: PoolRecord, sources: Sequence[str], query: str, rerank: Rerank, partial: Mapping[str, str]
+    record: PoolRecord, sources: Sequence[str], query: str, rerank: Rerank, keep: int, partial: Mapping[str, str]
 ) -> KnowledgePool:
     found = candidates(record, sources, query, rerank.candidates)
     scope = scope_of(sources, query, rerank.candidates)
@@ -301,7 +301,7 @@ def _reranked(
         found.sort(key=lambda passage: -scores[passage.source, passage.key])
     kept = [
         replace(each, rank=rank, score=scores.get(place, each.score), before=places[place])
-        for rank, each in enumerate(found[: rerank.keep])
+        for rank, each in enumerate(found[:keep])
         for place in [(each.source, each.key)]
     ]
     return _pool(record, kept, partial, query, entry)

@@ -38,7 +38,8 @@ _MORE = "pools.more.jsonl"
 
 def depth(knowledge: Knowledge) -> int:
     """Number of passages to request from each source."""
-    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
+    reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
+    return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:

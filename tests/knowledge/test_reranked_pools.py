@@ -44,7 +44,7 @@ def reranking(model: str = "hf/x", scores: Any = SCORES, **fields: Any) -> Reran
     return Reranking(model=model, by=f"{model} 1", passages=ranked, **fields)
 
 
-def rerank(model: str = "hf/x", keep: int = 3, limit: int = 100) -> Rerank:
+def rerank(model: str = "hf/x", keep: int | None = 3, limit: int = 100) -> Rerank:
     return Rerank.model_validate({"model": model, "from": limit, "keep": keep})
 
 
@@ -65,6 +65,7 @@ def test_a_reranked_pool_has_the_best_passages_of_all_sources_with_both_ranks() 
 def test_scores_of_single_passages_hold_for_any_source_and_depth() -> None:
     held = record(*WIKI, *WEB, reranked=(reranking(),))
     assert keys(load_pool(held, sources=("wiki",), rerank=rerank())) == ["w1", "w3", "w2"]
+    assert keys(load_pool(held, sources=("wiki",), per_source=2, rerank=rerank(keep=None))) == ["w1", "w3"]
     assert keys(load_pool(held, sources=("wiki",), rerank=rerank(limit=2))) == ["w1", "w0"]
 
 
@@ -131,11 +132,11 @@ def test_the_settings_are_off_by_default_and_leave_no_trace() -> None:
 
 def test_settings_of_a_stage() -> None:
     knowledge = Knowledge.model_validate({"sources": ["wiki", "web"], "rerank": "llm", "query": "rewrite"})
-    assert knowledge.rerank == rerank("llm", keep=5)
-    assert (depth(knowledge), knowledge.pool_limit) == (100, 5)
+    assert knowledge.rerank == rerank("llm", keep=None)
+    assert (depth(knowledge), knowledge.pool_limit) == (100, 10)  # five of each source, as without a reranker
     assert Protocol(source="s", knowledge=knowledge).roles[-1] == "retriever"
     assert Knowledge.model_validate(knowledge.model_dump()) == knowledge
-    assert knowledge.model_dump()["rerank"] == {"model": "llm", "from": 100, "keep": 5}
+    assert knowledge.model_dump()["rerank"] == {"model": "llm", "from": 100, "keep": None}
 
 
 @pytest.mark.parametrize(
