@@ -141,10 +141,11 @@ class PoolStages:
         """Scores of single passages, in addition to those that the ranking holds."""
         model = self.models[ranking.model]
         texts = [record.question, *(f"{p.title}\n{p.text}" if p.title else p.text for p in found)]
+        stage = "score" if ranking.model.startswith(LOCAL) else "rerank"  # a service costs nothing
         completion = await model.complete(
             ChatRequest(
                 messages=tuple(Message(role="user", content=text) for text in texts),
-                purpose=Purpose(question=record.id, stage="rerank", agent=ranking.model, round=1),
+                purpose=Purpose(question=record.id, stage=stage, agent=ranking.model, round=1),
                 temperature=0.0,
                 max_tokens=0,
             )
