@@ -192,9 +192,8 @@ async def _pool(job: Job, options: RunOptions, models: Mapping[str, ChatModel], 
     k = depth(knowledge)
     (record,) = await asyncio.to_thread(lambda: retrieve(job.questions, job.sources(listen), k))
     if knowledge.staged:
-        build = StageBuild(
-            wanted=staged(knowledge), retriever=models.get(RETRIEVER), sources=job.sources(), k=k, options=options
-        )
+        model = models.get(RETRIEVER)
+        build = StageBuild(wanted=staged(knowledge), retriever=model, sources=job.sources(), options=options)
         async with build.open() as stages:
             record = await stages.add(record)
             stages.report(1)

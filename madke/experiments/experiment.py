@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from madke.files import atomic_write, file_lock, unexpected_files
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
-from madke.llm import CallStore, close, open_model, read_models
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
@@ -150,38 +148,20 @@ class Experiment:
         """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
         if self.options.replay:
             raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
-        specs = self.experiment_spec.all_specs
-        further = specs if any(each.query != "none" for each in wanted) else {}
-        name = self.experiment_spec.retriever
-        own = self.experiment_spec.own_model
-        model = own if own is not None and own.name == name else None
-        opened = None
-        if name is not None and model is None:
-            at = self.options.base_url if has_endpoint(name) else None
-            model = opened = open_model(name, base_url=at, models=read_models(self.options.models_file))
-        depths = [depth(job.protocol.knowledge) for _, job in self.experiment_spec.jobs if job.protocol.knowledge]
+        spec, further = self.experiment_spec, any(each.query != "none" for each in wanted)
+        own = spec.own_model
         build = StageBuild(
             wanted=wanted,
-            retriever=model,
-            sources=self._opened(further),
-            k=max(depths),
+            retriever=own if own is not None and own.name == spec.retriever else spec.retriever,
+            sources=self._opened(spec.all_specs if further else {}),
             options=self.options,
-            seed=self.experiment_spec.seed,
+            seed=spec.seed,
             payer=POOLS,
         )
-        seconds = None if self.account.until is None else self.account.until - time.monotonic()
-
-        async def write() -> None:
-            try:
-                with CallStore(self.path / CALLS) as store:
-                    await build.write(
-                        file, file, budget=self.account.budget, store=store, seconds=seconds, signals=self.signals
-                    )
-            finally:
-                if opened is not None:
-                    await close(opened)
-
-        asyncio.run(write())
+        calls, account = self.path / CALLS, self.account
+        asyncio.run(
+            build.write(file, file, calls=calls, budget=account.budget, until=account.until, signals=self.signals)
+        )
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:

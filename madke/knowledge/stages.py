@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, RootModel
 
 from madke.assets import asset
 from madke.core.chat import Completion, Message
@@ -84,22 +84,18 @@ class StagePrompt(BaseModel):
     closing: str
 
 
-class _Prompts(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    rewrite: StagePrompt
-    decompose: StagePrompt
-    rerank: StagePrompt
+class _Prompts(RootModel[dict[Stage, StagePrompt]]):
+    pass
 
 
 @cache
-def _prompts() -> _Prompts:
-    return read_yaml(asset("prompts", "retrieval", "stages.yaml"), _Prompts)
+def _prompts() -> dict[Stage, StagePrompt]:
+    return read_yaml(asset("prompts", "retrieval", "stages.yaml"), _Prompts).root
 
 
 def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> tuple[Message, ...]:
     """The prompt of a stage, in the layout of the templates: a passage is one line, numbered from 0."""
-    prompt: StagePrompt = getattr(_prompts(), stage)
+    prompt = _prompts()[stage]
     titles = [f" - {passage.title}" if passage.title else "" for passage in passages]
     lines = [_on_one_line(f"Knowledge {n}{titles[n]}: {passage.text}") for n, passage in enumerate(passages)]
     knowledge = ["\n".join(("<knowledge>", *lines, "</knowledge>"))] if lines else []

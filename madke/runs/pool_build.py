@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from madke.concurrency import finished
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.knowledge.pools import build_pools
-from madke.llm import CallStore, close, open_model, read_models
-from madke.runs.cast import has_endpoint
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models
 from madke.runs.run_pools import depth
@@ -54,24 +50,22 @@ def build_pool_file(
     own = account(options)
     retriever = model if knowledge.needs_retriever else None
     own.budget.check([*filter(None, [retriever]), *priced_models([knowledge])])
-    at = options.base_url if retriever and has_endpoint(retriever) else None
-    opened = open_model(retriever, base_url=at, models=read_models(options.models_file)) if retriever else None
     found = out.with_name(f".{out.name}.found")
-    counts = build_pools(questions, sources, k, found, progress=progress, **searching)
-    build = StageBuild(wanted=(knowledge,), retriever=opened, sources=sources, k=k, options=options)
-    seconds = None if own.until is None else own.until - time.monotonic()
+    build = StageBuild(wanted=(knowledge,), retriever=retriever, sources=sources, k=k, options=options)
 
-    async def write() -> None:
-        try:
-            with CallStore(calls_beside(out)) as store:
-                done = partial(on_stage, total=len(questions))  # type: ignore[call-arg]
-                await build.write(
-                    found, out, budget=own.budget, store=store, seconds=seconds, signals=signals, progress=done
-                )
-        finally:
-            found.unlink()
-            if opened is not None:
-                await close(opened)
-
-    asyncio.run(write())
+    counts: dict[str, SourceCounts] = {}
+    work = build.write(
+        found,
+        out,
+        calls=calls_beside(out),
+        budget=own.budget,
+        until=own.until,
+        signals=signals,
+        progress=lambda done: on_stage(done, len(questions)),
+        search=lambda: counts.update(build_pools(questions, sources, k, found, progress=progress, **searching)),
+    )
+    try:
+        finished(work)
+    finally:
+        found.unlink(missing_ok=True)
     return counts

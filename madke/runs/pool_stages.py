@@ -6,8 +6,10 @@ finished call again.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -38,13 +40,14 @@ from madke.knowledge.stages import (
     read_queries,
     scope_of,
 )
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, open_model, read_models
 from madke.llm.endpoints import probe
 from madke.llm.rerank_endpoint import open_rerank_endpoint
-from madke.runs.cast import LiveSearch, guarded
+from madke.runs.cast import LiveSearch, guarded, has_endpoint
 from madke.runs.cross_encoder import CrossEncoderReranker
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
+from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_stopped
 
 _log = logging.getLogger(__name__)
@@ -56,6 +59,7 @@ _CHUNK = 500
 POOLS = "(pools)"
 """Pays for the stages of pools that several arms share; no arm can have this name."""
 
+LLM, SEARCH = "llm", ""
 LOCAL = "hf/"
 """Prefix of rerankers in this process, which cost nothing."""
 
@@ -67,7 +71,7 @@ class PoolStages:
     wanted: Sequence[Knowledge]
     """The settings whose stages every pool gets."""
     models: Mapping[str, ChatModel]
-    """``retriever``, ``search``, and the rerankers by ``knowledge.rerank.model``."""
+    """By ``knowledge.rerank.model``; :data:`LLM` is the role ``retriever``, :data:`SEARCH` the sources."""
     seed: int | None = None
     wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What went wrong -> the reason for each pool."""
@@ -96,7 +100,7 @@ class PoolStages:
             for passage in found.passages
         ]
         self._note(stage, error)
-        by = self.models[RETRIEVER].name
+        by = self.models[LLM].name
         stages = {
             **record.queries,
             stage: FurtherQueries(by=by, queries=queries, error=error, usage=_usage(completion)),
@@ -107,14 +111,14 @@ class PoolStages:
         purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
         asked = (Message(role="user", content=query),)
         request = ChatRequest(messages=asked, purpose=purpose, temperature=0.0, max_tokens=0)
-        return await self.models["search"].complete(request)
+        return await self.models[SEARCH].complete(request)
 
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
         found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
-        listwise = rerank.model == "llm"
+        listwise = rerank.model == LLM
         scope = scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
         mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
-        name = self.models[RETRIEVER if listwise else rerank.model].name
+        name = self.models[rerank.model].name
         before = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
         scored = before.scores
         todo = [passage for passage in found if (passage.source, passage.key) not in scored]
@@ -161,7 +165,7 @@ class PoolStages:
 
     async def _call(self, record: PoolRecord, stage: Stage, passages: Sequence[Passage] = ()) -> Completion:
         purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
-        return await self.models[RETRIEVER].complete(
+        return await self.models[LLM].complete(
             ChatRequest(
                 messages=messages(stage, record.question, passages),
                 purpose=purpose,
@@ -198,7 +202,7 @@ def _usage(completion: Completion, before: StageUsage | None = None) -> StageUsa
 def rerankers(wanted: Iterable[Knowledge]) -> list[str]:
     """The rerankers that are not the role ``retriever``."""
     named = (each.rerank.model for each in wanted if each.rerank is not None)
-    return list(dict.fromkeys(model for model in named if model != "llm"))
+    return list(dict.fromkeys(model for model in named if model != LLM))
 
 
 def priced_models(wanted: Iterable[Knowledge]) -> list[str]:
@@ -214,12 +218,10 @@ def staged(knowledge: Knowledge | None) -> tuple[Knowledge, ...]:
 def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str, ChatModel]:
     """Name -> reranker; an endpoint that cannot be reached is refused."""
     entries = read_models(options.models_file)
-    opened: dict[str, ChatModel] = {
-        name: CrossEncoderReranker(name.removeprefix(LOCAL))
-        if name.startswith(LOCAL)
-        else open_rerank_endpoint(name, entries)
-        for name in rerankers(wanted)
-    }
+    opened: dict[str, ChatModel] = {}
+    for name in rerankers(wanted):
+        local = name.startswith(LOCAL)
+        opened[name] = CrossEncoderReranker(name[len(LOCAL) :]) if local else open_rerank_endpoint(name, entries)
     probe(opened.values())
     return opened
 
@@ -229,12 +231,12 @@ class StageBuild:
     """What the stages of some pools need."""
 
     wanted: Sequence[Knowledge]
-    retriever: ChatModel | None
-    """The model of the role; it stays open."""
+    retriever: ChatModel | str | None
+    """The model of the role; one given by name is opened and closed."""
     sources: Sequence[Source]
-    k: int
-    """Passages requested from each source for a further query."""
     options: RunOptions
+    k: int = 0
+    """Passages requested from each source for a further query, at least as many as the settings need."""
     seed: int | None = None
     payer: str = ""
 
@@ -244,12 +246,18 @@ class StageBuild:
         limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
         services = Limiter(self.options.concurrency, start=self.options.concurrency)
         opened = open_rerankers(self.wanted, self.options)
-        remote = {name: model for name, model in opened.items() if not name.startswith(LOCAL)}
-        local = {name: model for name, model in opened.items() if name.startswith(LOCAL)}
-        if self.retriever is not None:
-            remote[RETRIEVER] = self.retriever
+        local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
         if any(each.query != "none" for each in self.wanted):
-            local["search"] = searches(self.sources, self.k)
+            served = {source.name: served_by(source) for source in self.sources}
+            local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
+        remote = {name: opened[name] for name in opened if name not in local}
+        if isinstance(self.retriever, str):
+            at = self.options.base_url if has_endpoint(self.retriever) else None
+            entries = read_models(self.options.models_file)
+            remote[LLM] = opened[LLM] = open_model(self.retriever, base_url=at, models=entries)
+            probe([remote[LLM]])
+        elif self.retriever is not None:
+            remote[LLM] = self.retriever
         if meter is not None:
             meter.limiter = limits
 
@@ -271,36 +279,40 @@ class StageBuild:
         file: Path,
         out: Path,
         *,
+        calls: Path,
         budget: Budget,
-        store: CallStore,
-        seconds: float | None = None,
+        until: float | None = None,
         signals: bool = False,
         progress: Callable[[int], None] = lambda done: None,
+        search: Callable[[], None] = lambda: None,
     ) -> None:
         """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
 
-        Each finished call is in the store, so the same call again makes only the missing ones.
+        ``search`` writes ``file``, in a thread, once all models are open.
+        Each finished call is in the store ``calls``, so the same call again makes only the missing ones.
 
         Raises:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
-        if not budget.tokens:
-            for (_, model), paid in store.paid().items():
-                budget.pay(model, paid.usage)
         meter = Meter(total=0, budget=budget)
-        async with self.open(meter, store) as stages:
+        with CallStore(calls) as store:
+            for (_, model), paid in {} if budget.tokens else store.paid().items():
+                budget.pay(model, paid.usage)
+            async with self.open(meter, store) as stages:
+                await asyncio.to_thread(search)
 
-            async def batch() -> None:
-                records = (record for _, record in pool_records(file))
-                with atomic_write(out) as whole:
-                    while chunk := list(islice(records, _CHUNK)):
-                        for record in await self._chunk(chunk, stages, meter, progress):
-                            whole.write(record_to_json(record) + b"\n")
+                async def batch() -> None:
+                    records = (record for _, record in pool_records(file))
+                    with atomic_write(out) as whole:
+                        while chunk := list(islice(records, _CHUNK)):
+                            for record in await self._chunk(chunk, stages, meter, progress):
+                                whole.write(record_to_json(record) + b"\n")
 
-            drain = partial(drained, *([meter.limiter] if isinstance(meter.limiter, Limits) else []))
-            if not await until_stopped(batch(), drain, seconds=seconds, signals=signals):
-                raise Unfinished("--deadline")
-            stages.report(meter.done)
+                assert isinstance(meter.limiter, Limits)
+                seconds = None if until is None else until - time.monotonic()
+                if not await until_stopped(batch(), partial(drained, meter.limiter), seconds=seconds, signals=signals):
+                    raise Unfinished("--deadline")
+                stages.report(meter.done)
 
     async def _chunk(
         self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
@@ -320,8 +332,3 @@ class StageBuild:
         if len(done) < len(chunk):
             raise Unfinished(str(meter.stopped))
         return [done[n] for n in range(len(chunk))]
-
-
-def searches(sources: Sequence[Source], k: int) -> LiveSearch:
-    """The searches of further queries."""
-    return LiveSearch({source.name: served_by(source) for source in sources}, sources, k)

@@ -105,7 +105,8 @@ async def execute(
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
-            stage = partial(_add_stages, job, directory, options, own, models, tell, signals)
+            calls = own.calls or directory.path / "calls.sqlite"
+            stage = partial(_add_stages, job, models, options, own, calls, signals)
             file = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
@@ -132,30 +133,15 @@ async def execute(
 
 
 async def _add_stages(
-    job: Job,
-    directory: RunDirectory,
-    options: RunOptions,
-    own: Account,
-    models: Mapping[str, ChatModel],
-    tell: Listener | None,
-    signals: bool,
-    file: Path,
+    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, calls: Path, signals: bool, file: Path
 ) -> None:
     """Add query stages and rerankings to the run's own pools; their calls are calls of the run."""
-    if job.protocol.knowledge is None or not job.protocol.knowledge.staged:
-        return
-    build = StageBuild(
-        wanted=staged(job.protocol.knowledge),
-        retriever=models.get(RETRIEVER),
-        sources=job.sources(),
-        k=depth(job.protocol.knowledge),
-        options=options,
-        seed=job.spec.seed,
-        payer=own.payer,
-    )
-    seconds = None if own.until is None else own.until - time.monotonic()
-    with CallStore(own.calls or directory.path / "calls.sqlite") as store:
-        await build.write(file, file, budget=own.budget, store=store, seconds=seconds, signals=signals)
+    if wanted := staged(job.protocol.knowledge):
+        model, seed = models.get(RETRIEVER), job.spec.seed
+        build = StageBuild(
+            wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed, payer=own.payer
+        )
+        await build.write(file, file, calls=calls, budget=own.budget, until=own.until, signals=signals)
 
 
 @dataclass(kw_only=True)

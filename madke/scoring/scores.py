@@ -219,8 +219,8 @@ class _Counted:
             self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
         if (retrieval := transcript.retrieval) is not None:
             for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
-                missed = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
-                self.unread[stage][transcript.id].append(float(missed))
+                unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
+                self.unread[stage][transcript.id].append(float(unread))
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 self.unread[stage][transcript.id].append(float(missed))

@@ -20,6 +20,7 @@ from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
@@ -29,7 +30,7 @@ from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
-from madke.runs.pool_stages import LOCAL, PoolStages, open_rerankers, staged
+from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
 from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import depth, lines_of, pool_of
 from madke.runs.runner import live_search
@@ -153,8 +154,10 @@ class ServedRun:
             for name, model in self._rerankers.items()
         }
         if self._search is not None:
-            models["search"] = self._service(self._search)
-        self._stages = PoolStages(wanted=wanted, models={**self._cast, **models}, seed=self.spec.seed)
+            models[SEARCH] = self._service(self._search)
+        if RETRIEVER in self._cast:
+            models[LLM] = self._cast[RETRIEVER]
+        self._stages = PoolStages(wanted=wanted, models=models, seed=self.spec.seed)
 
     def question(self, text: str, instructions: str) -> Question:
         """The question record of a served question."""
