@@ -149,7 +149,7 @@ def _dpr_pair(name: str) -> tuple[str, str]:
     return question, context
 
 
-def _revision(model: str, cache: str | None = None) -> str:
+def revision_of(model: str, cache: str | None = None) -> str:
     """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
@@ -239,7 +239,7 @@ class _SentenceEncoder(_PickledByName):
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
         self.similarity: Similarity = "cosine" if normalize else "inner_product"
         self.dimension: int = dimension
-        self.revision = _revision(model, cache)
+        self.revision = revision_of(model, cache)
 
     def _set_layers(self) -> None:
         """Replace the pooling, and remove a normalising layer, where the encoding says so."""
@@ -297,7 +297,7 @@ class _DprEncoder(_PickledByName):
         self._context_tokens = AutoTokenizer.from_pretrained(context_model, trust_remote_code=False)
         config = self._question.config
         self.dimension: int = config.projection_dim or config.hidden_size
-        revisions = _revision(question_model), _revision(context_model)
+        revisions = revision_of(question_model), revision_of(context_model)
         self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

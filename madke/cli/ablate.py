@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
     from madke.experiments.duration import Pace
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.plan import Load, Planned
+    from madke.experiments.load import Load
+    from madke.experiments.plan import Planned
     from madke.llm.prices import Prices
     from madke.report.tables import Table
 
@@ -240,7 +241,7 @@ def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, 
 def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
     from madke.cli.progress import duration
-    from madke.experiments.plan import Load
+    from madke.experiments.load import Load
     from madke.report.experiment_tables import planned_range
 
     rows = [

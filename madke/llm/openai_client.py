@@ -106,10 +106,6 @@ class OpenAIChat:
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
 
-        from madke.llm.transport import open_transport
-
-        if self._client is None:
-            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
         started = time.monotonic()
         requests = 0
         while True:
@@ -145,14 +141,12 @@ class OpenAIChat:
         import httpx2
         import openai
 
-        assert self._client is not None
+        client = self._connected()
         where: Any = {"path": self._path, "body": sent, "options": self._options}
         if on_delta is None or "stream" not in sent:
-            whole: bytes = await self._client.post(**where, cast_to=bytes)
+            whole: bytes = await client.post(**where, cast_to=bytes)
             return whole
-        response = await self._client.post(
-            **where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any]
-        )
+        response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         try:
             async for piece in response.aiter_bytes():
@@ -193,6 +187,14 @@ class OpenAIChat:
         reason = without_path_secrets(reason, self.endpoint.address)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
+
+    def _connected(self) -> AsyncOpenAI:
+        """The client, opened in the event loop that calls it."""
+        from madke.llm.transport import open_transport
+
+        if self._client is None:
+            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
+        return self._client
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI

@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
-_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS)}
+_CALLS = "calls.sqlite"
+_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS), *(_CALLS + end for end in ("", "-wal", "-shm"))}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
 _ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"

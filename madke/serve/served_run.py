@@ -20,14 +20,17 @@ from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored
+from madke.knowledge.pool_file import record_from_json, record_to_json
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
 from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
+from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
 from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import PoolLines, depth, pool_of
 from madke.runs.runner import live_search
@@ -135,12 +138,26 @@ class ServedRun:
         if knowledge is not None:
             served = {source.name: source.description for source in sources}
             self._search = LiveSearch(served, sources, depth(knowledge))
+        self._open_stages()
         self._services: dict[str, Any] = {}
         if live is not None and knowledge is not None:
             self._services["retrieve"] = searching(self._service(live), knowledge)
         if self.job.spec.answer_scorer is not None:
             scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
             self._services["score_answers"] = answer_scoring(scorer)
+
+    def _open_stages(self) -> None:
+        wanted = staged(self.job.protocol.knowledge)
+        self._rerankers = open_rerankers(wanted, self.shared.options)
+        models = {
+            name: self._service(model) if name.startswith(LOCAL) else self._guarded(model)
+            for name, model in self._rerankers.items()
+        }
+        if self._search is not None:
+            models[SEARCH] = self._service(self._search)
+        if RETRIEVER in self._cast:
+            models[LLM] = self._cast[RETRIEVER]
+        self._stages = PoolStages(wanted=wanted, models=models, seed=self.spec.seed)
 
     def question(self, text: str, instructions: str) -> Question:
         """The question record of a served question."""
@@ -202,6 +219,8 @@ class ServedRun:
         if self._saving is not None:
             self._saving.cancel()
             self._save()
+        for model in self._rerankers.values():
+            await close(model)
         self.store.close()
         self.directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
         self.directory.__exit__(None, None, None)
@@ -225,11 +244,12 @@ class ServedRun:
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
         try:
             completion = await search.complete(request)
+            if completion.outcome != "ok":
+                raise UserError(f"the search for knowledge failed: {completion.error}")
+            line = record_to_json(await self._stages.add(record_from_json(completion.text)))
         finally:
             del self._searches[question.id]
-        if completion.outcome != "ok":
-            raise UserError(f"the search for knowledge failed: {completion.error}")
-        self._pools.append(question.id, completion.text.encode("utf-8", "replace"))
+        self._pools.append(question.id, line)
 
     def _guarded(self, model: ChatModel) -> ChatModel:
         """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""

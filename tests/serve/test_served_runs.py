@@ -189,3 +189,20 @@ def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, mon
         server.stop()
         assert time.monotonic() - began < 5
         connection.close()
+
+
+def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    shelf = Shelf()
+    settings = {"settings": {"knowledge.query": "rewrite", "knowledge.rerank": "llm"}}
+    with serving(tmp_path / "out", upstream, sources=shelf, settings=settings) as server:
+        ask(server, "Who wrote book 1?")
+    (path,) = (tmp_path / "out").glob("madke-*")
+    (transcript,) = madke.Run(path).transcripts()
+    # The endpoint answers neither prompt in its form, so the pool is that of the question.
+    assert transcript.retrieval is not None and transcript.retrieval.failed.keys() == {"rewrite", "rerank"}
+    assert [entry.key for entry in transcript.pool] == ["a", "b"]
+    assert transcript.usage["rewrite"].calls == transcript.usage["rerank"].calls == 1
+    line = json.loads((path / "pools.jsonl").read_text())
+    assert line["queries"]["rewrite"]["error"] == "the reply holds no query"
