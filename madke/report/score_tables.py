@@ -49,12 +49,9 @@ def grades_missing(scores: Scores) -> str:
     """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
     if not scores.ungraded or scores.grader_if_ungraded is None:
         return ""
-    low, high = scores.grader_if_ungraded
-    return (
-        f"{counted(scores.ungraded, 'answer has no grade and is', 'answers have no grade and are')} "
-        "excluded from the grader's mean; with them it is between "
-        f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
-    )
+    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
+    what = counted(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
+    return f"{what} excluded from the grader's mean; with them it is between {bounds}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -387,8 +384,7 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, "
-            f"{counted(used.retries, 'retry', 'retries')}), "
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} retried), "
             f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
             f"({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
