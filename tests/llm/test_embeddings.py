@@ -208,4 +208,4 @@ def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_q
     assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="passage: ")
     failed = ask(source, ["sonar", "lava"], 1)  # the server is gone
     assert [hits.passages for hits in failed] == [(), ()]
-    assert all(hits.error is not None and "connection failed" in hits.error for hits in failed)
+    assert all(hits.error is not None and "connection failed: Connection" in hits.error for hits in failed)
