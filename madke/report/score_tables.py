@@ -384,8 +384,8 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} retried), "
-            f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
+            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
             f"({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent(missed)} %" if missed else "")
