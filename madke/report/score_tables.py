@@ -385,8 +385,8 @@ def score_details(scores: Scores) -> str:
         missed = scores.parse_failures.get(stage)
         lines.append(
             f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
-            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
-            f"({used.reasoning_tokens:,} reasoning) tokens"
+            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
+            f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent(missed)} %" if missed else "")
         )
