@@ -100,13 +100,20 @@ def _rankings(parts: Sequence[Source], data: Path) -> Mapping[str, Rankings]:
 def _open(index: str) -> tuple[HybridSpec, list[Source]]:
     """The fusion ``A+B``, or the hybrid of that name, and its opened parts."""
     from madke.knowledge.named import known_sources, resolve
-    from madke.knowledge.source_spec import HybridSpec, open_spec, parse_spec
+    from madke.knowledge.source_spec import HybridSpec, IndexSpec, open_spec, parse_spec
 
     spec = resolve(index) if index in known_sources() else resolve("index", index)
     if not isinstance(spec, HybridSpec):
         raise UserError(f"{index!r} is one source; expected a fusion of several, such as A+B")
     written = parse_spec(index)
-    names = written.hybrid if isinstance(written, HybridSpec) else [f"part {n}" for n in range(1, len(spec.hybrid) + 1)]
+    names = (
+        written.hybrid
+        if isinstance(written, HybridSpec)
+        else [
+            part.index.name if isinstance(part, IndexSpec) else f"part {n}"
+            for n, part in enumerate(spec.hybrid, start=1)
+        ]
+    )
     if len(set(names)) < len(names):
         raise UserError(f"{index!r} names a part twice")
     pairs = zip(names, spec.hybrid, strict=True)
@@ -132,4 +139,4 @@ def tune(
     say(f"{found.spec}: hit@{k} {interval(found.fitted)} on the {found.fitted.n:,} questions that it was fitted on")
     say(f"held out: hit@{k} {interval(found.held_out)}; minus equal weights: {interval(found.gain)} points")
     better = found.gain.low > 0
-    say(f"use {found.spec if better else '+'.join(rankings)}" + ("" if better else ": the weights are no clear gain"))
+    say(f"use {found.spec if better else '+'.join(rankings)}" + ("" if better else ": other weights are no clear gain"))

@@ -23,7 +23,7 @@ def rank_table(query: str, rankings: Mapping[str, Ranking], titles: Mapping[str,
     """The first ``k`` passages of each retriever, and the rank of each passage in all of them."""
     places = [{key: rank for rank, key in enumerate(ranking, start=1)} for ranking in rankings.values()]
     rows = tuple(
-        (*(count_cell(of[key]) if key in of else NOTHING for of in places), Cell(text=titles[key] or key))
+        (*(count_cell(of[key]) if key in of else NOTHING for of in places), Cell(text=f"{titles[key]} ({key})"))
         for key in dict.fromkeys(key for ranking in rankings.values() for key in islice(ranking, k))
     )
     return Table(title=query, columns=(*rankings, "passage"), rows=rows)

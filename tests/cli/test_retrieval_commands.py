@@ -109,14 +109,14 @@ def test_tuning_prints_the_fusion_to_use_with_its_held_out_figure(
 def test_equal_weights_stay_where_others_gain_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("tune", BOTH, "questions.jsonl", "--qrels", "qrels.tsv", "--k", 1)
 
-    assert said(capsys, *arguments).endswith(f"use {BOTH}: the weights are no clear gain\n")
+    assert said(capsys, *arguments).endswith(f"use {BOTH}: other weights are no clear gain\n")
 
 
 def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     search = ("search", f"0.5*{BOTH}", "1", "--compare", "--k", 1)
 
     rows = [line.split() for line in said(capsys, *search).splitlines()]
-    assert ["1", "2", "1", "Wrong"] in rows and ["2", "1", "2", "Right", "1"] in rows
+    assert ["1", "2", "1", "Wrong", "(wrong)"] in rows and ["2", "1", "2", "Right", "1", "(right", "1)"] in rows
     found = json.loads(said(capsys, *search, "--json"))
     assert found == {
         f"0.5*{BOTH}": ["wrong"],
