@@ -12,6 +12,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Python compiles modules on import; compiling all 20,000 would take longer than the installation.
+# Images of containers often forbid to keep the result; then every process of the tests and the demo compiles again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP    := -m pip install --quiet --no-compile --constraint constraints.txt
 # The installation has two steps: the packages of the demo, and the others.
 DEMO_STAMP := $(VENV)/demo-installed

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shlex
-import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from madke.child_process import Child
 from madke.core.errors import UserError
 from madke.terminal import without_keys
 
@@ -60,53 +58,40 @@ class CommandScorer:
 
     def scores(self, items: Sequence[Item]) -> list[float]:
         """One finite number per item, in order; UserError if the command fails, is too slow or prints anything else."""
-        return self._read(*self._start(), items) if items else []
+        return self._read(self._start(), items) if items else []
 
     async def ascores(self, items: Sequence[Item]) -> list[float]:
         """Like :meth:`scores`, without blocking the event loop. Cancellation kills the command."""
         if not items:
             return []
-        process, guard = self._start()
+        child = self._start()
         try:
-            return await asyncio.to_thread(self._read, process, guard, items)
+            return await asyncio.to_thread(self._read, child, items)
         except asyncio.CancelledError:
-            _kill(guard)
+            child.kill()
             raise
 
-    def _start(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
-        """Start the command and its guard. The guard leads the process group and kills it when this process ends."""
-        pipe = subprocess.PIPE
-        guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _GUARD],
-            stdin=pipe,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+    def _start(self) -> Child:
         try:
-            process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, stderr=pipe, process_group=guard.pid)
+            return Child(self._arguments)
         except (OSError, ValueError) as error:
-            _dismiss(guard)
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected an installed program") from None
-        return process, guard
 
-    def _read(
-        self, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes], items: Sequence[Item]
-    ) -> list[float]:
+    def _read(self, child: Child, items: Sequence[Item]) -> list[float]:
         # ASCII only, so that any text works with any encoding of the program, lone surrogates included.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
-        with process:
+        with child.process as process:
             try:
                 out, err = process.communicate(lines, timeout=timeout)
             except BaseException as error:
-                _kill(guard)
+                child.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
                     raise self._error(f"did not end within {timeout:g} s") from None
                 raise
             finally:
-                _dismiss(guard)
+                child.dismiss_guard()
         if process.returncode:
             printed = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
             why = f"; its last line on stderr: {_quoted(printed[-1])}" if printed else ""
@@ -126,20 +111,6 @@ class CommandScorer:
 
     def _error(self, what: str) -> UserError:
         return UserError(f"scorer {_quoted(self.command)}: {what}")
-
-
-_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
-
-
-def _dismiss(guard: subprocess.Popen[bytes]) -> None:
-    guard.kill()
-    guard.communicate()
-
-
-def _kill(guard: subprocess.Popen[bytes]) -> None:
-    """Kill the command, its children and its guard."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(guard.pid, signal.SIGKILL)
 
 
 def _quoted(text: str) -> str:

@@ -10,10 +10,12 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
-    {"command_scorer", "encoders", "tasks", "workers"},
-    {"engine", "indexing"},
-    {"knowledge", "llm", "data", "variants"},
+    {"assets", "child_process", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"command_scorer", "encoder_cards", "tasks", "workers"},
+    {"encoders", "engine"},
+    {"llm"},
+    {"indexing"},
+    {"knowledge", "data", "variants"},
     {"runs", "adapters"},
     {"scoring"},
     {"experiments"},

@@ -28,6 +28,7 @@ NAMES = (
     "documents",
     "report",
     "scale",
+    "peers",
 )
 
 

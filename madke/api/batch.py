@@ -18,7 +18,7 @@ from madke.concurrency import finished
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
-from madke.knowledge.named import use_sources_file
+from madke.knowledge.named import use_files
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
@@ -75,9 +75,9 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
-        from madke.report.finding import unfinished
         from madke.report.score_tables import score_table
         from madke.scoring.arms import open_results
+        from madke.scoring.scored import unfinished
         from madke.terminal import as_text
 
         (arm,), scores = open_results([self.path]), self._scored
@@ -161,8 +161,7 @@ async def arun(
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
-    if options.sources_file is not None:
-        use_sources_file(options.sources_file)
+    use_files(options.sources_file, options.models_file)
     job = prepared(
         questions,
         protocol=protocol,

@@ -18,7 +18,7 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.knowledge.named import use_sources_file
+from madke.knowledge.named import use_files
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
@@ -124,8 +124,7 @@ async def stream(
     Raises:
         UserError: An input is missing or invalid.
     """
-    if options.sources_file is not None:
-        use_sources_file(options.sources_file)
+    use_files(options.sources_file, options.models_file)
     record = {"question": question} if isinstance(question, str) else question
     if choices and isinstance(record, Mapping):
         record = {**record, "choices": tuple(choices)}

@@ -64,13 +64,13 @@ def _source(name: str) -> str:
     from madke.core.question import Question
     from madke.knowledge.named import open_source, resolve
     from madke.knowledge.pools import retrieve
-    from madke.knowledge.source_spec import asks_serper
+    from madke.knowledge.source_spec import keys_of
 
-    costs = asks_serper(resolve(name))
-    if costs and not os.environ.get("SERPER_API_KEY", "").strip():
-        return "not usable: SERPER_API_KEY is not set"
+    keys = keys_of(resolve(name))
+    if missing := [key for key in keys if not os.environ.get(key, "").strip()]:
+        return f"not usable: {missing[0]} is not set"
     source = open_source(name)
-    if costs:
+    if keys:
         return f"{source.description}; not searched, because a search costs money"
     (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
     for reason in record.partial.values():

@@ -15,11 +15,6 @@ from madke.terminal import say
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
 
-@app.callback()
-def _root() -> None:
-    """With a callback, Typer keeps ``build`` as a subcommand."""
-
-
 @app.command(epilog=flags.epilog(flags.SOURCE_NAMES))
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
@@ -38,10 +33,11 @@ def build(
     """Search all sources for every question and write all results.
 
     A run that reads the file chooses its sources and the number of passages of each.
-    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries Serper.
+    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
+    from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs
     from madke.knowledge.pools import build_pools
     from madke.knowledge.source_spec import asked_here
@@ -62,8 +58,36 @@ def build(
         remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
     with resumable(), open_workers(engine, address=address, gpus=True) as workers:
         found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
+    close_sources(opened)
     show_counts(found)
     for source in opened:
         if hasattr(source, "spent"):
             say(source.spent.line(), err=True)
     say(f"pools: {out}")
+
+
+@app.command(
+    epilog=flags.epilog(
+        flags.QRELS_FORM,
+        "Example:",
+        "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20",
+    )
+)
+def score(
+    pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
+    qrels: flags.Qrels,
+    k: flags.Depths = "5,20",
+    least: flags.Relevance = 1,
+    tables: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Write the table: .csv, .parquet or .tex. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, flags.switch("--json", "Print JSON.")] = False,
+) -> None:
+    """Measure how well each source, and the fusions of all, find the relevant passages."""
+    from madke.cli.retrieval import show_retrieval
+    from madke.knowledge.pool_file import pool_records
+    from madke.scoring.retrieval import of_pools, with_fusions
+
+    refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])
+    rankings = with_fusions(of_pools(record for _, record in pool_records(pools)))
+    show_retrieval(rankings, qrels, k, least, tables=tables or (), as_json=as_json)

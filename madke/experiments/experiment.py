@@ -12,6 +12,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, never_raising
 from madke.core.knowledge import Source
+from madke.core.wording import counted
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm, Recipe
@@ -177,7 +178,7 @@ class Experiment:
             if done < self.experiment_spec.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
             if failed:
-                why = f"it needs arm {needed.name}, in which {failed} debates failed"
+                why = f"it needs arm {needed.name}, in which {counted(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
 
@@ -316,7 +317,9 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if not old.keys() <= new.keys():
-        different.insert(0, f"{len(old)} questions, not {len(old.keys() & new.keys())} (--limit, or the data)")
+        different.insert(
+            0, f"{counted(len(old), 'question')}, not {len(old.keys() & new.keys())} (--limit, or the data)"
+        )
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}

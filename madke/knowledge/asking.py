@@ -94,7 +94,7 @@ def _unusable(value: Any) -> str | None:
     return None if _is_source(value) or callable(value) else "is neither a source nor a callable that returns one"
 
 
-BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense")
+BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
 SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources", check=_unusable)
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
@@ -138,7 +138,7 @@ def _result(value: T | Awaitable[T]) -> T:
     async def awaited() -> T:
         return await value
 
-    future = asyncio.run_coroutine_threadsafe(awaited(), _loop())
+    future = asyncio.run_coroutine_threadsafe(awaited(), source_loop())
     try:
         return future.result()
     except BaseException:
@@ -147,7 +147,7 @@ def _result(value: T | Awaitable[T]) -> T:
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
+def source_loop() -> asyncio.AbstractEventLoop:
     """One loop, in its own thread, for all searches: a source's connections belong to the loop that opened them."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="madke-sources", daemon=True).start()

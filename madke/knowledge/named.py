@@ -14,6 +14,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
+from madke.indexing.flashrag import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
@@ -25,6 +26,7 @@ from madke.knowledge.source_spec import (
     ResultsSpec,
     SerperSpec,
     SourceSpec,
+    WikipediaSpec,
     add_source,
     at_home,
     is_code,
@@ -32,6 +34,7 @@ from madke.knowledge.source_spec import (
     parse_spec,
     read_sources,
 )
+from madke.llm.embeddings import use_models_file
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +84,13 @@ def use_sources_file(file: Path | None) -> None:
     _chosen = file
 
 
+def use_files(sources_file: Path | None, models_file: Path | None) -> None:
+    """Use the files that a run's options name: sources, if given, and the endpoints of encoders."""
+    if sources_file is not None:
+        use_sources_file(sources_file)
+    use_models_file(models_file)
+
+
 def known_sources() -> dict[str, str]:
     """Name -> origin, for every source that needs no specification.
 
@@ -96,7 +106,7 @@ def known_sources() -> dict[str, str]:
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN or name in _declared():
+    if spec is not None or name not in BUILT_IN or name == "wikipedia" or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 
@@ -111,7 +121,7 @@ def register(name: str, spec: IndexSpec) -> Path:
 def open_source(name: str, spec: str | Source | None = None) -> Source:
     """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
-    By default ``wiki`` is the rank fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
+    By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
     on first use and kept in the cache folder. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
     snippets. The source's ``description`` says what serves it.
 
@@ -197,10 +207,10 @@ def _resolved(
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
     found: SourceSpec | None
-    if folder.is_dir():
-        found = IndexSpec(index=folder) if is_index(folder) else DocumentsSpec(documents=folder)
+    if is_index(folder) or faiss_file(folder):
+        found = IndexSpec(index=folder)
     else:
-        found = _built_in(spec)
+        found = DocumentsSpec(documents=folder) if folder.is_dir() else _built_in(spec)
     if found is None:
         raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found
@@ -219,7 +229,7 @@ def _declared() -> dict[str, Entry]:
     named = _chosen or os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))
     registered = cache_dir() / _FILE
-    found = read_sources(own, code=bool(named)) if named or own.exists() else {}
+    found = read_sources(own, named=bool(named)) if named or own.exists() else {}
     return found | (read_sources(registered) if registered.exists() else {}) | found
 
 
@@ -228,6 +238,8 @@ def _built_in(name: str) -> SourceSpec | None:
         return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
     if name in ("wiki-bm25", "wiki-dense"):
         return _sample("bm25" if name == "wiki-bm25" else "dense")
+    if name == "wikipedia":
+        return WikipediaSpec()
     if name != "google":
         return PythonSpec(python=name) if name in SOURCES else None
     if os.environ.get("SERPER_API_KEY", "").strip():

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
+from madke.core.wording import counted
 from madke.files import atomic_write, opened, read_jsonl, refuse_repeated
 from madke.yaml_file import validated
 
@@ -163,7 +164,8 @@ def merge_pools(
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
         raise UserError(
-            f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
+            f"the pool files ({', '.join(map(str, files))}) hold {what} for "
+            f"{counted(len(without), 'question')}: {named}; "
             "build pools from the same data"
         )
     with atomic_write(out) as file_out:

@@ -9,20 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
+from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.document_source import DocumentSource
 from madke.knowledge.fusion import HybridSource, Method
+from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
+from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.serper import SerperSource
-from madke.knowledge.web import SerperOptions, SnippetsSource
+from madke.knowledge.web import SerperOptions, SnippetsSource, WebOptions
+from madke.knowledge.web_source import Service, WebSource
+from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, documents, hybrid, serper, results and python"
+_ONE_OF = "one of index, documents, hybrid, serper, http, wikipedia, mcp, command, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -51,6 +56,9 @@ class IndexSpec(_Spec):
     texts: Path | None = None
 
 
+_Default = BeforeValidator(lambda options: {} if options is None else options)
+
+
 class DocumentsSpec(_Spec):
     """A folder of documents: see :class:`madke.knowledge.document_source.DocumentSource`."""
 
@@ -61,12 +69,38 @@ class DocumentsSpec(_Spec):
 class SerperSpec(_Spec):
     """Google's results through Serper."""
 
-    serper: SerperOptions = SerperOptions()
+    serper: Annotated[SerperOptions, _Default] = SerperOptions()
 
-    @field_validator("serper", mode="before")
-    @classmethod
-    def _none_is_default(cls, options: Any) -> Any:
-        return {} if options is None else options
+
+class HttpSpec(_Spec):
+    """A search service over HTTP."""
+
+    http: HttpOptions
+
+
+class WikipediaSpec(_Spec):
+    """Wikipedia's search API."""
+
+    wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
+
+
+class _ProgramSpec(_Spec):
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        ((kind, options),) = self
+        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
+
+
+class McpSpec(_ProgramSpec):
+    """A tool of an MCP server."""
+
+    mcp: McpOptions
+
+
+class CommandSpec(_ProgramSpec):
+    """A program that answers queries."""
+
+    command: CommandOptions
 
 
 class ResultsSpec(_Spec):
@@ -86,7 +120,8 @@ class HybridSpec(_Spec):
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
     """Each is the name of a source, an index folder, ``module:object``, or a nested specification."""
-    fusion: Method = "rrf"
+    fusion: Method = "weighted"
+    """Sources whose scores do not order their passages need ``rrf``."""
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
 
     @model_validator(mode="after")
@@ -98,13 +133,18 @@ class HybridSpec(_Spec):
         return self
 
 
-SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | SerperSpec | ResultsSpec | PythonSpec
+WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
+SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
 _MODELS: dict[str, type[SourceSpec]] = {
     "index": IndexSpec,
     "documents": DocumentsSpec,
     "hybrid": HybridSpec,
     "serper": SerperSpec,
+    "http": HttpSpec,
+    "wikipedia": WikipediaSpec,
+    "mcp": McpSpec,
+    "command": CommandSpec,
     "results": ResultsSpec,
     "python": PythonSpec,
 }
@@ -123,6 +163,10 @@ _Part = Annotated[
     | Annotated[DocumentsSpec, Tag("documents")]
     | Annotated[HybridSpec, Tag("hybrid")]
     | Annotated[SerperSpec, Tag("serper")]
+    | Annotated[HttpSpec, Tag("http")]
+    | Annotated[WikipediaSpec, Tag("wikipedia")]
+    | Annotated[McpSpec, Tag("mcp")]
+    | Annotated[CommandSpec, Tag("command")]
     | Annotated[ResultsSpec, Tag("results")]
     | Annotated[PythonSpec, Tag("python")],
     Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
@@ -133,9 +177,9 @@ HybridSpec.model_rebuild()
 def parse_spec(text: str) -> SourceSpec:
     """Parse a command-line word to a specification.
 
-    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` (names or folders) for rank fusion; ``0.5*A+B`` for the
-    weighted sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing
-    folder with ``+`` or ``:`` in its name is taken as a folder.
+    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` or ``0.5*A+B`` (names or folders) for the weighted
+    sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing folder with ``+`` or
+    ``:`` in its name is taken as a folder.
     """
     if text == "serper":
         return SerperSpec()
@@ -146,7 +190,7 @@ def parse_spec(text: str) -> SourceSpec:
             raise UserError(f"source {text!r}: expected names or folders around each +")
         content: dict[str, Any] = {"hybrid": [part for _, part in found]}
         if any(weight for weight, _ in found):
-            content |= {"fusion": "weighted", "weights": [float(weight or 1) for weight, _ in found]}
+            content["weights"] = [float(weight or 1) for weight, _ in found]
         return validated(content, HybridSpec, file=f"source {text!r}")
     if is_code(text):
         return PythonSpec(python=text)
@@ -158,14 +202,20 @@ def is_code(text: str) -> bool:
     return bool(_CODE.fullmatch(text)) and not Path(text).exists()
 
 
-def asks_serper(spec: SourceSpec | str) -> bool:
-    """Whether a search would cost money: the source is a web search, or has one among its parts."""
-    return any(isinstance(part, SerperSpec) for part in _parts(spec))
+def keys_of(spec: SourceSpec | str) -> list[str]:
+    """The environment variables with keys that the source needs. A search with a key may cost money."""
+    return [key for part in _parts(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
+
+
+def _options(spec: WebSpec) -> WebOptions:
+    ((_, options),) = spec
+    assert isinstance(options, WebOptions)
+    return options
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: Serper (one cache and limits), documents (cached here), and code."""
-    return any(isinstance(part, SerperSpec | DocumentsSpec | PythonSpec) for part in _parts(spec))
+    """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
+    return any(isinstance(part, WebSpec | DocumentsSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -183,6 +233,8 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
     if isinstance(spec, SerperSpec):
         return SerperSource(name=name, options=spec.serper)
+    if isinstance(spec, WebSpec):
+        return WebSource(_service(spec), _options(spec), name=name)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
@@ -190,6 +242,14 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, DocumentsSpec):
         return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
+
+
+def _service(spec: HttpSpec | WikipediaSpec | McpSpec | CommandSpec) -> Service:
+    if isinstance(spec, HttpSpec):
+        return HttpSearch(spec.http)
+    if isinstance(spec, WikipediaSpec):
+        return Wikipedia(spec.wikipedia)
+    return McpSearch(spec.mcp) if isinstance(spec, McpSpec) else CommandSearch(spec.command)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,27 +261,20 @@ class Entry:
     line: int
 
 
-def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
-    """Name -> entry of a sources file; ``code``: entries may be Python code, because the user named this file."""
+def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
+    """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
         if not _NAME.fullmatch(name) or name == "none":
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        if not code and any(
-            isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)) for part in _parts(spec)
-        ):
+        folder = path.absolute().parent
+        risk = next(filter(None, (_risk(part, folder) for part in _parts(spec))), None)
+        if risk and not named:
             raise UserError(
-                f"source {name!r} is Python code, which is allowed only in a file that you name: use --sources-file "
+                f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
                 f"{path} or MADKE_SOURCES={path}",
-                file=path,
-                line=line,
-            )
-        if not code and (outside := _outside(spec, path.absolute().parent)):
-            raise UserError(
-                f"source {name!r} reads documents outside of this folder ({outside}), which is allowed only in a file "
-                f"that you name: use --sources-file {path} or MADKE_SOURCES={path}",
                 file=path,
                 line=line,
             )
@@ -229,10 +282,17 @@ def read_sources(path: Path, *, code: bool = False) -> dict[str, Entry]:
     return entries
 
 
-def _outside(spec: SourceSpec, folder: Path) -> Path | None:
-    """The folder of documents that the specification names outside of ``folder``, also by a symbolic link."""
-    named = [part.under(folder).documents for part in _parts(spec) if isinstance(part, DocumentsSpec)]
-    return next((path for path in named if not path.resolve().is_relative_to(folder.resolve())), None)
+def _risk(part: SourceSpec | str, folder: Path) -> str | None:
+    """What a part does that nobody but the user may decide."""
+    if isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)):
+        return "is Python code"
+    if isinstance(part, CommandSpec):
+        return "is a command"
+    if isinstance(part, McpSpec):
+        return "is an MCP server"
+    if isinstance(part, DocumentsSpec) and not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
+        return f"reads documents outside of this folder ({part.documents})"
+    return "sends a key" if isinstance(part, HttpSpec) and part.http.keys else None
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:

@@ -1,4 +1,4 @@
-"""Web search: its settings, the contents of a Serper reply, and a file of results as a source."""
+"""Web search: settings, the contents of a Serper reply, and a file of results as a source."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.files import fingerprint, read_jsonl
 from madke.yaml_file import validated
 
+SERPER_KEY = "SERPER_API_KEY"
 CREDIT_BUYS = 10
 """Results per credit; more results cost two credits."""
 _MAX_RESULTS = 100
@@ -26,12 +27,14 @@ _HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
 
 
 class WebResult(BaseModel):
-    """One organic result of a web search: its snippet, never the page; ``date`` as the search engine writes it."""
+    """One result of a search: its snippet, never the page; ``date`` as the search engine writes it."""
 
     title: str = ""
     snippet: str = ""
     link: str
     date: str | None = None
+    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """The service's own score, if it gives one."""
 
     @property
     def key(self) -> str:
@@ -51,7 +54,7 @@ class WebPanel(WebResult):
 
 
 def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at: str | None) -> Hits:
-    """The first ``k`` results with a snippet. Web search has no scores, so the score is ``1 / (rank + 1)``."""
+    """The first ``k`` results with a snippet. Without a score of its own, a result has ``1 / (rank + 1)``."""
     shown = [result for result in results if result.snippet.strip()][:k]
     return Hits(
         passages=tuple(
@@ -60,7 +63,7 @@ def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at:
                 key=result.key,
                 title=result.title,
                 text=result.snippet,
-                score=1 / (rank + 1),
+                score=1 / (rank + 1) if result.score is None else result.score,
                 rank=rank,
                 url=result.link or None,
                 retrieved_at=retrieved_at,
@@ -71,10 +74,56 @@ def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at:
     )
 
 
-class SerperOptions(BaseModel):
-    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
+def _without_secrets(url: str) -> str:
+    if not re.fullmatch(r"https?://[^\s@?#]+", url):  # without the value, which may contain a key
+        raise ValueError("expected http:// or https:// and an address without user and query")
+    return url
+
+
+Address = Annotated[str, AfterValidator(_without_secrets)]
+"""The address of a service. It is written to pool files and to the cache."""
+
+
+class WebOptions(BaseModel):
+    """Settings that all search services share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    exclude: tuple[str, ...] = ()
+    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
+    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """Days for which a cached answer is used; default: without limit."""
+
+    @field_validator("exclude")
+    @classmethod
+    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({_domain(domain) for domain in domains}))
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variables that hold keys."""
+        return ()
+
+    @property
+    def has_price(self) -> bool:
+        """Whether replies cost credits."""
+        return False
+
+    def wanted(self, k: int) -> int:
+        """Results to request for ``k`` passages: some more if domains are excluded."""
+        return k + (_PER_SITE if self.exclude else 0)
+
+    def allows(self, links: Iterable[str]) -> bool:
+        """Whether a text with these links may be used; if domains are excluded, it needs a valid link."""
+        hosts = [_host(link) for link in links]
+        return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
+
+    def _is_excluded(self, host: str) -> bool:
+        return any(host == domain or host.endswith(f".{domain}") for domain in self.exclude)
+
+
+class SerperOptions(WebOptions):
+    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
 
     organic: bool = True
     answer_box: bool = False
@@ -92,10 +141,6 @@ class SerperOptions(BaseModel):
     """First day of the pages' dates (inclusive), as Google dates them."""
     before: date | None = None
     """Last day of the pages' dates (inclusive)."""
-    exclude: tuple[str, ...] = ()
-    """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
-    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    """Days for which a cached answer is used; default: without limit."""
 
     @field_validator("country", "language", mode="before")
     @classmethod
@@ -109,11 +154,6 @@ class SerperOptions(BaseModel):
             raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
         return day
 
-    @field_validator("exclude")
-    @classmethod
-    def _domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(sorted({_domain(domain) for domain in domains}))
-
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if not (self.organic or self.answer_box or self.knowledge_graph):
@@ -124,29 +164,31 @@ class SerperOptions(BaseModel):
 
     def parameters(self, query: str, k: int) -> dict[str, str | int]:
         """The request for ``k`` passages; the query is sent verbatim."""
-        wanted = k + (_PER_SITE if self.exclude else 0)
         ends = (("cd_min", self.after), ("cd_max", self.before))
         days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
         optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
         return {
             "q": query,
-            "num": self.results or min(-(-wanted // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
+            "num": self.results or min(-(-self.wanted(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
             **{name: value for name, value in optional.items() if value is not None},
         }
 
-    def allows(self, links: Iterable[str]) -> bool:
-        """Whether a text with these links may be used; if domains are excluded, it needs a valid link."""
-        hosts = [_host(link) for link in links]
-        return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variable that holds the key."""
+        return (SERPER_KEY,)
+
+    @property
+    def has_price(self) -> bool:
+        """Serper costs credits."""
+        return True
 
     @property
     def changed(self) -> str:
         """The non-default settings that change results, such as ``country="us"``; may be empty."""
         values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
-        return ", ".join(f"{name}={json.dumps(value)}" for name, value in values.items())
-
-    def _is_excluded(self, host: str) -> bool:
-        return any(host == domain or host.endswith(f".{domain}") for domain in self.exclude)
+        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
+        return ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
 
 
 def _domain(text: str) -> str:

@@ -57,6 +57,9 @@ class OpenAIChat:
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
+    _path = "/chat/completions"
+    _read = staticmethod(read_completion)
+
     def __init__(
         self,
         model: str,
@@ -111,7 +114,7 @@ class OpenAIChat:
         requests = 0
         while True:
             dialect = self.dialect
-            sent = {**dialect.body(self._model, request), **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
                 # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
@@ -131,8 +134,11 @@ class OpenAIChat:
                 raise failure from None
             self._report_dialect()
             body = assembled(body) if "stream" in sent else body
-            completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
+            completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
+
+    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
+        return dialect.body(self._model, request)
 
     async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
         """The body of the response. If it is a stream, ``on_delta`` gets each part of the text as it arrives."""
@@ -140,7 +146,7 @@ class OpenAIChat:
         import openai
 
         assert self._client is not None
-        where: Any = {"path": "/chat/completions", "body": sent, "options": self._options}
+        where: Any = {"path": self._path, "body": sent, "options": self._options}
         if on_delta is None or "stream" not in sent:
             whole: bytes = await self._client.post(**where, cast_to=bytes)
             return whole

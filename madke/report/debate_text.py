@@ -12,6 +12,7 @@ from rich.text import Text
 
 from madke.core.question import Question
 from madke.core.transcript import Final, PoolEntry, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.wording import counted
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -142,7 +143,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
         return
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.tokens for used in transcript.usage.values())
-    yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
+    yield f"Ended by: {transcript.stop_reason}. {counted(calls, 'call')}, {tokens:,} tokens."
 
 
 _SATISFIED = {

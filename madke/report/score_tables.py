@@ -11,8 +11,9 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
+from madke.core.wording import counted
 from madke.report.comparison import if_failed_notes
-from madke.report.finding import all_failed, cause, unfinished
+from madke.report.finding import all_failed, cause
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -33,6 +34,7 @@ from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.scored import unfinished
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -49,7 +51,8 @@ def grades_missing(scores: Scores) -> str:
         return ""
     low, high = scores.grader_if_ungraded
     return (
-        f"{scores.ungraded} answers have no grade and are excluded from the grader's mean; with them it is between "
+        f"{counted(scores.ungraded, 'answer has no grade and is', 'answers have no grade and are')} "
+        "excluded from the grader's mean; with them it is between "
         f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
     )
 
@@ -384,7 +387,8 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, "
+            f"{counted(used.retries, 'retry', 'retries')}), "
             f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
             f"({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")

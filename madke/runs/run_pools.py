@@ -100,9 +100,9 @@ class RunPools:
 
 
 class PoolLines:
-    """The lines of a pool file for some questions, read on demand; UserError if the file cannot be read."""
+    """The lines of a pool file for some questions or all, read on demand; UserError if the file cannot be read."""
 
-    def __init__(self, file: Path, ids: Container[str]) -> None:
+    def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
         self._file = file
         try:
             lines = lines_of(file, ids)
@@ -126,15 +126,22 @@ class PoolLines:
             return None
         return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
 
+    def append(self, id_: str, line: bytes) -> None:
+        """Add the line of a question to the file."""
+        with self._file.open("ab") as file:
+            self._starts[id_], self.hashes[id_] = file.tell(), short_hash(line)
+            file.write(line + b"\n")
 
-def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions; unreadable lines are left out."""
+
+def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
+    """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
     found = {}
     start = 0
     with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
         for line in lines:
             with suppress(ValueError, TypeError, KeyError):
-                if (id_ := str(from_json(line)["id"])) in ids:
+                id_ = str(from_json(line)["id"])
+                if ids is None or id_ in ids:
                     found[id_] = (short_hash(line.strip()), start)
             start += len(line)
     return found

@@ -98,6 +98,8 @@ class Scores:
     """Only for a run directory with its call store, scored with prices; transcripts do not contain it."""
     scored: str = ""
     """Fingerprint of the run directory's content at the time of scoring; empty for other results."""
+    incomplete: str | None = None
+    """How much of the run was done at the time of scoring, and why not all; None for complete runs and predictions."""
 
     def __getitem__(self, name: str) -> Estimate:
         """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...

@@ -22,7 +22,7 @@ GENERATED = {"api.md", "cli.md", "protocols.md"}
 PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
 LONG = (
     *("costs", "documents", "endpoints", "evaluation", "extend", "index", "questions"),
-    *("README", "report", "retrieval"),
+    *("README", "report", "retrieval", "serve"),
 )
 """Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
 

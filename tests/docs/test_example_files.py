@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from madke.assets import asset
-from madke.knowledge.source_spec import read_sources
+from madke.knowledge.source_spec import HttpSpec, keys_of, read_sources
 from madke.llm import read_models
 from madke.llm.prices import price_of, read_prices
 from tests.docs.blocks import blocks
@@ -18,7 +18,9 @@ def example(name: str) -> Path:
     return asset("examples", f"{name}.example.yaml")
 
 
-@pytest.mark.parametrize(("page", "name"), [("costs", "prices"), ("endpoints", "models"), ("retrieval", "sources")])
+@pytest.mark.parametrize(
+    ("page", "name"), [("costs", "prices"), ("endpoints", "models"), ("retrieval", "sources"), ("search", "search")]
+)
 def test_the_page_shows_the_file(page: str, name: str) -> None:
     shown = [block.text.strip() for block in blocks((CHECKOUT / "docs" / f"{page}.md").read_text(encoding="utf-8"))]
     assert example(name).read_text(encoding="utf-8").strip() in shown
@@ -33,10 +35,19 @@ def test_prices() -> None:
 
 def test_models() -> None:
     models = read_models(example("models"))
-    assert set(models.entries) == {"referee", "small"}
+    assert set(models.entries) == {"referee", "small", "embedder"}
     assert models.entry("referee").key == "REFEREE_KEY"
     assert set(models.prices) == {"referee"}
 
 
 def test_sources() -> None:
-    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "google", "snippets"}
+    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "wiki-e5", "google", "snippets"}
+
+
+def test_search_services() -> None:
+    entries = read_sources(example("search"), named=True)
+    news = entries["news"].spec
+    assert isinstance(news, HttpSpec)
+    assert news.http.url == "http://localhost:9200/news/_search"
+    assert keys_of(news) == ["NEWS_API_KEY"] and keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
+    assert news.http.fields.title == "_source.title" and news.http.fields.text == "_source.body"

@@ -35,7 +35,7 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
         open_source("wikki")
 
     assert "textbooks: sources.yaml; fetched: " in str(error.value) and str(registered) in str(error.value)
-    assert "wiki, google, wiki-bm25, wiki-dense: built in" in str(error.value)
+    assert "wiki, google, wiki-bm25, wiki-dense, wikipedia: built in" in str(error.value)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
     (hits,) = search(open_source("twice"), ["q"], 5)
 
     assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
-    assert open_source("twice").description.startswith("rank fusion of web-style snippets")
+    assert open_source("twice").description.startswith("weighted sum of web-style snippets")
 
 
 def test_names_registered_at_once_are_all_there(folder: Path) -> None:
@@ -191,7 +191,6 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         return encoders[-1]
 
     monkeypatch.setattr("madke.encoders.load_encoder", load)
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
     first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
     again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)

@@ -24,6 +24,7 @@ from madke.knowledge.named import known_sources, open_source, resolve, use_sourc
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools, retrieve
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
+from tests.support.search_server import SearchServer, ok
 
 QUESTIONS = [Question(id=str(n), question=f"Question {n}?") for n in range(3)]
 
@@ -252,9 +253,44 @@ def test_a_file_gives_a_web_search_no_address_and_no_key(folder: Path, key: str)
         open_source("google")
 
 
-def test_a_file_names_no_command(folder: Path) -> None:
-    (folder / "sources.yaml").write_text("docs: {command: [touch, owned]}\n")
+FIND = "tool: find, arguments: {q: '{query}'}, fields: {text: text}"
 
-    with pytest.raises(UserError, match="found 'command'"):
-        open_source("docs")
-    assert not (folder / "owned").exists()
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("{command: [touch, owned]}", "is a command"),
+        ("{command: {run: [touch, owned]}}", "is a command"),
+        ("{hybrid: [google, {command: [touch, owned]}]}", "is a command"),
+        (f"{{mcp: {{run: [touch, owned], {FIND}}}}}", "is an MCP server"),
+        (f"{{mcp: {{url: 'URL/mcp', {FIND}}}}}", "is an MCP server"),
+        ("{http: {preset: tavily}}", "sends a key"),
+        ("{http: {preset: tavily, url: URL}}", "sends a key"),
+        ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{http: {preset: searxng, url: URL, params: {key: 'k ${OPENAI_API_KEY}'}}}", "sends a key"),
+        ("{hybrid: [google, {hybrid: [google, {http: {preset: tavily, url: URL}}]}]}", "sends a key"),
+    ],
+)
+def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
+    folder: Path, entry: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "canary-3c2b1a")
+    with SearchServer(lambda seen, before: ok({"results": []})).running() as server:
+        (folder / "sources.yaml").write_text(f"docs: {entry.replace('URL', server.url)}\n")
+
+        for name, spec in (("docs", None), ("mine", "docs"), ("mine", "docs+google"), ("google", None)):
+            with pytest.raises(
+                UserError, match=f"^sources.yaml:1: source 'docs' {what}, .*--sources-file sources.yaml"
+            ):
+                ask(open_source(name, spec), ["bees"], 5)
+
+        assert not server.requests and not (folder / "owned").exists()
+
+
+def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:
+    with SearchServer(lambda seen, before: ok({"results": [{"content": "on bees"}]})).running() as server:
+        (folder / "sources.yaml").write_text(f"docs: {{http: {{preset: searxng, url: '{server.url}'}}}}\n")
+        (hits,) = ask(open_source("docs"), ["bees"], 5)
+
+    assert [p.text for p in hits.passages] == ["on bees"]

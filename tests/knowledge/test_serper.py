@@ -247,7 +247,7 @@ def test_a_reply_that_trickles_in_is_given_up(
     waits: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("madke.knowledge.serper._DEADLINE", 0.3)
+    monkeypatch.setattr("madke.knowledge.web_http._DEADLINE", 0.3)
     url = raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05)
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)

@@ -15,7 +15,7 @@ from madke.knowledge.source_spec import (
     SerperSpec,
     SourceSpec,
     add_source,
-    asks_serper,
+    keys_of,
     open_spec,
     parse_spec,
     read_sources,
@@ -30,7 +30,7 @@ from madke.knowledge.web import SerperOptions
         ("my/index", IndexSpec(index=Path("my/index"))),
         ("serper", SerperSpec()),
         ("web.jsonl", ResultsSpec(results=Path("web.jsonl"))),
-        ("a+b", HybridSpec(hybrid=("a", "b"))),
+        ("a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted")),
         (" a + ~/b +c", HybridSpec(hybrid=("a", "~/b", "c"))),
         ("1.2*a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1.2, 1))),
         ("a + .5 * b+ 2*c", HybridSpec(hybrid=("a", "b", "c"), fusion="weighted", weights=(1, 0.5, 2))),
@@ -66,6 +66,7 @@ def test_a_fusion_with_a_part_missing_or_of_no_weight_is_refused(text: str) -> N
         ({"serper": None}, SerperSpec()),
         ({"serper": {"country": "US"}}, SerperSpec(serper=SerperOptions(country="us"))),
         ({"results": "r.jsonl"}, ResultsSpec(results=Path("r.jsonl"))),
+        ({"hybrid": ["a", "b"], "weights": [1, 2]}, HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1, 2))),
         ({"hybrid": ["a", {"index": "i"}]}, HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))),
     ],
 )
@@ -87,7 +88,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
         ({"hybrid": ["a", {"indx": "b"}]}, r"hybrid\.1: expected a name, or one of index"),
         ({"hybrid": ["a", {"index": "b", "k": 1}]}, r"unknown key 'hybrid\.1\.index\.k'"),
         ({"hybrid": ["a", "b"], "fusion": "sum"}, "fusion: .*found 'sum'"),
-        ({"hybrid": ["a", "b"], "weights": [1, 2]}, "weights require fusion: weighted"),
+        ({"hybrid": ["a", "b"], "fusion": "rrf", "weights": [1, 2]}, "weights require fusion: weighted"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1, 0]}, r"weights\.1: .*found 0"),
         ({"serper": {"countri": "us"}}, r"unknown key 'serper\.countri'"),
@@ -110,8 +111,8 @@ def test_paths_are_taken_from_a_folder_and_the_users_home(monkeypatch: pytest.Mo
 def test_a_hybrid_with_a_web_search_in_it_costs_money() -> None:
     free = HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))
 
-    assert not asks_serper(free)
-    assert asks_serper(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec())))))
+    assert keys_of(free) == []
+    assert keys_of(HybridSpec(hybrid=(free, HybridSpec(hybrid=("a", SerperSpec()))))) == ["SERPER_API_KEY"]
 
 
 def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
+from tests.support.search_server import Reply, SearchServer, Seen
 
 PLAIN = {name: f"sk-canary-{name.lower()}-{n}718281828459" for n, name in enumerate(NAMES)}
 FROM_A_FILE = {name: f"{key}\n" for name, key in PLAIN.items()}
@@ -209,6 +210,26 @@ def test_searching_the_web(tmp_path: Path) -> None:
         )
         assert {seen.headers["x-api-key"] for seen in server.requests} == {PLAIN["SERPER_API_KEY"]}
     assert (tmp_path / "built.jsonl").exists(), built.err[-2000:]
+    assert_no_leak(tmp_path, built, PLAIN)
+
+
+@pytest.mark.slow
+def test_search_services(tmp_path: Path) -> None:
+    """One that repeats the key in its errors."""
+    key = PLAIN["HF_TOKEN"]
+
+    def answer(seen: Seen, before: int) -> Reply:
+        echo = json.dumps(seen.headers).encode()
+        return [(500, {}, echo), (404, {}, echo), (401, {}, echo)][before % 3]
+
+    questions, _ = write_dataset(tmp_path, 6)
+    with SearchServer(answer).running() as server:
+        header = "headers: {X-Key: '${HF_TOKEN}'}, params: {token: '${HF_TOKEN}'}"
+        (tmp_path / "search.yaml").write_text(f"web: {{http: {{preset: searxng, url: '{server.url}', {header}}}}}\n")
+        words = ("pool", "build", questions, "--sources", "web", "--out", tmp_path / "built.jsonl")
+        built = run(*words, folder=tmp_path, keys={**PLAIN, "MADKE_SOURCES": str(tmp_path / "search.yaml")})
+        assert {(seen.headers["x-key"], seen.params["token"]) for seen in server.requests} == {(key, key)}
+    assert "HF_TOKEN was rejected" in (tmp_path / "built.jsonl").read_text(), built.err[-2000:]
     assert_no_leak(tmp_path, built, PLAIN)
 
 

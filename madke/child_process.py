@@ -1,0 +1,48 @@
+"""Programs that users name: started without a shell, and killed with their children when this process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+_GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
+"""The guard leads the process group and kills it when this process ends, also if it is killed."""
+
+
+class Child:
+    """A running program with a guard. OSError or ValueError if it cannot be started."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, folder: Path | None = None, stderr: int | IO[bytes] = subprocess.PIPE
+    ) -> None:
+        pipe = subprocess.PIPE
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        try:
+            self.process = subprocess.Popen(
+                arguments, stdin=pipe, stdout=pipe, stderr=stderr, cwd=folder, process_group=self._guard.pid
+            )
+        except (OSError, ValueError):
+            self.dismiss_guard()
+            raise
+
+    def kill(self) -> None:
+        """Kill the program, its children and its guard."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._guard.pid, signal.SIGKILL)
+
+    def dismiss_guard(self) -> None:
+        """End the guard; the program goes on."""
+        self._guard.kill()
+        self._guard.communicate()

@@ -1,0 +1,161 @@
+"""A program as a search service: JSON lines in and out, one process for all queries."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from madke.child_process import Child
+from madke.knowledge.http_search import checked, read
+from madke.knowledge.web import WebResult
+from madke.knowledge.web_mapping import Fields, MappedOptions, parse_json
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.terminal import without_keys
+
+_QUOTED = 200
+"""Characters of the program's output that an error quotes."""
+_NAMES = ("text", "title", "url", "id", "score", "date")
+
+
+class CommandOptions(MappedOptions):
+    """A program that reads ``{"query": ..., "k": ...}`` and prints ``{"results": [{"text": ...}]}``, one per line.
+
+    A result may also have ``title``, ``url``, ``id``, ``score`` and ``date``. For a query that fails the program
+    prints ``{"error": "REASON"}``.
+    """
+
+    run: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The program and its arguments. No shell is started."""
+    folder: Path = Path()
+    """Its working directory. Default: the folder of the file that names it."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    """Seconds for one query; the first one includes the start."""
+    results: str = "results"
+    fields: Fields = Fields(**{name: name for name in _NAMES})
+    cache_days: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = 0
+    """Days for which a cached answer is used. Default 0, because the program may change."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, given: Any) -> Any:
+        return {"run": given} if isinstance(given, list) else given
+
+
+class CommandSearch:
+    """See :class:`madke.knowledge.web_source.Service`. The program is started again if it ends."""
+
+    concurrency = 1
+
+    def __init__(self, options: CommandOptions) -> None:
+        self._options = options
+        self.address = f"command {without_keys(shlex.join(options.run))} in {options.folder}"
+        self.description = f"results of {without_keys(shlex.join(options.run))!r} (settings {options.digest})"
+        self._running: _Running | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connected(self) -> Iterator[Send]:
+        """The program; it is started by the first request and goes on after the search."""
+        yield self._send
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The program's results."""
+        return read(fetch({"query": query, "k": self._options.count(k)}), self._options)
+
+    def close(self) -> None:
+        """Kill the program and its children, also while another thread waits for its answer."""
+        if running := self._running:
+            running.kill()
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._running is not None:
+            self._running.end()
+            self._running = None
+
+    def _send(self, request: Request) -> Answer:
+        with self._lock:
+            try:
+                self._running = self._running or _Running(self._options)
+                line = self._running.answer(json.dumps(request).encode() + b"\n")
+            except BaseException:  # a late answer must not be read as the next one
+                self._end()
+                raise
+        with suppress(ValueError):
+            reply = parse_json(line)
+            if isinstance(reply, Mapping) and isinstance(reply.get("error"), str):
+                raise NoAnswer(f"the command reports {_quoted(reply['error'])}")
+        return checked(line, self._options)
+
+
+class _Running:
+    """The started program."""
+
+    def __init__(self, options: CommandOptions) -> None:
+        self._timeout = options.timeout
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self._rest = b""
+        try:
+            self._child = Child(options.run, folder=options.folder, stderr=self._errors)
+        except (OSError, ValueError) as error:
+            self._errors.close()
+            why = getattr(error, "strerror", None) or error
+            raise NoAnswer(f"the command cannot be started: {why}", refused=True) from None
+
+    def answer(self, request: bytes) -> bytes:
+        """The next line of output."""
+        process = self._child.process
+        assert process.stdin is not None and process.stdout is not None
+        ends = time.monotonic() + self._timeout
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+        except OSError:
+            raise self._ended() from None
+        while b"\n" not in self._rest:
+            if not select.select([process.stdout], [], [], max(0.0, ends - time.monotonic()))[0]:
+                raise NoAnswer(f"the command does not answer within {self._timeout:g} s")
+            block = os.read(process.stdout.fileno(), 1 << 16)
+            if not block:
+                raise self._ended()
+            self._rest += block
+            if len(self._rest) > MAX_BYTES:
+                raise NoAnswer(f"the command's answer exceeds {MAX_BYTES:,} bytes")
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def kill(self) -> None:
+        """Kill the program and its children."""
+        self._child.kill()
+
+    def end(self) -> None:
+        """Kill the program, and close its pipes."""
+        self.kill()
+        self._child.dismiss_guard()
+        with suppress(OSError), self._child.process:  # the unsent rest of a request
+            pass
+        self._errors.close()
+
+    def _ended(self) -> TryAgain:
+        status = self._child.process.wait()
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 10 * _QUOTED))
+        printed = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        why = f"; its last line on stderr: {_quoted(printed[-1])}" if printed else ""
+        return TryAgain(f"the command ended with status {status}{why}", reached=False)
+
+
+def _quoted(text: str) -> str:
+    return repr(without_keys(text).strip()[:_QUOTED])

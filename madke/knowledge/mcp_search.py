@@ -1,0 +1,246 @@
+"""A tool of an MCP server as a search service, over standard input and output or streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shlex
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from madke.assets import install
+from madke.core.addresses import public_url, retry_after
+from madke.core.errors import UserError
+from madke.knowledge.asking import source_loop
+from madke.knowledge.http_search import accepted, read
+from madke.knowledge.web import Address, WebResult
+from madke.knowledge.web_http import Http
+from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.terminal import without_keys
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.client import Client
+    from mcp_types import CallToolResult
+
+_REFUSED = (-32601, -32602)
+"""Codes of JSON-RPC: unknown method, invalid parameters."""
+_TIMEOUT = -32001
+"""Code of the package."""
+
+
+class McpOptions(MappedOptions):
+    """A tool and how its results are read.
+
+    The reply is the tool's structured content. If there is none, it is the JSON in its text, or else a list with one
+    ``{"text": ...}`` for each block of text.
+    """
+
+    run: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The server's program and its arguments."""
+    url: Address | None = None
+    """The server's address, instead of ``run``."""
+    folder: Path = Path()
+    """The program's working directory. Default: the folder of the file that names it."""
+    env: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = ()
+    """Environment variables that the program gets, besides PATH, HOME and the like."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Headers for ``url``; ``${NAME}`` stands for an environment variable with a key."""
+    tool: str
+    arguments: dict[str, Any]
+    """The tool's arguments; ``{query}`` and ``{k}`` stand for the query and the number of results."""
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    """Seconds to connect, and seconds for one query."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if (self.run is None) == (self.url is None):
+            raise ValueError("expected either run or url")
+        if "{query}" not in str(self.arguments):
+            raise ValueError("expected {query} in arguments")
+        return self
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variables that hold keys."""
+        return list(dict.fromkeys([*self.env, *variables(*self.headers.values())]))
+
+
+class McpSearch:
+    """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
+
+    def __init__(self, options: McpOptions) -> None:
+        self._options = options
+        self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
+        self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
+        server = public_url(options.url) if options.url else without_keys(shlex.join(options.run or ()))
+        self.address = f"mcp {options.tool} of {server}"
+        self.description = f"MCP tool {options.tool!r} of {server} (settings {options.digest})"
+        self._opened: _Connection | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connected(self) -> Iterator[Send]:
+        """The session; the first request makes it, and it goes on after the search."""
+        yield self._send
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The tool's results."""
+        return read(fetch(filled(self._options.arguments, query, self._options.count(k))), self._options)
+
+    def close(self) -> None:
+        """End the session, and the program."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _send(self, request: Request) -> Answer:
+        with self._lock:
+            self._opened = opened = self._opened or _Connection(self._options)
+        result = opened.call(dict(request))
+        if result is None:
+            self._drop(opened)
+            if opened.reply_too_long:
+                raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+            if opened.status:
+                self._http.judge(opened.status, opened.wait)
+            raise TryAgain("the MCP server does not answer", reached=False)
+        if result.is_error:
+            # In our words, because the text may contain a key.
+            raise NoAnswer(f"the tool {self._options.tool!r} reports an error")
+        return accepted(_value(result), self._options)
+
+    def _drop(self, lost: _Connection) -> None:
+        """Close a lost connection, so that the next request makes another one."""
+        with self._lock:
+            if self._opened is not lost:
+                return  # another thread has done so
+            self._opened = None
+        lost.close()
+
+
+def _value(result: CallToolResult) -> Any:
+    texts = [block.text for block in result.content if block.type == "text"]
+    value = result.structured_content
+    if sum(map(len, texts)) + len(json.dumps(value)) > MAX_BYTES:
+        raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+    if value is None:
+        try:
+            return parse_json("\n".join(texts))
+        except ValueError:
+            return parse_json(json.dumps([{"text": text} for text in texts]))
+    return parse_json(json.dumps(value))
+
+
+class _Connection:
+    """A session in the event loop of the sources. UserError if the package is missing."""
+
+    def __init__(self, options: McpOptions) -> None:
+        if find_spec("mcp") is None:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`")
+        # They log failures with tracebacks and addresses; the query's error tells them.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        self._options = options
+        self.status = 0
+        """Status of the last HTTP reply, if it is an error."""
+        self.wait: float | None = None
+        self.reply_too_long = False
+        self._client: Future[Client] = Future()
+        self._over = asyncio.Event()
+        self._ended = asyncio.run_coroutine_threadsafe(self._live(), source_loop())
+
+    def call(self, arguments: dict[str, Any]) -> CallToolResult | None:
+        """The tool's result; None if the session is lost."""
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            called = self._client.result().call_tool(self._options.tool, arguments)
+            return asyncio.run_coroutine_threadsafe(called, source_loop()).result()
+        except MCPError as error:
+            if error.code in _REFUSED and self.status in (0, 400, 404):
+                raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
+            if error.code == _TIMEOUT:
+                raise NoAnswer(f"the MCP server does not answer within {self._options.timeout:g} s") from None
+            return None
+        except OSError as error:
+            raise NoAnswer(f"the MCP server cannot be started: {error.strerror or error}", refused=True) from None
+        except Exception:  # of any package below; the text may contain a key
+            return None
+
+    def close(self) -> None:
+        """End the session and the program."""
+        source_loop().call_soon_threadsafe(self._over.set)
+        self._ended.result()
+
+    async def _live(self) -> None:
+        """Open the session, and close it in the same task when it is over."""
+        try:
+            async with self._session() as client:
+                self._client.set_result(client)
+                await self._over.wait()
+        except Exception as error:
+            if not self._client.done():
+                self._client.set_exception(error)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Client]:
+        from mcp.client import Client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        options = self._options
+        async with AsyncExitStack() as stack:
+            if options.url:
+                http = await stack.enter_async_context(self._http_client())
+                transport = streamable_http_client(options.url, http_client=http, max_sse_event_size=MAX_BYTES)
+            else:
+                assert options.run
+                program, *arguments = options.run
+                environment = {name: os.environ[name] for name in options.env}
+                server = StdioServerParameters(command=program, args=arguments, env=environment, cwd=options.folder)
+                nowhere = stack.enter_context(os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+                transport = stdio_client(server, errlog=nowhere)
+            yield await stack.enter_async_context(Client(transport, read_timeout_seconds=options.timeout))
+
+    def _http_client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        outer = self
+
+        class Bounded(httpx2.AsyncByteStream):
+            def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+                self._stream = stream
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                size = 0
+                async for piece in self._stream:
+                    size += len(piece)
+                    if size > MAX_BYTES:
+                        outer.reply_too_long = True
+                        raise httpx2.ReadError("the reply is too long")
+                    yield piece
+
+            async def aclose(self) -> None:
+                await self._stream.aclose()
+
+        async def check(response: httpx2.Response) -> None:
+            if response.request.method == "POST":
+                outer.status = 0 if response.is_success else response.status_code
+                outer.wait = retry_after(response.headers)
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                response.stream = Bounded(response.stream)
+
+        headers = {"Accept-Encoding": "identity", **with_keys(self._options.headers)}
+        return httpx2.AsyncClient(headers=headers, timeout=self._options.timeout, event_hooks={"response": [check]})

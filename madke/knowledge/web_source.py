@@ -1,0 +1,325 @@
+"""Sources that ask a search service: cache, retries, quotas and costs are the same for all of them.
+
+Whole replies are cached on disk: a repeated search costs nothing and returns the same reply, also when other parts
+of it are used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from madke.assets import cache_dir
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits
+from madke.knowledge.web import WebOptions, WebResult, web_hits
+
+_ATTEMPTS = 5
+_LONGEST_WAIT = 30.0
+"""Seconds; the search ends if the service asks for a longer wait."""
+
+MAX_BYTES = 5_000_000
+"""Maximum size of a reply; a hundred results take about 50,000 bytes."""
+
+Request = Mapping[str, Any]
+"""JSON values that identify a request to a service, without keys. It is the reply's key in the cache."""
+
+
+class Answer(NamedTuple):
+    """A reply as a JSON value, and its price."""
+
+    value: Any
+    credits: int = 0
+
+
+class NoAnswer(Exception):
+    """A request failed, and a retry cannot help. ``refused``: the service will refuse other requests too."""
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+class TryAgain(Exception):
+    """A request failed and may be retried, after ``wait`` seconds if the service asked for a wait."""
+
+    def __init__(self, reason: str, *, wait: float | None = None, reached: bool = True) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.reached = reached
+        """Whether the service replied."""
+
+
+Send = Callable[[Request], Answer]
+"""Sends one request once; raises NoAnswer or TryAgain. Several threads may call it."""
+
+Fetch = Callable[[Request], Any]
+"""Returns the value of a reply, from the cache or the service; raises NoAnswer."""
+
+
+class Service(Protocol):
+    """A search service: how it is asked, and what its replies mean.
+
+    A service may also have ``close()``, which ends its processes and connections.
+    """
+
+    address: str
+    """Where it is, without secrets: it is written to the cache."""
+    description: str
+    """Address and settings that change results, without secrets: written to pool files."""
+    concurrency: int
+    """Requests at once."""
+
+    def connected(self) -> AbstractContextManager[Send]:
+        """Connections for one search. Nothing is sent yet."""
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The results for a query, best first; it may fetch several replies."""
+
+
+class _Kept(NamedTuple):
+    value: Any
+    retrieved_at: datetime
+
+
+class _Cache:
+    """Replies and their retrieval times by address and request, in an SQLite file that processes share."""
+
+    def __init__(self, path: Path, address: str) -> None:
+        self._path = path
+        self._address = address
+        with self._open() as database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS replies "
+                "(base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters))"
+            )
+
+    def is_empty(self) -> bool:
+        with self._open() as database:
+            return database.execute("SELECT 1 FROM replies WHERE base_url = ?", (self._address,)).fetchone() is None
+
+    def read(self, request: Request) -> _Kept | None:
+        """The cached reply, of any age."""
+        with self._open() as database:
+            row = database.execute(
+                "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?",
+                (self._address, json.dumps(request, sort_keys=True)),
+            ).fetchone()
+        return None if row is None else _Kept(json.loads(row[1]), datetime.fromisoformat(row[0]))
+
+    def write(self, request: Request, kept: _Kept) -> None:
+        row = (self._address, json.dumps(request, sort_keys=True), kept.retrieved_at.isoformat())
+        with self._open() as database:
+            database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (*row, json.dumps(kept.value)))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self._path, timeout=30)) as database, database:
+                yield database
+        except sqlite3.Error as error:
+            raise UserError(f"the cache of web searches cannot be used: {error}", file=self._path) from None
+
+
+@dataclass(kw_only=True, slots=True)
+class Spent:
+    """The cost of a source's searches since it was opened."""
+
+    source: str
+    requests: int = 0
+    credits: int = 0
+    cached: int = 0
+    has_price: bool = True
+
+    def line(self) -> str:
+        """The costs as one line of text, without a newline."""
+        requests, cached = _number(self.requests, "request"), _number(self.cached, "answer")
+        price = f", {_number(self.credits, 'credit')} spent" if self.has_price else ""
+        return f"{self.source}: {requests} sent, {cached} from the cache{price}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+class WebSource:
+    """Asks a search service what is not cached.
+
+    An exhausted quota or a rejected key ends this and all later searches. An unreachable service, or one that asks for
+    a long wait, ends this search. Each remaining query gets the reason as its error.
+
+    Args:
+        service: The service.
+        options: Its settings.
+        name: The source's name.
+        cache: The cache file; default: one in the project's cache folder.
+        sleep: Called with the seconds to wait between two attempts.
+        now: Returns the current time with its zone.
+
+    Raises:
+        UserError: A key is missing and nothing is cached for this service, or the cache cannot be used.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        options: WebOptions,
+        *,
+        name: str,
+        cache: Path | None = None,
+        sleep: Callable[[float], object] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.name = name
+        self.description = self.fingerprint = service.description
+        self._service = service
+        self._cache = _Cache(cache or cache_dir("searches") / "answers.sqlite", service.address)
+        self._cache_days = options.cache_days
+        self._missing = " and ".join(key for key in options.keys if not os.environ.get(key, "").strip())
+        self._sleep = sleep
+        self._now = now
+        self._refusal = ""
+        self._one_at_a_time = threading.Lock()
+        self.spent = Spent(source=name, has_price=options.has_price)
+        if self._missing and self._cache.is_empty():
+            raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """At most ``k`` passages for each query, in the service's order."""
+        found: dict[str, Hits] = {}
+        with self._service.connected() as send:
+
+            def counted(request: Request) -> Answer:
+                with self._one_at_a_time:
+                    self.spent.requests += 1
+                return send(request)
+
+            asking = _Asking(counted, self._sleep)
+
+            def find(query: str) -> None:
+                found[query] = self._find(query, k, asking)
+
+            pool = ThreadPoolExecutor(self._service.concurrency)
+            try:
+                for done in as_completed([pool.submit(find, query) for query in dict.fromkeys(queries)]):
+                    done.result()
+            except BaseException:  # also Ctrl-C: threads that wait for a program end at once
+                asking.end("stopped")
+                self.aclose()
+                raise
+            finally:
+                asking.end("stopped")
+                pool.shutdown(cancel_futures=True)
+        return [found[query] for query in queries]
+
+    def aclose(self) -> None:
+        """End the service's processes and connections."""
+        if close := getattr(self._service, "close", None):
+            close()
+
+    def _find(self, query: str, k: int, asking: _Asking) -> Hits:
+        times = []
+
+        def fetch(request: Request) -> Any:
+            kept = self._fetch(request, asking)
+            times.append(kept.retrieved_at)
+            return kept.value
+
+        try:
+            results = list(self._service.results(query, k, fetch))
+        except NoAnswer as error:
+            return Hits(error=str(error))
+        oldest = min(times).isoformat(timespec="seconds") if times else None
+        return web_hits(results, k, source=self.name, retrieved_at=oldest)
+
+    def _fetch(self, request: Request, asking: _Asking) -> _Kept:
+        kept = None if self._cache_days == 0 else self._cache.read(request)
+        if kept is not None and not self._is_expired(kept):
+            with self._one_at_a_time:
+                self.spent.cached += 1
+            return kept
+        try:
+            return self._ask(request, asking)
+        except NoAnswer as error:
+            if kept is None:
+                raise
+            expired = kept.retrieved_at + timedelta(days=self._cache_days or 0)
+            raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
+
+    def _ask(self, request: Request, asking: _Asking) -> _Kept:
+        if self._missing:
+            raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
+        if self._refusal:
+            raise NoAnswer(f"not sent: {self._refusal}")
+        try:
+            answer = asking.ask(request)
+        except NoAnswer as error:
+            if error.refused:
+                self._refusal = str(error)
+            raise
+        kept = _Kept(answer.value, self._now().astimezone(UTC))
+        self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
+        with self._one_at_a_time:
+            self.spent.credits += answer.credits
+        return kept
+
+    def _is_expired(self, kept: _Kept) -> bool:
+        days = self._cache_days
+        return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
+
+
+class _Asking:
+    """State that the threads of one search share."""
+
+    def __init__(self, send: Send, sleep: Callable[[float], object] | None) -> None:
+        self._send = send
+        self._over = threading.Event()
+        self._why = ""
+        self._reached = False
+        """Whether the service has replied to any request."""
+        self._sleep = sleep or self._over.wait
+
+    def end(self, reason: str) -> None:
+        self._why = self._why or reason
+        self._over.set()
+
+    def ask(self, request: Request) -> Answer:
+        """The answer to one request, with retries; NoAnswer if there is none."""
+        reason, wait = "", 0.0
+        for sent in range(_ATTEMPTS):
+            if sent:
+                self._sleep(wait)
+            if self._over.is_set():
+                raise NoAnswer(f"not sent{' again' if sent else ''}: {self._why}")
+            wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+            try:
+                answer = self._send(request)
+            except TryAgain as error:
+                self._reached |= error.reached
+                reason = str(error)
+                if (error.wait or 0) > _LONGEST_WAIT:
+                    self.end(reason := f"{reason}, and the server asks to wait {error.wait:.0f} s")
+                    raise NoAnswer(reason) from None
+                wait = wait if error.wait is None else error.wait
+            except NoAnswer as error:
+                self._reached = True
+                if error.refused:
+                    self.end(str(error))
+                raise
+            else:
+                self._reached = True
+                return answer
+        reason = f"{reason} after {_ATTEMPTS} attempts"
+        if not self._reached:
+            self.end(reason)
+        raise NoAnswer(reason)

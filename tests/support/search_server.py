@@ -1,0 +1,115 @@
+"""A search service on loopback: it keeps what was asked, and answers as a test says."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+Reply = tuple[int, dict[str, str], bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One request."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+class SearchServer:
+    """Answers each request by ``reply(request, how many came before it)``."""
+
+    def __init__(self, reply: Callable[[Seen, int], Reply]) -> None:
+        self.requests: list[Seen] = []
+        self.reply = reply
+        self.most_at_once = 0
+        outer, lock = self, threading.Lock()
+        at_once = 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                nonlocal at_once
+                address = urlsplit(self.path)
+                content = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                seen = Seen(
+                    method=self.command,
+                    path=address.path,
+                    params=dict(parse_qsl(address.query)),
+                    headers={name.lower(): value for name, value in self.headers.items()},
+                    body=json.loads(content) if content else None,
+                )
+                with lock:
+                    at_once += 1
+                    outer.most_at_once = max(outer.most_at_once, at_once)
+                    outer.requests.append(seen)
+                    before = len(outer.requests) - 1
+                status, headers, content = outer.reply(seen, before)
+                with lock:
+                    at_once -= 1
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_GET
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    @contextmanager
+    def running(self) -> Iterator[SearchServer]:
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield self
+        self._server.shutdown()
+        self._server.server_close()
+        thread.join()
+
+
+def ok(value: Any) -> Reply:
+    return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+@contextmanager
+def raw_server(first: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[str]:
+    """Sends ``first`` to each client, then ``again`` and again after a pause; without ``again`` it hangs up."""
+    over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+    threads = []
+
+    def serve(client: socket.socket) -> None:
+        with closing(client), suppress(OSError):
+            client.recv(1 << 16)
+            client.sendall(first)
+            while again and not over.wait(pause):
+                client.sendall(again)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                threads.append(threading.Thread(target=serve, args=(client,)))
+                threads[-1].start()
+
+    accepting = threading.Thread(target=accept)
+    accepting.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    over.set()
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    accepting.join()
+    for thread in threads:
+        thread.join()
