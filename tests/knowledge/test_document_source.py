@@ -87,7 +87,7 @@ def test_with_an_encoder_the_search_is_hybrid(folder: Path) -> None:
     encoder = WordEncoder()
     source = opened(folder, encoder)
     assert source.description.startswith(
-        "rank fusion of BM25 and words vectors over 6 passages (files: 3, PDF pages: 3; "
+        "weighted sum of BM25 and words vectors over 6 passages (files: 3, PDF pages: 3; "
     )
     assert titles(source, "Herons nest in trees.") == ["more/heron.md: Nests"]
     (hits,) = source.search(["nest"], 6)

@@ -113,6 +113,6 @@ def test_ask_answers_with_file_and_page_by_words_and_vectors(made: Path) -> None
     done = cli.madke("ask", "How many metres deep is Lake Geneva?", "--sources", "./birds", cwd=made.parent)
     assert done.returncode == 0, done.stderr
     assert (
-        "source birds: rank fusion of BM25 and minilm vectors over 3 passages (files: 2, PDF pages: 1; " in done.stderr
+        "source birds: weighted sum of BM25 and minilm vectors over 3 passages (files: 2, PDF pages: 1; " in done.stderr
     )
     assert "birds    table.pdf, p. 1" in done.stdout
