@@ -11,7 +11,6 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 _REFUSED = (-32601, -32602)
 """Codes of JSON-RPC: unknown method, invalid parameters."""
+_importing = threading.Lock()
+"""The package's modules import each other, which fails if two threads do so at once."""
 _TIMEOUT = -32001
 """Code of the package."""
 
@@ -147,8 +148,12 @@ class _Connection:
     """A session in the event loop of the sources. UserError if the package is missing."""
 
     def __init__(self, options: McpOptions) -> None:
-        if find_spec("mcp") is None:
-            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`")
+        try:
+            with _importing:
+                import mcp.client.stdio
+                import mcp.client.streamable_http  # noqa: F401
+        except ImportError:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
         # They log failures with tracebacks and addresses; the query's error tells them.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -18,7 +18,7 @@ from madke.knowledge.asking import close_sources
 from madke.knowledge.command_search import CommandSearch
 from madke.knowledge.source_spec import CommandSpec, open_spec, spec_from_yaml
 from madke.knowledge.web_source import WebSource
-from tests.support.cli import command, madke
+from tests.support.cli import command, madke, started
 
 ECHO = """
 import json, os, sys, time
@@ -171,6 +171,22 @@ def test_a_pool_is_built_and_a_killed_madke_leaves_no_process(folder: Path) -> N
     while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{process}").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_the_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mine.yaml").write_text(f"docs: {{command: [{sys.executable}, echo.py]}}\n")
+    (folder / "questions.jsonl").write_text('{"id": "1", "question": "hang"}\n')
+    monkeypatch.setenv("MADKE_SOURCES", str(folder / "mine.yaml"))
+    words = ("pool", "build", folder / "questions.jsonl", "--sources", "docs", "--out", folder / "pools.jsonl")
+    with started(*words) as running:
+        while not (folder / "starts").exists() or not processes(folder):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=40)  # The program would sleep for 60 seconds.
+
+    assert running.returncode == 130
+    assert not (folder / "pools.jsonl").exists()
 
 
 def test_each_kind_of_service_is_opened_from_its_specification(folder: Path) -> None:
