@@ -94,7 +94,7 @@ def _absolute_if_folder(model: str, name: str) -> str:
 @cache
 def _load(name: str, dtype: Dtype) -> Encoder:
     try:
-        with _no_progress_bars():
+        with no_progress_bars():
             if name == "minilm":
                 return _SentenceEncoder(name, str(_packaged_minilm()), dtype)
             if name.startswith(("dpr:", "facebook/dpr-")):
@@ -111,7 +111,8 @@ def _load(name: str, dtype: Dtype) -> Encoder:
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def no_progress_bars() -> Iterator[None]:
+    """Keep the progress bars of transformers out of the output."""
     from transformers.utils import logging
 
     printed_once("huggingface_hub")
