@@ -101,7 +101,7 @@ def _absolute_if_folder(model: str, name: str) -> str:
 @cache
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
     try:
-        with _no_progress_bars():
+        with no_progress_bars():
             if name.startswith(("dpr:", "facebook/dpr-")):
                 if encoding != AS_STORED:
                     raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
@@ -119,7 +119,8 @@ def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encode
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def no_progress_bars() -> Iterator[None]:
+    """Keep the progress bars of transformers out of the output."""
     from transformers.utils import logging
 
     printed_once("huggingface_hub")

@@ -138,14 +138,14 @@ class Experiment:
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
         if wanted_stages := experiment_spec.staged:
-            self._add_stages(wanted_stages, merged)
+            self._add_stages(wanted_stages, merged, len(questions))
         with atomic_write(self.pools) as whole:
             whole.write(self.pools.read_bytes() if existing else b"")
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
 
-    def _add_stages(self, wanted: Sequence[Knowledge], file: Path) -> None:
+    def _add_stages(self, wanted: Sequence[Knowledge], file: Path, total: int) -> None:
         """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
         if self.options.replay:
             raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
@@ -159,10 +159,16 @@ class Experiment:
             seed=spec.seed,
             payer=POOLS,
         )
-        calls, account = self.path / CALLS, self.account
-        asyncio.run(
-            build.write(file, file, calls=calls, budget=account.budget, until=account.until, signals=self.signals)
+        work = build.write(
+            file,
+            file,
+            calls=self.path / CALLS,
+            budget=self.account.budget,
+            until=self.account.until,
+            signals=self.signals,
+            progress=lambda done: self.tell(PoolProgress(question="", done=done, total=total)),
         )
+        asyncio.run(work)
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:

@@ -309,7 +309,8 @@ def planned(
     """
     plans: dict[str, Planned] = {}
     if wanted := experiment_spec.staged:
-        plans[POOLS] = planner.pool_build(wanted, experiment_spec.questions, experiment_spec.retriever)
+        build = planner.pool_build(wanted, experiment_spec.questions, experiment_spec.retriever)
+        plans[POOLS] = replace(build, assumed_passages=pools is None)
     with _pool_file(experiment_spec, pools) as (file, held):
         ids = {question.id for question in spread(experiment_spec.questions)}
         records = read_pools(file, only=ids) if file is not None else {}

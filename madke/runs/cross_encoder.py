@@ -10,9 +10,8 @@ from typing import Any
 from madke.assets import install
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
-from madke.encoders import revision_of
+from madke.encoders import no_progress_bars, revision_of
 from madke.runs.cast import Service
-from madke.terminal import printed_once
 
 _BATCH = 32
 
@@ -43,9 +42,9 @@ def _loaded(model: str) -> Any:
         from sentence_transformers import CrossEncoder
     except ImportError as error:
         raise UserError(f"hf/{model} needs the package {error.name}: {install('dense')}") from None
-    printed_once("huggingface_hub")
     try:
-        loaded = CrossEncoder(model, trust_remote_code=False)
+        with no_progress_bars():
+            loaded = CrossEncoder(model, trust_remote_code=False)
     except (OSError, ValueError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         expected = "expected a cross-encoder, as a folder or a name on the Hub"

@@ -33,11 +33,13 @@ def request(question: str, passages: Sequence[str] = PASSAGES) -> ChatRequest:
 
 
 def test_scores_are_those_of_the_model_and_waiting_questions_share_a_batch(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from sentence_transformers import CrossEncoder
 
+    capfd.readouterr()
     model = CrossEncoderReranker(str(folder))
+    assert capfd.readouterr() == ("", "")
     batches = []
     scores = model._scores
     monkeypatch.setattr(model, "_scores", lambda pairs: batches.append(len(pairs)) or scores(pairs))
