@@ -110,7 +110,9 @@ def test_ask_answers_with_file_and_page_by_words_and_vectors(made: Path) -> None
     birds.mkdir()
     (birds / "table.pdf").write_bytes((made / "table.pdf").read_bytes())
     (birds / "chapters.docx").write_bytes((made / "chapters.docx").read_bytes())
-    done = cli.madke("ask", "How many metres deep is Lake Geneva?", "--sources", "./birds", cwd=made.parent)
+    done = cli.madke(
+        "ask", "How many metres deep is Lake Geneva?", "--sources", "./birds", cwd=made.parent, timeout=280
+    )
     assert done.returncode == 0, done.stderr
     assert (
         "source birds: weighted sum of BM25 and minilm vectors over 3 passages (files: 2, PDF pages: 1; " in done.stderr
