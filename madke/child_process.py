@@ -11,6 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from madke.terminal import without_keys
+
+_QUOTED = 200
+"""Characters of a program's output that an error quotes."""
 _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)"
 """The guard leads the process group and kills it when this process ends, also if it is killed."""
 
@@ -46,3 +50,14 @@ class Child:
         """End the guard; the program goes on."""
         self._guard.kill()
         self._guard.communicate()
+
+
+def quoted(text: str) -> str:
+    """Output of a program, shortened, without keys."""
+    return repr(without_keys(text).strip()[:_QUOTED])
+
+
+def why_ended(status: int, errors: bytes) -> str:
+    """The status of a program and the last line of its standard error."""
+    printed = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    return f"ended with status {status}" + (f"; its last line on stderr: {quoted(printed[-1])}" if printed else "")

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from madke.child_process import Child
+from madke.child_process import Child, quoted, why_ended
 from madke.core.errors import UserError
-from madke.terminal import without_keys
 
 _BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0
 """Default timeout: the larger of a fixed time per batch and a time per item, enough for large models on a CPU."""
-
-_QUOTED = 200  # Characters of the program's output that an error quotes.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,9 +90,7 @@ class CommandScorer:
             finally:
                 child.dismiss_guard()
         if process.returncode:
-            printed = [line for line in err.decode(errors="replace").splitlines() if line.strip()]
-            why = f"; its last line on stderr: {_quoted(printed[-1])}" if printed else ""
-            raise self._error(f"ended with status {process.returncode}{why}")
+            raise self._error(why_ended(process.returncode, err))
         answers = [line for line in out.decode(errors="replace").split("\n") if line.strip()]
         if len(answers) != len(items):
             raise self._error(f"printed {len(answers)} lines for {len(items)} items; expected one number per item")
@@ -107,12 +102,7 @@ class CommandScorer:
             found = found.get("score") if isinstance(found, dict) else found
             if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
                 return float(found)
-        raise self._error(f'line {n} of its output is {_quoted(line)}; expected a finite number or {{"score": number}}')
+        raise self._error(f'line {n} of its output is {quoted(line)}; expected a finite number or {{"score": number}}')
 
     def _error(self, what: str) -> UserError:
-        return UserError(f"scorer {_quoted(self.command)}: {what}")
-
-
-def _quoted(text: str) -> str:
-    """Output of a program, shortened, without keys."""
-    return repr(without_keys(text).strip()[:_QUOTED])
+        return UserError(f"scorer {quoted(self.command)}: {what}")

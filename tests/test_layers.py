@@ -10,7 +10,8 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "child_process", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"assets", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"child_process"},
     {"command_scorer", "encoder_cards", "tasks", "workers"},
     {"encoders", "engine"},
     {"llm"},

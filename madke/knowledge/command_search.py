@@ -16,15 +16,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from madke.child_process import Child
+from madke.child_process import Child, quoted, why_ended
 from madke.knowledge.http_search import checked, read
 from madke.knowledge.web import WebResult
 from madke.knowledge.web_mapping import Fields, MappedOptions, parse_json
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
 from madke.terminal import without_keys
 
-_QUOTED = 200
-"""Characters of the program's output that an error quotes."""
+_LAST_BYTES = 2_000
+"""Of standard error, for the reason why the program ended."""
 _NAMES = ("text", "title", "url", "id", "score", "date")
 
 
@@ -96,7 +96,7 @@ class CommandSearch:
         with suppress(ValueError):
             reply = parse_json(line)
             if isinstance(reply, Mapping) and isinstance(reply.get("error"), str):
-                raise NoAnswer(f"the command reports {_quoted(reply['error'])}")
+                raise NoAnswer(f"the command reports {quoted(reply['error'])}")
         return checked(line, self._options)
 
 
@@ -151,11 +151,5 @@ class _Running:
     def _ended(self) -> TryAgain:
         status = self._child.process.wait()
         size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - 10 * _QUOTED))
-        printed = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
-        why = f"; its last line on stderr: {_quoted(printed[-1])}" if printed else ""
-        return TryAgain(f"the command ended with status {status}{why}", reached=False)
-
-
-def _quoted(text: str) -> str:
-    return repr(without_keys(text).strip()[:_QUOTED])
+        self._errors.seek(max(0, size - _LAST_BYTES))
+        return TryAgain(f"the command {why_ended(status, self._errors.read())}", reached=False)
