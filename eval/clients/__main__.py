@@ -94,7 +94,7 @@ def main() -> None:
             if asked.names and client.name not in asked.names:
                 continue
             command = client.command(asked.folder.absolute())
-            with _server(work / client.name.replace("/", "-"), upstream) as url:
+            with server(work / client.name.replace("/", "-"), upstream) as url:
                 began = time.monotonic()
                 answers = _answers([*command, url, str(work / "questions.json")])
             same = sum(answers.get(question) == answer for question, answer in expected.items())
@@ -121,10 +121,10 @@ def _answers(command: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _server(out: Path, upstream: Endpoint) -> Iterator[str]:
-    """The base URL of a server."""
+def server(out: Path, upstream: Endpoint, sources: str = "none") -> Iterator[str]:
+    """The base URL of a server that runs as long as the block."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
-    command += ["-m", "openai/m", "--base-url", upstream.url, "--sources", "none"]
+    command += ["-m", "openai/m", "--base-url", upstream.url, "--sources", sources]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -16,6 +16,8 @@ def reply(body: dict[str, Any]) -> str:
     asked = json.dumps([body["messages"], body.get("seed"), body.get("temperature"), body.get("max_tokens")])
     number = int(sha256(asked.encode()).hexdigest(), 16)
     prompt = body["messages"][-1]["content"]
+    if "Selected:" in prompt[-300:]:
+        return "Both help. Selected: [0] [1]"
     if "[SAME]" in prompt:
         return f"I have compared them. Verdict: [{'SAME' if number % 2 else 'DIFFERENT'}]"
     return f"I remember a survey. The answer is [Lake {number % 1000}]."

@@ -16,5 +16,5 @@ with tempfile.TemporaryDirectory() as logs:
     dataset = [Sample(input=question) for question in json.loads(Path(questions).read_text())]
     task = Task(dataset=dataset, solver=generate())
     (log,) = eval(task, model="openai-api/madke/madke", log_dir=logs, display="none", max_connections=4)
-assert log.status == "success", log.error
-print(json.dumps({sample.input: sample.output.completion for sample in log.samples or []}))
+    assert log.status == "success", log.error
+    print(json.dumps({sample.input: sample.output.completion for sample in log.samples or []}))

@@ -14,7 +14,6 @@ SETTINGS = ("temperature", "top_p", "seed")
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
-    "tools": ([],),
     "tool_choice": ("none", "auto"),
     "functions": ([],),
     "function_call": ("none", "auto"),
@@ -137,7 +136,8 @@ class ChatBody(BaseModel):
     def ignored(self) -> list[str]:
         """The fields that have a value and no effect."""
         known = {*_NEUTRAL, "user", "metadata", "store", "parallel_tool_calls", "service_tier"}
-        return [name for name, value in (self.model_extra or {}).items() if value is not None and name not in known]
+        given = {name: value for name, value in (self.model_extra or {}).items() if value not in (None, [])}
+        return [name for name in given if name not in known]
 
     @property
     def limit(self) -> int | None:

@@ -188,9 +188,10 @@ def test_settings_of_the_protocol_stay_its_own(upstream: Upstream, tmp_path: Pat
             temperature=1.9,
             top_p=0.1,
             seed=7,
+            tools=[{"type": "function", "function": {"name": "f"}}],  # Open WebUI always offers some
             extra_body={"top_k": 3},
         )
-    assert sorted(raw.headers["x-madke-ignored"].split(", ")) == ["seed", "temperature", "top_k", "top_p"]
+    assert raw.headers["x-madke-ignored"].split(", ") == ["seed", "temperature", "tools", "top_p", "top_k"]
     assert {seen.body["temperature"] for seen in upstream.server.requests} == {0.5}
     assert not any("top_p" in seen.body or seen.body["seed"] == 7 for seen in upstream.server.requests)
 
@@ -221,7 +222,7 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
     [
         ({"n": 2}, "n"),
         ({"n": True}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}, "tool_choice"),
         ({"logprobs": True}, "logprobs"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
