@@ -12,6 +12,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 # Python compiles modules on import; compiling all 20,000 would take longer than the installation.
+# Images of containers often forbid to keep the result; then every process of the tests and the demo compiles again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP    := -m pip install --quiet --no-compile --constraint constraints.txt
 # The installation has two steps: the packages of the demo, and the others.
 DEMO_STAMP := $(VENV)/demo-installed
@@ -89,7 +91,7 @@ release-check: $(STAMP)
 $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) --editable '.[wiki,offline,report]'
+	$(BIN)/python $(PIP) --editable '.[docs,wiki,offline,report]'
 	@touch $@
 
 $(STAMP): $(DEMO_STAMP)

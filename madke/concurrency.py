@@ -25,9 +25,8 @@ async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine. If this thread runs an event loop, the coroutine runs in another thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    # Not inside an except block: its exception would be the context of those of the coroutine.
+    if asyncio._get_running_loop() is None:
         return asyncio.run(work)
     results: list[T] = []
     errors: list[BaseException] = []

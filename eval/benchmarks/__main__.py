@@ -25,8 +25,10 @@ NAMES = (
     "bm25_search",
     "pools",
     "encoding",
+    "documents",
     "report",
     "scale",
+    "peers",
 )
 
 

@@ -18,7 +18,7 @@ from madke.concurrency import finished
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.transcript import Transcript
-from madke.knowledge.named import use_sources_file
+from madke.knowledge.named import use_files
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
@@ -75,9 +75,9 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
-        from madke.report.finding import unfinished
         from madke.report.score_tables import score_table
         from madke.scoring.arms import open_results
+        from madke.scoring.scored import unfinished
         from madke.terminal import as_text
 
         (arm,), scores = open_results([self.path]), self._scored
@@ -144,7 +144,8 @@ async def arun(
         settings: Protocol field -> value, as for ``--set``.
         cast: Role -> model; overrides ``model``.
         prompts: A folder of your own protocols, searched first.
-        pools: A pool file. None: pools are built into ``out``.
+        pools: A pool file. None: pools are built into ``out``. Without ``sources``, all sources of the file are used if
+            it lacks one of the protocol's.
         first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         dataset: The published dataset whose format the file has. Default: a question file of your own.
@@ -160,8 +161,7 @@ async def arun(
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
-    if options.sources_file is not None:
-        use_sources_file(options.sources_file)
+    use_files(options.sources_file, options.models_file)
     job = prepared(
         questions,
         protocol=protocol,
@@ -175,6 +175,7 @@ async def arun(
         ids=ids,
         limit=limit,
         sample_seed=sample_seed,
+        pools=pools,
         first_round=first_round,
         answer_scorer=answer_scorer,
         seed=seed,

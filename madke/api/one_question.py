@@ -12,19 +12,21 @@ from types import MappingProxyType
 from typing import Any
 
 from madke.concurrency import finished
-from madke.core.chat import Usage
+from madke.core.chat import ChatModel, Usage
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.knowledge.named import use_sources_file
+from madke.engine.protocol import RETRIEVER
+from madke.knowledge.named import use_files
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
 from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
 from madke.runs.job import Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
+from madke.runs.pool_stages import StageBuild, staged
 from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
@@ -124,8 +126,7 @@ async def stream(
     Raises:
         UserError: An input is missing or invalid.
     """
-    if options.sources_file is not None:
-        use_sources_file(options.sources_file)
+    use_files(options.sources_file, options.models_file)
     record = {"question": question} if isinstance(question, str) else question
     if choices and isinstance(record, Mapping):
         record = {**record, "choices": tuple(choices)}
@@ -166,7 +167,7 @@ async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
-        pool = await asyncio.to_thread(_retrieve_pool, job, from_thread(events.put_nowait))
+        pool = await _pool(job, options, models, from_thread(events.put_nowait))
         live = live_search(job)
         events.put_nowait(PoolReady(question=question.id, pool=pool))
         await job.debated(
@@ -183,11 +184,18 @@ async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event
         await asyncio.to_thread(job.close)
 
 
-def _retrieve_pool(job: Job, listen: Listener) -> KnowledgePool:
+async def _pool(job: Job, options: RunOptions, models: Mapping[str, ChatModel], listen: Listener) -> KnowledgePool:
     knowledge = job.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
-    (record,) = retrieve(job.questions, job.sources(listen), depth(knowledge))
+    k = depth(knowledge)
+    (record,) = await asyncio.to_thread(lambda: retrieve(job.questions, job.sources(listen), k))
+    if knowledge.staged:
+        model = models.get(RETRIEVER)
+        build = StageBuild(wanted=staged(knowledge), retriever=model, sources=job.sources(), options=options)
+        async with build.open() as stages:
+            record = await stages.add(record)
+            stages.report(1)
     return pool_of(record, knowledge)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from madke.api.batch import Run
 from madke.core.knowledge import SourceCounts
 from madke.indexing.build import build_index
-from madke.knowledge import pools as _pools
 from madke.runs.job import Data, Sources, questions_of, source_specs
+from madke.runs.options import DEFAULTS, RunOptions
 
 if TYPE_CHECKING:
     from madke.report.comparison import Comparison
@@ -56,11 +56,16 @@ def build_pools(
     limit: int | None = None,
     sample_seed: int | None = None,
     k: int = 10,
+    query: str = "none",
+    rerank: str | Mapping[str, Any] | None = None,
+    model: str = "offline",
+    options: RunOptions = DEFAULTS,
 ) -> dict[str, SourceCounts]:
     """Retrieve a pool of passages for every question, and write a pool file.
 
     ``questions``, ``dataset``, ``ids``, ``limit`` and ``sample_seed`` are as for :func:`madke.run`, ``sources`` as for
-    :func:`madke.stream`; each source returns up to ``k`` passages.
+    :func:`madke.stream`; each source returns up to ``k`` passages. ``query`` and ``rerank`` are as in a protocol's
+    ``knowledge``; ``model`` is the model of the role ``retriever``.
 
     Returns:
         Source name -> for how many questions it found passages, or failed.
@@ -68,12 +73,15 @@ def build_pools(
     Raises:
         UserError: A source cannot be opened, or the file cannot be written.
     """
+    from madke.engine.protocol import Knowledge
     from madke.knowledge.named import open_source
+    from madke.runs.pool_build import build_pool_file
 
     records = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())
     opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
-    return _pools.build_pools(records, opened, k, Path(out))
+    knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": rerank})
+    return build_pool_file(records, opened, k, Path(out), knowledge, model=model, options=options)
 
 
 def _path(run: Run | str | Path) -> Path:

@@ -12,6 +12,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.runs.options import RunOptions
 from madke.terminal import console, say, say_json, say_table, say_wrapped
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from madke.experiments.ablation import Ablation
     from madke.experiments.duration import Pace
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.plan import Load, Planned
+    from madke.experiments.load import Load
+    from madke.experiments.plan import Planned
     from madke.llm.prices import Prices
     from madke.report.tables import Table
 
@@ -140,7 +142,7 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace,
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say(recipe.about.strip())
-    say(f"{len(experiment_spec.questions):,} questions of {experiment_spec.data}")
+    say(f"{counted(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     show_plans(plans, prices, pace)
     _show_tables([published_table(recipe)])
 
@@ -180,12 +182,12 @@ def _show_results(done: Ablation) -> None:
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
-    from madke.report.finding import unfinished
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
     from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
+    from madke.scoring.scored import unfinished
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
@@ -213,12 +215,13 @@ def _show_unfinished(done: Ablation, options: RunOptions) -> None:
         why = why_stopped(done.meters[name]) if name in done.meters else reason
         say(f"madke: arm {name!r} is not finished: {why}", err=True)
     if done.waiting:
-        say(f"madke: {len(done.waiting)} arms after {[*done.meters][-1]!r} have not started", err=True)
+        say(f"madke: not started after {[*done.meters][-1]!r}: {counted(len(done.waiting), 'arm')}", err=True)
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
         how = "the command without --replay" if options.replay else "the same command"
         how = f"the same command with a higher {done.budget.reached}" if done.budget.reached else how
-        say(f"madke: {f'{failed} debates failed; ' if failed else ''}{how} resumes", err=True)
+        lost = f"{counted(failed, 'debate')} failed; " if failed else ""
+        say(f"madke: {lost}{how} resumes", err=True)
         raise typer.Exit(1)
 
 
@@ -238,7 +241,7 @@ def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, 
 def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
     from madke.cli.progress import duration
-    from madke.experiments.plan import Load
+    from madke.experiments.load import Load
     from madke.report.experiment_tables import planned_range
 
     rows = [

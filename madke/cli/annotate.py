@@ -10,6 +10,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import Data, Paths, open_arms
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import console, say, say_json
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
@@ -36,7 +37,7 @@ def sheet(
     from madke.report.annotation import write_sheet
 
     key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
-    say(f"sheet: {out}: {len(key.rows)} answers; to fill: {', '.join(key.scales)}")
+    say(f"sheet: {out}: {counted(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 
 

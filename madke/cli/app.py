@@ -64,7 +64,7 @@ def main() -> None:
             sys.exit(_BROKEN_PIPE_STATUS)
         _fail(str(error))
     except UserError as error:
-        _fail(str(error))
+        _fail(str(error), error.exit_status)
     except typer.exceptions.TyperException as error:
         former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
         present = RENAMED.get(former, "").replace("_", "-")
@@ -85,9 +85,9 @@ def main() -> None:
         sys.exit(1)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, status: int = 2) -> NoReturn:
     say(f"madke: {' '.join(message.split())}", err=True)
-    sys.exit(2)
+    sys.exit(status)
 
 
 def _register() -> None:

@@ -58,7 +58,8 @@ def command(
 ) -> None:
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
-    from madke.report.finding import finding, unfinished
+    from madke.report.finding import finding
+    from madke.scoring.scored import unfinished
 
     results = open_arms(paths, data, dataset, task)
     if len(results) < 2:

@@ -11,6 +11,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
@@ -145,9 +146,9 @@ def convert(
         passages = _write_pools(name, entries, pools)
     with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
-    say(f"{out}: {len(entries)} questions, ids {ids_fingerprint(entry.question.id for entry in entries)}")
+    say(f"{out}: {counted(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
-        say(f"{pools}: {passages} passages")
+        say(f"{pools}: {counted(passages, 'passage')}")
 
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:

@@ -32,9 +32,12 @@ _RUN_PANELS = {
 
 MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human,
 a name in models.yaml, or module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
-SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME or NAME=SPEC. NAME is in sources.yaml, a fetched
-index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is an index folder, another NAME,
-A+B (rank fusion), 0.5*A+B (weighted sum), a .jsonl file of web results, serper, or module:object of your own code."""
+SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
+fetched index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is a folder (an index, or PDF, DOCX,
+HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,
+serper, or module:object of your own code. A FOLDER such as ./docs is a source of its own name."""
+QRELS_FORM = """Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the
+headings qid, passage_id and rel. A passage is named by its key, such as its id in the index."""
 TASK_NAMES = f"""Tasks: {", ".join(TASKS)}, or module:object of your own code. Default: the task of the dataset.
 For your own questions: choice if a question has options, otherwise short_answer."""
 
@@ -118,6 +121,9 @@ CallSeconds = Annotated[
         min=0.001, metavar="S", help="With --plan: seconds per call. Default: measured in OUT.", rich_help_panel=COST
     ),
 ]
+Qrels = Annotated[Path, typer.Option(metavar="FILE", help="Judgements: which passages are relevant, see below.")]
+Depths = Annotated[str, typer.Option("--k", metavar="N,N", help="Numbers of first passages to measure.")]
+Relevance = Annotated[int, typer.Option("--relevance", min=1, metavar="N", help="Lowest relevance that counts.")]
 AnswerScorer = Annotated[
     str | None,
     typer.Option(metavar="COMMAND", help="Program that scores candidates (finish: rerank).", rich_help_panel=PROTOCOL),
@@ -168,11 +174,10 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
-            from madke.knowledge.named import use_sources_file
+            from madke.knowledge.named import use_files
 
             options = RunOptions(**{name: values.pop(name) for name in run_fields})
-            if options.sources_file is not None:
-                use_sources_file(options.sources_file)
+            use_files(options.sources_file, options.models_file)
             shared = {name: values.pop(name) for name in names.split()}
             for name, read in (("settings", settings_of), ("cast", cast_overrides)):
                 if name in shared:

@@ -12,13 +12,16 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
+from madke.cli.retrieval import TUNE_EPILOG, tune
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.indexing.corpus import Counts
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
+app.command("tune", epilog=TUNE_EPILOG)(tune)
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="Index folder.")]
 _BM25, _DENSE = "With --kind bm25", "With --kind dense"
@@ -68,7 +71,7 @@ def passages(
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
-    say(f"{out}: {manifest.counts.passages:,} passages in {len(manifest.shards)} files")
+    say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
 
 
 @contextmanager
@@ -125,7 +128,9 @@ def _show_published(recipes: Path | None) -> None:
 
 @app.command(
     epilog=flags.epilog(
-        "Encoders: minilm, the name or folder of a sentence-transformers model, or dpr:QUESTION,CONTEXT.",
+        "Encoders: minilm, the name or folder of a sentence-transformers model, dpr:QUESTION,CONTEXT, or one behind an "
+        "/embeddings endpoint: openai/NAME, openai/NAME@URL, a name of models.yaml. Prefixes, pooling and lengths are "
+        "those stored with the model, else those of its card (e5, bge, gte, nomic, Qwen3-Embedding).",
         "FAISS types: Flat, SQ8, IVF4096,SQ8, PQ96np, HNSW32, ... Search parameters: nprobe=64 for IVF, efSearch=128 "
         "for HNSW. A FAISS file is built in memory. An interrupted build loses at most the shards being encoded.",
         "Example:",
@@ -155,6 +160,20 @@ def build(
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
         typer.Option(help="Default: float32. bfloat16 is faster.", rich_help_panel=_DENSE),
+    ] = None,
+    query_prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Text in front of queries. Default: see below.", rich_help_panel=_DENSE),
+    ] = None,
+    passage_prefix: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text in front of passages.", rich_help_panel=_DENSE)
+    ] = None,
+    pooling: Annotated[
+        Literal["mean", "cls", "lasttoken", "max"] | None,
+        typer.Option(help="How the vectors of tokens become one.", rich_help_panel=_DENSE),
+    ] = None,
+    normalize: Annotated[
+        bool | None, typer.Option(help="Whether vectors get length 1.", rich_help_panel=_DENSE)
     ] = None,
     faiss: Annotated[
         str | None,
@@ -196,6 +215,10 @@ def build(
             b=b,
             encoder=encoder,
             dtype=dtype,
+            query_prefix=query_prefix,
+            passage_prefix=passage_prefix,
+            pooling=pooling,
+            normalize=normalize,
             faiss=faiss,
             faiss_parameters=faiss_parameters,
             shard_rows=shard_rows,
@@ -205,7 +228,7 @@ def build(
             address=address,
             progress=counter("passages"),
         )
-    say(f"{out}: {manifest.passages:,} passages, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
     if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
         choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
         say(
@@ -214,19 +237,39 @@ def build(
         )
 
 
-@app.command()
+@app.command(
+    epilog=flags.epilog(
+        "With --compare and --qrels, QUERY is a file of questions.",
+        flags.QRELS_FORM,
+        "Examples:",
+        '  madke index search wiki-bm25+wiki-dense "Who discovered helium?" --compare',
+        "  madke index search wiki-bm25+wiki-dense questions.jsonl --compare --qrels qrels.tsv",
+    )
+)
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
     k: Annotated[int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Number of passages.")] = 5,
+    compare: Annotated[bool, flags.switch("--compare", "Show a fusion next to its parts.")] = False,
+    qrels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --compare: measure hits with these judgements, see below.")
+    ] = None,
+    least: flags.Relevance = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
     import json
     from dataclasses import asdict
 
+    from madke.cli.retrieval import show_comparison
     from madke.knowledge.asking import ask, close_sources
     from madke.knowledge.named import known_sources, open_source
+
+    if compare:
+        show_comparison(index, query, k, qrels, least, as_json=as_json)
+        return
+    if qrels is not None:
+        raise UserError("--qrels needs --compare")
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
     (hits,) = ask(source, [query], k)
@@ -256,10 +299,10 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
-    facts |= {name: str(value) for name, value in manifest.index.model_dump().items() if value != ""}
+    facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        queries = f"({measured.queries} queries)"
+        queries = f"({counted(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():

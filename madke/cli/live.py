@@ -48,7 +48,7 @@ def _header(job: Job) -> Iterator[str]:
     if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
         yield (
             f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
-            "For your own texts: `madke index passages`, `madke index build`, then --sources NAME=FOLDER."
+            "For your own documents (PDF, DOCX, HTML, Markdown, text): --sources ./FOLDER."
         )
 
 
@@ -134,8 +134,8 @@ class LiveDebate:
             case events.DebateStarted(pool=pool):
                 yield from debate_text.question_lines(self._job.questions[0])
                 found = enumerate(pool.passages)
-                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title) for n, p in found]
-                yield from debate_text.pool_lines(entries, pool.partial)
+                entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title, before=p.before) for n, p in found]
+                yield from debate_text.pool_lines(entries, pool.partial, pool.retrieval)
             case events.RoundStarted(n=n):
                 self._tell(f"round {n} of at most {protocol.rounds}")
                 yield from ("", f"--- round {n} ---")

@@ -39,8 +39,9 @@ def command(
 
     try:
         from madke.serve.app import State
-        from madke.serve.debates import Debates, ServeOptions
+        from madke.serve.debates import Debates
         from madke.serve.mcp_tools import serve_stdio
+        from madke.serve.offers import ServeOptions
     except ModuleNotFoundError as error:
         raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
 

@@ -3,69 +3,138 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.runs.options import RunOptions
 from madke.terminal import say
 
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
 
-@app.callback()
-def _root() -> None:
-    """With a callback, Typer keeps ``build`` as a subcommand."""
+_RERANKERS = """Rerankers: hf/NAME_OR_PATH is a cross-encoder in this process; llm is one call of --model, which orders
+all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in models.yaml."""
 
 
-@app.command(epilog=flags.epilog(flags.SOURCE_NAMES))
+@app.command(epilog=flags.epilog(flags.SOURCE_NAMES, _RERANKERS, flags.MODEL_NAMES, flags.PRICES))
+@flags.shared_options(
+    "model limit dataset ids sample_seed", without="token_budget deadline replay retry_failed retry_degraded"
+)
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
+    shared: dict[str, Any],
+    options: RunOptions,
     sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
     k: Annotated[
         int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
     ] = 10,
-    limit: flags.Limit = None,
-    dataset: flags.Dataset = None,
-    ids: flags.Ids = None,
-    sample_seed: flags.SampleSeed = None,
-    engine: flags.Engine = "local",
-    address: flags.Address = None,
+    query: Annotated[
+        Literal["none", "rewrite", "decompose"],
+        typer.Option(help="Also search with queries that --model writes.", rich_help_panel=flags.KNOWLEDGE),
+    ] = "none",
+    rerank: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Reranker, see below.", rich_help_panel=flags.KNOWLEDGE),
+    ] = None,
+    rerank_from: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Passages of each source to rerank.", rich_help_panel=flags.KNOWLEDGE),
+    ] = 100,
+    plan: flags.Plan = False,
+    reply_tokens: flags.ReplyTokens = 150,
 ) -> None:
     """Search all sources for every question and write all results.
 
     A run that reads the file chooses its sources and the number of passages of each.
+    Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
+    from madke.cli.ablate import pace_of, refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
+    from madke.engine.protocol import Knowledge
+    from madke.experiments.plan import Planner
     from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs
-    from madke.knowledge.pools import build_pools
     from madke.knowledge.source_spec import asked_here
+    from madke.runs.pool_build import build_pool_file
+    from madke.runs.runner import prices_of
     from madke.workers import open_workers
 
     specs = source_specs(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
-    questions = read_dataset(data, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed)
+    model = shared.pop("model")
+    questions = read_dataset(data, **shared)
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
+    second = {"model": rerank, "from": rerank_from} if rerank else None
+    knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": second})
+    if plan:
+        refuse_limits(options)
+        prices = prices_of(options)
+        retriever = model if knowledge.needs_retriever else None
+        wanted = (knowledge,) if knowledge.staged else ()
+        planned = Planner(prices=prices, reply_tokens=reply_tokens).pool_build(wanted, questions, retriever)
+        show_plans([planned], prices, pace_of(options, reply_tokens, None, ()))
+        return
     opened = []
     for name, spec in specs.items():
         opened.append(open_source(name, spec))
         show_source(name, spec, opened[-1].description)
     remote = {}
-    if engine != "local":
+    if options.engine != "local":
         resolved = {name: resolve(name, spec) for name, spec in specs.items()}
         remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
-    with resumable(), open_workers(engine, address=address, gpus=True) as workers:
-        found = build_pools(questions, opened, k, out, remote=remote, workers=workers, progress=counter("retrieved"))
+    with resumable(), open_workers(options.engine, address=options.address, gpus=True) as workers:
+        found = build_pool_file(
+            questions,
+            opened,
+            k,
+            out,
+            knowledge,
+            model=model,
+            options=options,
+            progress=counter("retrieved"),
+            on_stage=counter("queries and ranks"),
+            signals=True,
+            remote=remote,
+            workers=workers,
+        )
     close_sources(opened)
     show_counts(found)
     for source in opened:
         if hasattr(source, "spent"):
             say(source.spent.line(), err=True)
     say(f"pools: {out}")
+
+
+@app.command(
+    epilog=flags.epilog(
+        flags.QRELS_FORM,
+        "Example:",
+        "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20",
+    )
+)
+def score(
+    pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
+    qrels: flags.Qrels,
+    k: flags.Depths = "5,20",
+    least: flags.Relevance = 1,
+    tables: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Write the table: .csv, .parquet or .tex. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, flags.switch("--json", "Print JSON.")] = False,
+) -> None:
+    """Measure how well each source, and the fusions of all, find the relevant passages."""
+    from madke.cli.retrieval import show_retrieval
+    from madke.knowledge.pool_file import pool_records
+    from madke.scoring.retrieval import of_pools, with_fusions
+
+    refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])
+    rankings = with_fusions(of_pools(record for _, record in pool_records(pools)))
+    show_retrieval(rankings, qrels, k, least, tables=tables or (), as_json=as_json)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
+from madke.core.wording import counted
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
@@ -118,10 +119,10 @@ def _counts(progress: RunProgress) -> list[str]:
     parts = {
         f"cost {progress.cost or 0:.4g}": progress.cost,
         f"{progress.failed:,} failed": progress.failed,
-        f"{progress.failed_calls:,} calls failed": progress.failed_calls,
+        f"{counted(progress.failed_calls, 'call')} failed": progress.failed_calls,
         f"{rate:.1f} calls/s": rate >= _SLOWEST,
         f"{progress.in_flight} in flight": progress.in_flight,
-        f"{progress.too_long:,} prompts too long": progress.too_long,
+        f"{counted(progress.too_long, 'prompt')} too long": progress.too_long,
     }
     return [text for text, shown in parts.items() if shown]
 
@@ -156,7 +157,7 @@ def why_stopped(meter: Meter) -> str:
         why, how = f"{why} is reached, {used} used", f"the same command with a higher {why}"
     elif why == "--deadline":
         why = "--deadline is reached"
-    return f"{why}; {meter.left_over} questions are unfinished; {how} resumes"
+    return f"{why}; {counted(meter.left_over, 'question is', 'questions are')} unfinished; {how} resumes"
 
 
 def counter(what: str) -> Callable[[int, int | None], None]:

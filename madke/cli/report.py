@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 _TABLES = ("scores", "tests")
 """Tables that :func:`madke.report.html.write_report` returns."""
 
+_LARGE = 20_000_000
+"""Bytes of transcripts, of some seconds: a second process then helps to write the page."""
+
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
+    flags.QRELS_FORM,
     "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
@@ -60,6 +64,10 @@ def command(
     watch: Annotated[
         bool, flags.switch("--watch", "Follow runs that are under way: update the page until they end.", flags.OUTPUT)
     ] = False,
+    qrels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Measure retrieval with these judgements, see below.")
+    ] = None,
+    least: flags.Relevance = 1,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
@@ -74,13 +82,15 @@ def command(
     from madke.report.tables import write_answers
     from madke.scoring.scored import scores_of
 
-    if watch and (figures or tables or answers or data):
-        raise UserError("--watch writes only the page of runs; leave out --figures, --tables, --answers and --data")
+    if watch and (figures or tables or answers or qrels or data):
+        others = "--figures, --tables, --answers, --qrels and --data"
+        raise UserError(f"--watch writes only the page of runs; leave out {others}")
     page = out or (paths[0].parent if paths[0].is_file() else paths[0]) / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in _TABLES if tables}
+    names = [*_TABLES, *(["retrieval"] if qrels else [])] if tables else []
+    written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
-    refuse_overwriting(written, [*paths, *question_files(data)], own="report.html")
+    refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")
     if watch:
         from madke.cli.watch import follow
 
@@ -88,7 +98,10 @@ def command(
         return
     results = open_arms(paths, data, dataset, task)
     title, source, published = _experiment(paths)
-    own = write_report(results, page, title=title, source=source, tables=published)
+    large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
+    retrieval = {} if qrels is None else {"retrieval": _retrieval(results, qrels, least)}
+    extra = [*published, *retrieval.values()]
+    own = write_report(results, page, title=title, source=source, tables=extra, second_process=large) | retrieval
     say(f"report: {page}")
     if figures is not None:
         _write_figures(results, {arm.name: scores_of(arm) for arm in results}, page.parent / "figures", figures)
@@ -97,6 +110,26 @@ def command(
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
+
+
+def _retrieval(results: Sequence[Results], qrels: Path, least: int) -> Table:
+    """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
+    from madke.knowledge.qrels import read_qrels
+    from madke.report.retrieval_table import retrieval_table
+    from madke.scoring.retrieval import of_debates, retrieval
+
+    judgements = read_qrels(qrels)
+    found = []
+    for arm in results:
+        knowledge = arm.config.protocol.knowledge if arm.config else None
+        by_source = knowledge is not None and knowledge.fusion == "none" and len(knowledge.sources) > 1
+        for name, rankings in of_debates(arm.transcripts(), by_source=by_source).items():
+            row = f"{arm.name}: {name}" if len(results) > 1 else name
+            found.append(retrieval(row, rankings, judgements, depths=[5], least=least))
+    if not found:
+        raise UserError("--qrels: no pool in these results, so there is no retrieval to measure")
+    notes = ["The pool is in the order that debaters read. Figures are in percent."]
+    return retrieval_table(found, notes=notes)
 
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:

@@ -10,6 +10,7 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
+from madke.core.wording import counted
 from madke.runs.options import RunOptions
 from madke.terminal import console, say
 
@@ -73,7 +74,8 @@ def command(
     from madke.knowledge.named import source_paths
     from madke.runs.job import prepared
 
-    job = prepared(data, first_round=first_round, seed=seed if seed >= 0 else None, repeats=repeats, **shared)
+    own_seed = seed if seed >= 0 else None
+    job = prepared(data, pools=pools, first_round=first_round, seed=own_seed, repeats=repeats, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)
@@ -124,11 +126,11 @@ def _show_plan(
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
-    from madke.report.finding import all_failed, unfinished
+    from madke.report.finding import all_failed
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
     from madke.scoring.arms import open_results
-    from madke.scoring.scored import kept_scores, score_run
+    from madke.scoring.scored import kept_scores, score_run, unfinished
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
@@ -142,12 +144,15 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
-        say(f"madke: {scores.failed} questions failed; {again} retries them", err=True)
+        say(f"madke: {counted(scores.failed, 'question')} failed; {again} retries them", err=True)
         for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
-        say(f"madke: {degraded} questions lost a debater or a verdict; --retry-degraded retries them", err=True)
+        say(
+            f"madke: {counted(degraded, 'question')} lost a debater or a verdict; --retry-degraded retries them",
+            err=True,
+        )
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)

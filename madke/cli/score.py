@@ -13,6 +13,7 @@ import typer
 from madke.cli import flags
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
@@ -104,10 +105,9 @@ def command(
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
-    from madke.report.finding import unfinished
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
-    from madke.scoring.scored import score_run, scores_by_dataset
+    from madke.scoring.scored import score_run, scores_by_dataset, unfinished
     from madke.scoring.scores import scores_to_json
 
     _check_endings(tables or (), _TABLES)
@@ -135,11 +135,11 @@ def command(
         write_answers(arms, predictions)
     incomplete = unfinished(arms, {name: each.transcripts for name, each in scores.items()})
     if as_json:
-        _show_json(scores, per_dataset, incomplete)
+        _show_json(scores, per_dataset)
     else:
         _show(arms, scores, per_dataset, incomplete, details=details)
     if failed:
-        say(f"madke: {failed} answers have no grade; the same command retries them", err=True)
+        say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
 
 
@@ -150,15 +150,13 @@ def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
             raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
 
 
-def _show_json(scores: ByName, per_dataset: Mapping[str, ByName], incomplete: Mapping[str, str]) -> None:
+def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
     from madke.scoring.scores import scores_to_json
 
     for name, found in scores.items():
+        record = json.loads(scores_to_json(found))
         if per_dataset:
             record = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
-        else:
-            record = json.loads(scores_to_json(found))
-            record |= {"incomplete": incomplete[name]} if name in incomplete else {}
         say_json(json.dumps(record, ensure_ascii=False))
 
 

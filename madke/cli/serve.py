@@ -28,6 +28,11 @@ Seed = Annotated[
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
+
+def _option(text: str, **more: Any) -> Any:
+    return typer.Option(help=text, rich_help_panel=flags.SERVER, **more)
+
+
 EPILOG = flags.epilog(
     flags.MODEL_NAMES,
     flags.SOURCE_NAMES,
@@ -49,31 +54,15 @@ def command(
     shared: dict[str, Any],
     options: RunOptions,
     protocols: Protocols = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen at.", rich_help_panel=flags.SERVER)
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0: a free one.", rich_help_panel=flags.SERVER)
-    ] = 8000,
+    host: Annotated[str, _option("Address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, _option("Port; 0: a free one.", metavar="N", min=0, max=65535)] = 8000,
     no_auth: Annotated[
         bool, flags.switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", flags.SERVER)
     ] = False,
-    cors: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", help="Origin of web pages that may ask. Repeatable.", rich_help_panel=flags.SERVER
-        ),
-    ] = None,
-    queue: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Requests that may wait for a place.", rich_help_panel=flags.SERVER)
-    ] = 256,
+    cors: Annotated[list[str] | None, _option("Origin of pages that may ask. Repeatable.", metavar="ORIGIN")] = None,
+    queue: Annotated[int, _option("Requests that may wait for a place.", metavar="N", min=0)] = 256,
     deadline: DebateDeadline = None,
-    grace: Annotated[
-        float,
-        typer.Option(
-            min=0, metavar="S", help="Seconds for debates to finish at the end.", rich_help_panel=flags.SERVER
-        ),
-    ] = 30.0,
+    grace: Annotated[float, _option("Seconds for debates to finish at the end.", metavar="S", min=0)] = 30.0,
     think_tags: Annotated[
         bool, flags.switch("--think-tags", "Put the turns into the text, between <think> tags.", flags.SERVER)
     ] = False,
@@ -91,8 +80,9 @@ def command(
     except ModuleNotFoundError as error:
         raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
     from madke.serve.answer import Style
-    from madke.serve.debates import Debates, ServeOptions
+    from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, Access, keys_from_environment
+    from madke.serve.offers import ServeOptions
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:
@@ -113,7 +103,7 @@ def command(
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host
     say(
-        f"madke: serving {', '.join(state.debates.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
+        f"madke: serving {', '.join(state.debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
         err=True,
     )
     asyncio.run(serve(app, state, listening, grace=grace))

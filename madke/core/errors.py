@@ -24,13 +24,15 @@ RENAMED = {
 
 
 class UserError(Exception):
-    """Bad input, explained in one line for the user. The CLI prints it and exits with status 2.
+    """Bad input, explained in one line for the user. The CLI prints it and exits with ``exit_status``.
 
     Args:
         message: What was found and what was expected.
         file: Where it was found.
         line: 1-based.
     """
+
+    exit_status = 2
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None) -> None:
         where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
@@ -55,6 +57,18 @@ class CallError(Exception):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class Unfinished(UserError):
+    """Pools whose stages were stopped, by a limit or because the calls of a model all fail."""
+
+    exit_status = 1
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the pools are not complete: {why}; the same command goes on, with a higher limit if one is "
+            "reached; finished calls are kept"
+        )
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 ParseStatus = Literal["ok", "abstained", "failed"]
 """``ok``: a value was read. ``abstained``: the text holds no value. ``failed``: the call failed."""
@@ -172,6 +172,20 @@ class PoolEntry:
     """The debater whose search found it; None: retrieved for the question."""
     query: str | None = None
     round: int | None = None
+    before: Annotated[int | None, Field(exclude_if=lambda value: value is None)] = None
+    """Its 0-based rank before reranking, if the pool is reranked; ``n`` is the rank after it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """What followed the search for the question, if the protocol has a query stage or a reranker."""
+
+    queries: tuple[str, ...] = ()
+    """What was searched in addition to the question."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Stage -> why it failed: the pool is the one without it."""
+    repaired: bool = False
+    """The reranking reply repeated or left out passages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +216,7 @@ class Transcript:
     pool: tuple[PoolEntry, ...] = ()
     pool_partial: Mapping[str, str] = field(default_factory=dict)
     """Source -> why it failed."""
+    retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
 
     @property

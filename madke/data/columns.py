@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from madke.core.wording import counted
 from madke.data.published_rows import Row, short
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -97,7 +98,7 @@ class Columns:
             parts.append(f"{repeated:,} with the text of an earlier question")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
-        return f"{file}: {count:,} questions; {', '.join(parts)}"
+        return f"{file}: {counted(count, 'question')}; {', '.join(parts)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -82,6 +82,7 @@ async def debate(
         listen=events.never_raising(listen) if listen is not None else None,
         deltas=deltas and listen is not None,
         clock=clock,
+        usage=dict(pool.usage),
     )
     scene.tell(events.DebateStarted, pool=pool)
     await gather(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
@@ -120,6 +121,7 @@ async def debate(
         prepared=scene.prepared,
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
+        retrieval=pool.retrieval,
         usage=scene.usage,
     )
     scene.tell(events.DebateFinished, transcript=transcript)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from madke.engine.parse import Marker
 
 NON_DEBATERS = ("judge", "summarizer")
+RETRIEVER = "retriever"
+"""The role that writes queries and orders passages before the debate."""
 STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
 """The built-in stages; ``prepare`` names further ones."""
 MAX_DEBATERS = 200
@@ -38,6 +39,21 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Rerank(_Strict):
+    """A second ranking of retrieved passages by a model that reads them together with the question."""
+
+    # "from" is a keyword of Python.
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    """``hf/NAME_OR_PATH``: a cross-encoder in this process. ``llm``: one call of the role ``retriever`` orders all.
+    Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
+    candidates: _Count = Field(default=100, alias="from")
+    """How many passages of each source are ranked, after duplicates are removed."""
+    keep: _Count | None = None
+    """How many passages the pool keeps, over all sources. None: the sum of ``per_source``."""
+
+
 class Knowledge(_Strict):
     """Which retrieved passages the debaters get."""
 
@@ -45,6 +61,11 @@ class Knowledge(_Strict):
     """Names of the sources whose passages form the pool, in this order (Wang et al., Eq. 1)."""
     per_source: _Count | dict[str, _Count] = 5
     """Passages kept from each source, after duplicates are removed: one number for all, or source -> number."""
+    query: Annotated[Literal["none", "rewrite", "decompose"], Field(exclude_if=lambda value: value == "none")] = "none"
+    """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
+    single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
+    rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
+    """A second ranking, over the passages of all sources together. A text is short for its model."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
     """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
     reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
@@ -63,14 +84,31 @@ class Knowledge(_Strict):
     allow_search: bool = False
     """A debater may request one search with each selection. The passages found are added to the pool."""
 
+    @field_validator("rerank", mode="before")
+    @classmethod
+    def _short_rerank(cls, value: Any) -> Any:
+        return None if value == "none" else {"model": value} if isinstance(value, str) else value
+
+    @property
+    def needs_retriever(self) -> bool:
+        """Whether a chat model takes part in the retrieval."""
+        return self.query != "none" or (self.rerank is not None and self.rerank.model == "llm")
+
+    @property
+    def staged(self) -> bool:
+        """Whether pools need more than a search with the question."""
+        return self.query != "none" or self.rerank is not None
+
     def count(self, source: str) -> int:
-        """How many passages of a source are kept."""
+        """How many passages of a source are kept without a reranker."""
         return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
 
     @property
     def pool_limit(self) -> int:
         """The largest number of passages that a pool can hold before debaters search."""
         kept = sum(map(self.count, self.sources))
+        if self.rerank is not None:
+            return self.rerank.keep or kept
         return kept if self.max_passages is None else min(kept, self.max_passages)
 
     @model_validator(mode="after")
@@ -84,6 +122,8 @@ class Knowledge(_Strict):
                 raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
         if unknown := [source for source in self.weights or {} if source not in self.sources]:
             raise ValueError(f"knowledge.weights: {unknown[0]!r} is not among the sources")
+        if self.fusion != "none" and self.rerank is not None:
+            raise ValueError("knowledge.rerank makes one ranking over all sources; leave out knowledge.fusion")
         if self.allow_search and self.select != "adaptive":
             raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: selections request the search")
         return self
@@ -232,7 +272,9 @@ class Protocol(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if reason := next(_conflicts(self), None):
+        from madke.engine.conflicts import conflicts  # it imports this module
+
+        if reason := next(conflicts(self), None):
             raise ValueError(reason)
         return self
 
@@ -268,10 +310,12 @@ class Protocol(_Strict):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of all roles that may be called: the debaters, then judge and summarizer if the protocol needs them."""
+        """Names of all roles that may be called: debaters, then judge, summarizer and retriever where needed."""
         stages = set(self.stages)
         judge = ["judge"] if stages & {"judge", "extract", "pick"} else []
-        return (*(d.name for d in self.cast), *judge, *(["summarizer"] if stages & {"digest", "summarize"} else []))
+        summarizer = ["summarizer"] if stages & {"digest", "summarize"} else []
+        retriever = [RETRIEVER] if self.knowledge is not None and self.knowledge.needs_retriever else []
+        return (*(d.name for d in self.cast), *judge, *summarizer, *retriever)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -310,73 +354,3 @@ def readable_by(topology: Topology, here: int, n: int) -> set[int] | None:
     if sparse and int(sparse[1]):
         return {(here + step) % n for step in range(1, int(sparse[1]) + 1)}
     return {0} if topology == "star" else None
-
-
-def _conflicts(p: Protocol) -> Iterator[str]:
-    yield from _conflicts_reading(p)
-    yield from _conflicts_end(p)
-    if p.knowledge is not None:
-        yield from _conflicts_knowledge(p, p.knowledge)
-    for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
-        yield f"debaters.prepare: {stage!r} is the name of a built-in stage; choose another name"
-
-
-def _conflicts_reading(p: Protocol) -> Iterator[str]:
-    sees, order, n = p.sees, p.order, len(p.cast)
-    summed_up = p.talk.later == "simultaneous_with_summary"
-    if sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later):
-        yield "sees.peers = latest needs talk.first or talk.later = sequential"
-    if p.talk.first == "sequential" and sees.peers in ("last_round", "answers"):
-        yield "talk.first = sequential needs sees.peers = latest or history: round 1 has no previous round to read"
-    if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
-        yield "sees.form = chat needs sees.peers and sees.own = history"
-    if sees.anonymous and summed_up:
-        yield "sees.anonymous does not work with talk.later = simultaneous_with_summary: the summary names debaters"
-    if readable_by(sees.topology, 0, n) is None:
-        forms = f"full, ring, star, sparse(k) or a matrix of {n} x {n}"
-        yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters; expected {forms}"
-    sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
-    read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
-    if order.by != "fixed" and not read and not (sequential and order.by == "random"):
-        yield f"order.by = {order.by} has no effect: debaters do not read each other, or only in order of time"
-    if order.by != "madc" and order.decay != 1:
-        yield "order.decay needs order.by = madc"
-    if order.by != "madc" and order.score != "global":
-        yield "order.score needs order.by = madc"
-    if order.score == "per_reader" and order.decay != 1:
-        yield "order.decay needs order.score = global"
-    if order.rotate_personas and not any(debater.persona for debater in p.cast):
-        yield "order.rotate_personas needs debaters with personas"
-
-
-def _conflicts_end(p: Protocol) -> Iterator[str]:
-    n = len(p.cast)
-    if p.finish == "only" and n != 1:
-        yield f"finish = only needs exactly one debater, found {n}"
-    if p.finish == "judge_pick" and n < 2:
-        yield "finish = judge_pick needs at least two debaters"
-    if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
-        yield f"stop = {p.stop} needs at least two debaters"
-    if (p.stop == "budget") != (p.token_budget is not None):
-        yield "stop = budget and token_budget must be set together; one of them is missing"
-    if p.extract != "unsettled" and p.finish != "judge_extract":
-        yield f"extract = {p.extract} needs finish = judge_extract"
-    if p.first_round_given and p.rounds < 2:
-        yield "first_round_given needs rounds >= 2: the given stances are round 1"
-
-
-def _conflicts_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
-    names, passages = [debater.name for debater in p.cast], knowledge.pool_limit
-    restricted = knowledge.per_debater_sources or {}
-    if knowledge.select == "one_each":
-        if len(names) < passages:
-            needed = f"a debater for each of up to {passages} passages, found {len(names)}"
-            yield f"knowledge.select = one_each needs {needed}"
-        if restricted:
-            yield "knowledge.per_debater_sources does not work with select = one_each: each debater has one passage"
-        if not isinstance(p.sees.topology, str):
-            yield "sees.topology: a matrix needs a fixed number of debaters; with select = one_each it varies"
-    for name in (name for name in restricted if name not in names):
-        yield f"knowledge.per_debater_sources: there is no debater {name!r}"
-    for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):
-        yield f"knowledge.per_debater_sources: {source!r} is not among the sources"

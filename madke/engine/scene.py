@@ -158,7 +158,7 @@ class Scene:
             if (shortened := self._shortened(kept, truncated, droppable)) is None:
                 break
             kept, truncated = shortened
-        self.usage[stage] = _added(self.usage.get(stage, StageUsage()), completion, retries)
+        self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         return {
             "text": _writable(without_reasoning(completion.text)),
@@ -238,7 +238,8 @@ def _keys(passage: Passage) -> list[str]:
 
 
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
-    return PoolEntry(n=n, source=passage.source, key=passage.key, title=passage.title, **asked)
+    where: dict[str, Any] = {"source": passage.source, "key": passage.key, "title": passage.title}
+    return PoolEntry(n=n, **where, before=passage.before, **asked)
 
 
 def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
@@ -267,7 +268,8 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _added(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
+def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
+    """The usage with one more call."""
     failed = completion.outcome != "ok"
     calls = {"calls": 1, "paid": completion.paid, "failed": failed, "retries": retries, "seconds": completion.seconds}
     used = {**calls, **fields_of(completion.usage)}

@@ -18,6 +18,7 @@ from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import Budget, Meter
 from madke.runs.options import DEFAULTS, RunOptions
+from madke.runs.pool_stages import priced_models
 from madke.runs.runner import account
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
@@ -111,8 +112,8 @@ def run_experiment(
     """
     experiment_spec.check(options)
     own = account(options)
-    own.budget.check(experiment_spec.models)
-    with opened(out, experiment_spec, options, own, listen=listen) as experiment:
+    own.budget.check([*experiment_spec.models, *priced_models(experiment_spec.staged)])
+    with opened(out, experiment_spec, options, own, listen=listen, signals=signals) as experiment:
         experiment.begin()
         pools = experiment.pools if experiment.pools.exists() else None
         planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from madke.experiments.plan import Load, Planned
+from madke.experiments.load import Load
+from madke.experiments.plan import Planned
 from madke.llm import read_models
 from madke.runs.options import RunOptions
 from madke.runs.run_json import sessions_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, never_raising
 from madke.core.knowledge import Source
+from madke.core.wording import counted
 from madke.data import first_rounds
+from madke.engine.protocol import Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import atomic_write, file_lock, unexpected_files
@@ -24,6 +27,7 @@ from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
 from madke.runs.meter import Meter
 from madke.runs.options import RunOptions
+from madke.runs.pool_stages import POOLS, StageBuild
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import depth, lines_of
 from madke.runs.runner import Account, execute
@@ -34,7 +38,8 @@ CALLS = "calls.sqlite"
 
 _POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
 
-_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED, CALLS}
+_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED}
+_EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 """Files that an experiment may leave if it is stopped before its pools are frozen."""
 
 _SHARED = ("data", "sample_seed", "repeats", "seed")
@@ -53,6 +58,8 @@ class Experiment:
     options: RunOptions
     account: Account
     tell: Listener = lambda event: None
+    signals: bool = False
+    """Whether signals end the building of pools without losing a call."""
     sources: dict[str, Source] = field(default_factory=dict)
 
     @property
@@ -130,11 +137,32 @@ class Experiment:
             self.tell(PoolsReady(question="", found=found))
             files.append(asked)
         merge_pools(files, questions, merged, sources=specs)
+        if wanted_stages := experiment_spec.staged:
+            self._add_stages(wanted_stages, merged)
         with atomic_write(self.pools) as whole:
             whole.write(self.pools.read_bytes() if existing else b"")
             whole.write(merged.read_bytes())
         merged.unlink()
         asked.unlink(missing_ok=True)
+
+    def _add_stages(self, wanted: Sequence[Knowledge], file: Path) -> None:
+        """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
+        if self.options.replay:
+            raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
+        spec, further = self.experiment_spec, any(each.query != "none" for each in wanted)
+        own = spec.own_model
+        build = StageBuild(
+            wanted=wanted,
+            retriever=own if own is not None and own.name == spec.retriever else spec.retriever,
+            sources=self._opened(spec.all_specs if further else {}),
+            options=self.options,
+            seed=spec.seed,
+            payer=POOLS,
+        )
+        calls, account = self.path / CALLS, self.account
+        asyncio.run(
+            build.write(file, file, calls=calls, budget=account.budget, until=account.until, signals=self.signals)
+        )
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -177,7 +205,7 @@ class Experiment:
             if done < self.experiment_spec.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
             if failed:
-                why = f"it needs arm {needed.name}, in which {failed} debates failed"
+                why = f"it needs arm {needed.name}, in which {counted(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
 
@@ -208,6 +236,7 @@ def opened(
     account: Account,
     *,
     listen: Listener = lambda event: None,
+    signals: bool = False,
 ) -> Iterator[Experiment]:
     """Create or open the experiment's folder and lock it for this process.
 
@@ -236,7 +265,12 @@ def opened(
             if is_experiment(path):
                 _refuse_other(path, experiment_spec, models)
             yield Experiment(
-                path=path, experiment_spec=experiment_spec, options=options, account=account, tell=never_raising(listen)
+                path=path,
+                experiment_spec=experiment_spec,
+                options=options,
+                account=account,
+                tell=never_raising(listen),
+                signals=signals,
             )
         finally:
             _tidy(path, made=made)
@@ -316,7 +350,9 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if not old.keys() <= new.keys():
-        different.insert(0, f"{len(old)} questions, not {len(old.keys() & new.keys())} (--limit, or the data)")
+        different.insert(
+            0, f"{counted(len(old), 'question')}, not {len(old.keys() & new.keys())} (--limit, or the data)"
+        )
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}

@@ -18,6 +18,7 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.sampling import chosen, sample
+from madke.engine.protocol import RETRIEVER, Knowledge
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
@@ -27,6 +28,7 @@ from madke.llm.models import kind_of
 from madke.runs.cast import has_endpoint, role_models
 from madke.runs.job import Job, Model, check_needs, configured
 from madke.runs.options import DEFAULTS, RunOptions
+from madke.runs.pool_stages import staged
 from madke.runs.spec import RunSpec, question_hashes
 from madke.tasks import code_of
 from madke.variants import Variant, load_variant
@@ -173,6 +175,26 @@ class ExperimentSpec:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
         self.open_all(options)
+
+    @cached_property
+    def staged(self) -> tuple[Knowledge, ...]:
+        """The arms' knowledge settings with a query stage or a reranker, each once."""
+        wanted = (each for _, job in self.jobs for each in staged(job.protocol.knowledge))
+        return tuple(
+            {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}.values()
+        )
+
+    @cached_property
+    def retriever(self) -> str | None:
+        """The model of the role ``retriever``; UserError if two arms have different ones: they share pools."""
+        found: dict[str, str] = {}
+        for arm, job in self.jobs:
+            if RETRIEVER in job.spec.models:
+                found.setdefault(job.spec.models[RETRIEVER], arm.name)
+        if len(found) > 1:
+            arms = " and ".join(f"{model} in arm {arm}" for model, arm in list(found.items())[:2])
+            raise UserError(f"the arms share their pools, but the {RETRIEVER} is {arms}; give all the same with cast")
+        return next(iter(found), None)
 
     @property
     def models(self) -> set[str]:

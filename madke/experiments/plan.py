@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,14 +26,17 @@ from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
-from madke.engine.protocol import MAX_DEBATERS, Knowledge, Protocol
+from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
+from madke.experiments.load import PASSAGE, Load
 from madke.experiments.recipe import Arm
+from madke.experiments.stage_plan import stage_load
 from madke.knowledge.pool_file import merge_pools, read_pools
 from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.llm.store import call_key
 from madke.runs.job import Job, with_first_rounds
+from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.runs.run_pools import pool_of
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
@@ -44,30 +47,10 @@ REPLY_TOKENS = 150
 _SIMULATED = 50
 """Simulated questions of a run, evenly spread; the others are assumed to be similar."""
 
-_PASSAGE = "word " * 100
-"""A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
-
 _ANSWERING = ("speak", "reply", "summarize", "extract")
 """Stages whose replies contain an answer."""
 
 PoolOf = Callable[[Question], KnowledgePool]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Load:
-    """Calls and tokens."""
-
-    calls: float = 0
-    paid: float = 0
-    """Calls that no earlier run makes (in ``Planned.least``: can make); the tokens and cost below are for these."""
-    prompt_tokens: float = 0
-    completion_tokens: float = 0
-    cost: float = 0
-    all_tokens: float = 0
-    """Tokens of all calls, paid or not."""
-
-    def __add__(self, other: Load) -> Load:
-        return Load(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Load)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,11 +174,13 @@ class Planner:
     _possible: dict[str, int] = field(default_factory=dict)
     """``key`` of a call -> number of repeats in which earlier runs may make it."""
 
-    def plan(self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None) -> Planned:
+    def plan(
+        self, name: str, job: Job, pool_of: PoolOf | None, *, fewest: int | None = None, pays_pools: bool = True
+    ) -> Planned:
         """Estimate a run, under this name in the plan.
 
         ``pool_of`` is None if its pools do not exist yet, or it has no knowledge. ``fewest`` is the minimum number of
-        debaters, if ``job`` has the maximum.
+        debaters, if ``job`` has the maximum. ``pays_pools``: whether missing pools are built by this run.
         """
         questions = spread(job.questions)
         simulated = _Simulated(questions=len(questions))
@@ -211,6 +196,14 @@ class Planner:
             least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
         for call in simulated.calls:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
+        stages = self.pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER), paid=False) * scale
+        least, most = least + stages, most + stages
+        if pays_pools and pool_of is None:
+            built = self.pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER)) * (
+                scale / repeats
+            )
+            built = replace(built, calls=0, all_tokens=0)
+            least, most = least + built, most + built
         _record(
             self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
         )
@@ -225,6 +218,27 @@ class Planner:
             unpriced=tuple(model for model in models if price_of(model, self.prices) is None),
             assumed_passages=protocol.knowledge is not None and pool_of is None,
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
+        )
+
+    def pools(
+        self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None, *, paid: bool = True
+    ) -> Load:
+        """The calls of query stages and rerankers for the pools of these questions."""
+        return stage_load(wanted, questions, retriever, self.prices, reply_tokens=self.reply_tokens, paid=paid)
+
+    def pool_build(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Planned:
+        """The estimate for building pools, with the calls of their stages."""
+        sample = spread(questions)
+        load = self.pools(wanted, sample, retriever) * (len(questions) / len(sample))
+        models = ([retriever] if retriever else []) + priced_models(wanted)
+        return Planned(
+            name=POOLS,
+            debates=len(questions),
+            least=load,
+            most=load,
+            models=tuple(models),
+            unpriced=tuple(model for model in models if price_of(model, self.prices) is None),
+            assumed_passages=True,
         )
 
     async def _simulate(self, question: Question, job: Job, pool_of: PoolOf | None, simulated: _Simulated) -> None:
@@ -267,7 +281,7 @@ def _pool(question: Question, knowledge: Knowledge | None, pool_of: PoolOf | Non
         return pool_of(question)
     kept = [(source, n) for source in knowledge.sources for n in range(knowledge.count(source))]
     passages = [
-        Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {_PASSAGE}", score=0, rank=n)
+        Passage(source=source, key=f"{source}-{n}", title="A title", text=f"{source} {n} {PASSAGE}", score=0, rank=n)
         for source, n in kept[: knowledge.pool_limit]
     ]
     return KnowledgePool(passages=tuple(passages))
@@ -294,6 +308,8 @@ def planned(
     of an arm with ``match_cost`` if it is known already.
     """
     plans: dict[str, Planned] = {}
+    if wanted := experiment_spec.staged:
+        plans[POOLS] = planner.pool_build(wanted, experiment_spec.questions, experiment_spec.retriever)
     with _pool_file(experiment_spec, pools) as (file, held):
         ids = {question.id for question in spread(experiment_spec.questions)}
         records = read_pools(file, only=ids) if file is not None else {}
@@ -309,8 +325,9 @@ def planned(
                 return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
             has_pools = file is not None and knowledge is not None and held.issuperset(knowledge.sources)
+            has_pools = has_pools and (pools is not None or not (knowledge and knowledge.staged))
             fewest = few if few != many else None
-            plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest)
+            plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
     return list(plans.values())
 
 

@@ -10,12 +10,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from madke import encoders, memory
+from madke import memory
 from madke.core.errors import UserError
+from madke.encoder_cards import AS_STORED, Encoding, Pooling
 from madke.encoders import BATCHING, Dtype, Encoder
 from madke.files import atomic_write, dir_lock, fingerprint
 from madke.indexing.corpus import read_unique
@@ -39,6 +41,7 @@ from madke.indexing.index_folder import (
 from madke.indexing.lucene import index_passages
 from madke.indexing.lucene import start as start_jvm
 from madke.indexing.vectors import encode_shards, measure_recall
+from madke.llm.embeddings import open_encoder
 from madke.versions import versions
 from madke.workers import Engine, Workers, open_workers
 
@@ -64,6 +67,10 @@ def build_index(
     b: float | None = None,
     encoder: str | Encoder | None = None,
     dtype: Dtype | None = None,
+    query_prefix: str | None = None,
+    passage_prefix: str | None = None,
+    pooling: Pooling | None = None,
+    normalize: bool | None = None,
     faiss: str | None = None,
     faiss_parameters: str | None = None,
     shard_rows: int | None = None,
@@ -86,8 +93,13 @@ def build_index(
         kind: ``bm25`` or ``dense``.
         k1: bm25: term saturation; default 0.9.
         b: bm25: length normalisation; default 0.4.
-        encoder: dense: a name for :func:`madke.encoders.load_encoder`, or an encoder; default ``minilm``.
+        encoder: dense: a name for :func:`madke.llm.embeddings.open_encoder`, or an encoder; default ``minilm``.
         dtype: dense: arithmetic of a named encoder; default ``float32``.
+        query_prefix: dense: text in front of each query. Default: stored with the model, else by its card; so are the
+            next three.
+        passage_prefix: dense: text in front of each passage.
+        pooling: dense: how the vectors of a text's tokens become one.
+        normalize: dense: whether vectors get length 1.
         faiss: dense: a FAISS factory string, or ``auto``, which chooses by the available memory; default ``auto``.
         faiss_parameters: dense: search parameters in FAISS syntax; default by type. Not with ``auto``.
         shard_rows: dense: passages per shard, the unit of encoding and of loss after a kill; default 10,000.
@@ -106,6 +118,10 @@ def build_index(
     dense = {
         "encoder": encoder,
         "dtype": dtype,
+        "query-prefix": query_prefix,
+        "passage-prefix": passage_prefix,
+        "pooling": pooling,
+        "normalize": normalize,
         "faiss": faiss,
         "faiss-parameters": faiss_parameters,
         "shard-rows": shard_rows,
@@ -122,7 +138,10 @@ def build_index(
         start_jvm()
         return _build(corpus, out, settings, partial(_fill_bm25, settings, progress), progress)
     if encoder is None or isinstance(encoder, str):
-        encoder = encoders.load_encoder(encoder or "minilm", dtype=dtype or "float32")
+        encoding = Encoding(
+            query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
+        )
+        encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
     asked = _dense_settings(encoder, faiss or AUTO, faiss_parameters, shard_rows or SHARD_ROWS, file_mb)
     with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
         return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
@@ -144,6 +163,7 @@ def _dense_settings(
         revision=encoder.revision,
         batching=BATCHING,
         file_mb=default_file_mb(factory) if file_mb is None else file_mb,
+        **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
 
 

@@ -15,7 +15,7 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -94,16 +94,26 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
     for number, fields in read_jsonl(path):
-        identifier = fields.get("id")
-        title, text = fields.get("title"), fields.get("text")
-        if "contents" in fields:
-            head, newline, body = str(fields["contents"]).partition("\n")
-            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-        named = isinstance(identifier, str | int) and identifier != ""
-        if not (named and isinstance(title, str) and isinstance(text, str)):
-            expected = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
-            raise UserError(expected, file=path, line=number)
-        yield number, StoredPassage(str(identifier), title, text)
+        passage = passage_of(fields)
+        if passage is None:
+            raise UserError(PASSAGE_FORMAT, file=path, line=number)
+        yield number, passage
+
+
+PASSAGE_FORMAT = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
+
+
+def passage_of(fields: Any) -> StoredPassage | None:
+    """The passage in the JSON of one line; None if it has another form than :data:`PASSAGE_FORMAT`."""
+    if not isinstance(fields, dict):
+        return None
+    identifier, title, text = (fields.get(name) for name in ("id", "title", "text"))
+    if "contents" in fields:
+        head, newline, body = str(fields["contents"]).partition("\n")
+        title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+    if isinstance(identifier, str | int) and identifier != "" and isinstance(title, str) and isinstance(text, str):
+        return StoredPassage(str(identifier), title, text)
+    return None
 
 
 class _Record(BaseModel):

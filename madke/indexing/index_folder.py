@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from madke.assets import install
 from madke.core.errors import UserError
+from madke.encoder_cards import Encoding, Pooling
 from madke.encoders import Dtype, Similarity
 from madke.files import atomic_write, fingerprint
 
@@ -142,6 +144,16 @@ class DenseSettings(_Record):
     """Of the encoder; empty if unknown."""
     batching: str = ""
     file_mb: float = 64.0
+    query_prefix: str | None = None
+    """This and the next three: see :class:`madke.encoder_cards.Encoding`. An older index has none of them."""
+    passage_prefix: str | None = None
+    pooling: Pooling | None = None
+    normalize: bool | None = None
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the encoder encodes the index's passages and queries."""
+        return Encoding(**{each.name: getattr(self, each.name) for each in fields(Encoding)})
 
 
 class IndexRecall(_Record):
@@ -187,7 +199,7 @@ class Manifest(_Record):
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits that identify corpus, settings and files."""
-        content = self.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True})
+        content = self.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True}, exclude_none=True)
         return sha256(content.encode()).hexdigest()[:12]
 
     @property

@@ -10,13 +10,12 @@ import json
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke.core.errors import UserError
-from madke.files import opened
 from madke.indexing.index_folder import MANIFEST, PASSAGES, PassageStore, StoredPassage, open_manifest
+from madke.indexing.large_files import Lines, fingerprint_of
 from madke.indexing.lucene import attached, open_lucene
 
 if TYPE_CHECKING:
@@ -29,14 +28,10 @@ K1, B = 0.9, 0.4
 Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
 """Maps document ids to passages; None for an id that the index lacks."""
 
-FETCHED = "fetched.json"
-"""The file in which ``madke index fetch`` records which published index a folder holds."""
-
 VECTORS = "index"
 """The vectors of a FAISS folder."""
-_DOCIDS = "docid"
-_EDGE = 1 << 16
-_BLOCK = 1 << 20
+DOCIDS = "docid"
+"""The ids of its documents, one per line."""
 
 
 def is_lucene(folder: Path) -> bool:
@@ -46,26 +41,7 @@ def is_lucene(folder: Path) -> bool:
 
 def is_faiss(folder: Path) -> bool:
     """Whether the folder holds a FAISS file and the ids of its documents."""
-    return (folder / VECTORS).is_file() and (folder / _DOCIDS).is_file()
-
-
-def fingerprint_of(folder: Path) -> str:
-    """Twelve hexadecimal digits that identify a folder's content, without reading it whole.
-
-    They hash names, sizes, and the first and last 64 KiB of every file (this covers all of Lucene's ``segments_N``,
-    which lists the live documents).
-    """
-    digest = sha256()
-    for path in sorted(folder.iterdir()):
-        if not path.is_file() or path.name in ("write.lock", FETCHED):
-            continue
-        with opened(path) as file:
-            size = file.seek(0, 2)
-            digest.update(f"{path.name}\n{size}\n".encode())
-            for start in {0, max(0, size - _EDGE)}:
-                file.seek(start)
-                digest.update(file.read(_EDGE))
-    return digest.hexdigest()[:12]
+    return (folder / VECTORS).is_file() and (folder / DOCIDS).is_file()
 
 
 def describe(folder: Path) -> str | None:
@@ -73,37 +49,10 @@ def describe(folder: Path) -> str | None:
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):
-        kind, count = "FAISS vectors", len(DocIds(folder))
+        kind, count = "FAISS vectors", len(Lines(folder / DOCIDS))
     else:
         return None
     return f"{kind} in pyserini's format: {count:,} documents, fingerprint {fingerprint_of(folder)}"
-
-
-class DocIds:
-    """The lines of a ``docid`` file by row, memory-mapped; 8 bytes of memory per line, for its end."""
-
-    def __init__(self, folder: Path) -> None:
-        import numpy as np
-
-        path = folder / _DOCIDS
-        try:
-            self._text = np.memmap(path, np.uint8, "r")
-        except (OSError, ValueError) as error:  # ValueError: an empty file
-            raise UserError(f"cannot be read: {error}", file=path) from None
-        starts = range(0, len(self._text), _BLOCK)
-        ends = [start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n")) for start in starts]
-        if self._text[-1] != ord("\n"):
-            ends.append(np.array([len(self._text)]))
-        self._ends = np.concatenate(ends)
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, row: int) -> str:
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of {len(self)} ids")
-        start = int(self._ends[row - 1]) + 1 if row else 0
-        return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()
 
 
 def open_searcher(folder: Path) -> Any:

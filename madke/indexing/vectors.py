@@ -69,7 +69,8 @@ def encode_shards(
 
 def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
     """Everything that determines the vectors of a corpus (``corpus`` is its SHA-256), apart from the shard."""
-    return {"corpus": corpus, **settings.model_dump(include={"encoder", "dtype", "revision", "batching"})}
+    names = {"encoder", "dtype", "revision", "batching", "passage_prefix", "pooling", "normalize"}
+    return {"corpus": corpus, **settings.model_dump(include=names, exclude_none=True)}
 
 
 def load_vectors(path: Path) -> NDArray[np.float32]:

@@ -28,8 +28,9 @@ from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
 from madke.files import atomic_write, file_lock
 from madke.indexing.faiss_files import FaissShards, load_faiss
+from madke.indexing.large_files import FETCHED, Lines
 from madke.indexing.lucene import start
-from madke.indexing.pyserini import FETCHED, VECTORS, DocIds, describe, is_faiss, is_lucene
+from madke.indexing.pyserini import DOCIDS, VECTORS, describe, is_faiss, is_lucene
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
 from madke.yaml_file import read_yaml
@@ -346,6 +347,6 @@ def _check_opens(folder: Path, index: Published) -> None:
         raise UserError(f"it holds no {index.kind} index in pyserini's format")
     describe(folder)
     if index.kind == "faiss":
-        vectors, ids = len(FaissShards([folder / VECTORS])), len(DocIds(folder))
+        vectors, ids = len(FaissShards([folder / VECTORS])), len(Lines(folder / DOCIDS))
         if vectors != ids:
             raise UserError(f"it holds {vectors:,} vectors but {ids:,} ids")

@@ -10,8 +10,9 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoders import Dtype, Encoder, load_encoder
-from madke.indexing import pyserini
+from madke.encoder_cards import AS_STORED
+from madke.encoders import Dtype, Encoder
+from madke.indexing import flashrag, pyserini
 from madke.indexing.faiss_files import FaissShards
 from madke.indexing.index_folder import (
     LUCENE,
@@ -24,18 +25,29 @@ from madke.indexing.index_folder import (
     open_manifest,
     read_manifest,
 )
+from madke.indexing.large_files import Lines, fingerprint_of
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.llm.embeddings import open_encoder
 
 _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
 
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds an index that :func:`open_index` opens."""
+    return (folder / MANIFEST).exists() or pyserini.is_faiss(folder) or pyserini.is_lucene(folder)
+
+
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
-    """The source over the index in ``folder``: built by madke, or a Lucene or FAISS folder in pyserini's format.
+    """The source over the index in ``folder``: built by madke, or in the format of pyserini or FlashRAG.
 
     A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
-    holds the passages; the folder contains neither. UserError if something is missing.
+    holds the passages; the folder contains neither. For a FAISS file of FlashRAG's, or a folder with one, they are
+    optional; see :mod:`madke.indexing.flashrag`. UserError if something is missing.
     """
+    if file := flashrag.faiss_file(folder):
+        texts = texts or flashrag.texts_of(file)
+        return DenseSource(file, name=name, encoder=encoder or flashrag.encoder_of(file), texts=texts)
     if not folder.is_dir():
         raise UserError(
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
@@ -57,8 +69,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if not built_by_madke and not pyserini.is_lucene(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
-            "index and docid (FAISS, in pyserini's format); for a folder of texts, first run `madke index passages "
-            "--kind text` and `madke index build`",
+            "index and docid (FAISS, in pyserini's format); for a folder of texts, use documents: instead of index:",
             file=folder,
         )
     if not built_by_madke or isinstance(read_manifest(folder).index, Bm25Settings):
@@ -84,7 +95,7 @@ class Bm25Source:
             self._searcher = pyserini.open_searcher(folder)
             self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
             count = self._searcher.get_total_num_docs()
-            described = f"{count:,} documents ({folder}, {pyserini.fingerprint_of(folder)})"
+            described = f"{count:,} documents ({folder}, {fingerprint_of(folder)})"
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -120,10 +131,11 @@ class Bm25Source:
             return Hits(error=f"Lucene: {java_reason(error)}")
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
-        return _hits(self.name, ((self._passage(document), float(document.score)) for document in documents))
+        return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
 
 
-def _hits(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
+    """The passages with their scores, in order of rank."""
     return Hits(
         passages=tuple(
             Passage(source=source, key=key, title=title, text=text, score=score, rank=rank)
@@ -144,11 +156,14 @@ class DenseSource:
     ) -> None:
         self.name = name
         self._folder = folder
-        self._dtype: Dtype
+        self._dtype: Dtype = "float32"
+        self._encoding, self._use_card = AS_STORED, True
         self._revision = self._parameters = ""
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
             described = self._open_built(folder, encoder)
+        elif folder.is_file():
+            described = self._open_file(folder, encoder, texts)
         else:
             described = self._open_pyserini(folder, encoder, texts)
         self.description = self.fingerprint = described
@@ -164,11 +179,19 @@ class DenseSource:
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder
         self._dtype = settings.dtype
+        self._encoding, self._use_card = settings.encoding, False
         self._revision, self._parameters = settings.revision, settings.parameters
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
+    def _open_file(self, file: Path, encoder: Encoder | str, texts: Path) -> str:
+        self._passages, self._rows = flashrag.open_lines(texts)
+        self._files, self._encoded_by = [file], encoder
+        name = encoder if isinstance(encoder, str) else encoder.name
+        where = f"({file}, {fingerprint_of(file)}), texts from {texts} ({fingerprint_of(texts)})"
+        return f"{name} vectors of {self._rows:,} passages {where}"
+
     def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
-        ids = pyserini.DocIds(folder)
+        ids = Lines(folder / pyserini.DOCIDS)
         text_of, texts_fingerprint = pyserini.open_texts(texts)
 
         def passages(rows: Sequence[int]) -> list[StoredPassage]:
@@ -183,16 +206,20 @@ class DenseSource:
         self._rows = len(ids)
         self._passages = passages
         self._encoded_by = encoder
-        self._dtype = "float32"
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({folder}, {pyserini.fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
+        where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
         return f"{name} vectors of {len(ids):,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
         found: list[Hits] = []
         for first in range(0, len(queries), _CHUNK):
-            vectors = self._encoder.encode_queries(queries[first : first + _CHUNK])
+            chunk, encoder = queries[first : first + _CHUNK], self._encoder
+            try:
+                vectors = encoder.encode_queries(chunk)
+            except UserError as error:  # of an endpoint
+                found += [Hits(error=str(error))] * len(chunk)
+                continue
             scores, rows = self._index.search(vectors, min(k, self._rows))
             found.extend(map(self._hits, scores.tolist(), rows.tolist()))
         return found
@@ -201,7 +228,7 @@ class DenseSource:
     def _encoder(self) -> Encoder:
         encoder = self._encoded_by
         if isinstance(encoder, str):
-            encoder = load_encoder(encoder, dtype=self._dtype)
+            encoder = open_encoder(encoder, dtype=self._dtype, encoding=self._encoding, use_card=self._use_card)
         if encoder.dimension != self._index.dimension:
             raise UserError(
                 f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "
@@ -227,6 +254,6 @@ class DenseSource:
         # An approximate index may find fewer than k; the remaining rows are -1.
         rows = [row for row in rows if row >= 0]
         try:
-            return _hits(self.name, zip(self._passages(rows), scores, strict=False))
+            return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))

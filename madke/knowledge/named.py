@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,8 +14,11 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
+from madke.indexing.flashrag import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
+    DocumentsSpec,
     Entry,
     HybridSpec,
     IndexSpec,
@@ -30,10 +34,12 @@ from madke.knowledge.source_spec import (
     parse_spec,
     read_sources,
 )
+from madke.llm.embeddings import use_models_file
 
 _log = logging.getLogger(__name__)
 
 _FILE = "sources.yaml"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MAX_DEPTH = 8
 """Maximum nesting of hybrids: each level may double the number of opened sources."""
 _LAYOUT = 3
@@ -49,22 +55,40 @@ def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | No
 
 
 def parse_sources(text: str) -> dict[str, str | None]:
-    """Parse ``"wiki=a+b,google"`` to ``{"wiki": "a+b", "google": None}``, in this order."""
+    """Parse ``"wiki=a+b,google,./docs"`` to ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order."""
     specs: dict[str, str | None] = {}
     for part in text.split(","):
         name, equals, spec = (piece.strip() for piece in part.partition("="))
+        if not equals and _is_folder(name):
+            name, spec = _NOT_IN_NAMES.sub("-", at_home(Path(name)).resolve().name) or "documents", name
         if not name or (equals and not spec):
             raise UserError(f"sources {text!r}: expected NAME[=SPEC],..., found {part!r}")
         if name in specs:
-            raise UserError(f"sources {text!r}: {name!r} is named twice")
+            raise UserError(f"sources {text!r}: {name!r} is named twice; name folders with NAME=FOLDER")
         specs[name] = spec or None
     return specs
+
+
+def _is_folder(word: str) -> bool:
+    """Whether a word without ``NAME=`` is an existing folder; a folder named like a source needs ``./``."""
+    return (
+        word != ""
+        and at_home(Path(word)).is_dir()
+        and ("/" in word or word in (".", "..") or word not in known_sources())
+    )
 
 
 def use_sources_file(file: Path | None) -> None:
     """Read source names from this file, which may refer to code, instead of ``MADKE_SOURCES``; None resets."""
     global _chosen
     _chosen = file
+
+
+def use_files(sources_file: Path | None, models_file: Path | None) -> None:
+    """Use the files that a run's options name: sources, if given, and the endpoints of encoders."""
+    if sources_file is not None:
+        use_sources_file(sources_file)
+    use_models_file(models_file)
 
 
 def known_sources() -> dict[str, str]:
@@ -97,7 +121,7 @@ def register(name: str, spec: IndexSpec) -> Path:
 def open_source(name: str, spec: str | Source | None = None) -> Source:
     """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
-    By default ``wiki`` is the rank fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
+    By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
     on first use and kept in the cache folder. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
     snippets. The source's ``description`` says what serves it.
 
@@ -182,7 +206,11 @@ def _resolved(
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
         return _resolved(own.spec, own, (*above, spec), declared)
     folder = _folder(entry) / at_home(Path(spec))
-    found = IndexSpec(index=folder) if folder.is_dir() else _built_in(spec)
+    found: SourceSpec | None
+    if is_index(folder) or faiss_file(folder):
+        found = IndexSpec(index=folder)
+    else:
+        found = DocumentsSpec(documents=folder) if folder.is_dir() else _built_in(spec)
     if found is None:
         raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
+from madke.core.wording import counted
 from madke.files import atomic_write, opened, read_jsonl, refuse_repeated
+from madke.knowledge.stages import FurtherQueries, Reranking
 from madke.yaml_file import validated
 
 
@@ -28,6 +30,9 @@ class PoolRecord:
     """Source -> reason, for each source that failed."""
     sources: dict[str, str]
     """Source -> what served it, for each source that was queried. Hand-written files may omit it."""
+    queries: dict[str, FurtherQueries] = field(default_factory=dict)
+    """Query stage -> its queries. Their passages have a ``query``."""
+    reranked: tuple[Reranking, ...] = ()
 
 
 def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
@@ -77,9 +82,12 @@ def record_to_json(record: PoolRecord) -> bytes:
     """The record as a line of a pool file, without the newline."""
     fields: dict[str, Any] = asdict(record)
     for passage in fields["passages"]:
-        for optional in ("url", "retrieved_at", "date"):
+        for optional in ("url", "retrieved_at", "date", "query", "before"):
             if passage[optional] is None:
                 del passage[optional]
+    for optional in ("queries", "reranked"):
+        if not fields[optional]:
+            del fields[optional]
     # Half a surrogate pair from a web page must not fail the batch.
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
@@ -104,6 +112,7 @@ class _LinePassage(BaseModel):
     url: str | None = None
     retrieved_at: str | None = None
     date: str | None = None
+    query: str | None = None
 
 
 class _Line(BaseModel):
@@ -114,12 +123,15 @@ class _Line(BaseModel):
     passages: tuple[_LinePassage, ...]
     partial: dict[str, str] = {}
     sources: dict[str, str] = {}
+    queries: dict[str, FurtherQueries] = {}
+    reranked: tuple[Reranking, ...] = ()
 
     def record(self) -> PoolRecord:
         passages = []
-        count: dict[str, int] = {}
+        count: dict[tuple[str, str | None], int] = {}
         for line in self.passages:
-            rank = count[line.source] = count.get(line.source, -1) + 1
+            place = line.source, line.query
+            rank = count[place] = count.get(place, -1) + 1
             key = f"{line.source}-{rank}" if line.key is None else line.key
             rank = rank if line.rank is None else line.rank
             passages.append(Passage(**{**vars(line), "key": key, "rank": rank}))
@@ -163,7 +175,8 @@ def merge_pools(
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
         raise UserError(
-            f"the pool files ({', '.join(map(str, files))}) hold {what} for {len(without)} questions: {named}; "
+            f"the pool files ({', '.join(map(str, files))}) hold {what} for "
+            f"{counted(len(without), 'question')}: {named}; "
             "build pools from the same data"
         )
     with atomic_write(out) as file_out:
@@ -183,4 +196,6 @@ def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
         passages=tuple(passage for part in parts for passage in part.passages),
         partial={source: reason for part in parts for source, reason in part.partial.items()},
         sources={source: served_by for part in parts for source, served_by in part.sources.items()},
+        queries={stage: found for part in parts for stage, found in part.queries.items()},
+        reranked=tuple(reranking for part in parts for reranking in part.reranked),
     )

@@ -14,17 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
+from madke.core.transcript import Retrieval
+from madke.engine.protocol import Rerank
 from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
 from madke.knowledge.source_spec import SourceSpec, open_spec
+from madke.knowledge.stages import FurtherQueries, Reranking, scope_of
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Keyed = tuple[Passage, set[str]]
@@ -216,6 +220,8 @@ def load_pool(
     fusion: Literal["none"] | Method = "none",
     weights: Mapping[str, float] | None = None,
     max_passages: int | None = None,
+    query: str = "none",
+    rerank: Rerank | None = None,
 ) -> KnowledgePool:
     """The numbered pool of one question, from the passages of the chosen sources.
 
@@ -230,17 +236,99 @@ def load_pool(
             the first source that found the passage.
         weights: Source -> weight in the fusion; default 1.
         max_passages: Maximum number of fused passages; default all.
+        query: The query stage whose passages count too, see :func:`ranking`.
+        rerank: A second ranking over all sources, instead of a fusion. A failed one leaves :func:`candidates`.
+
+    Raises:
+        UserError: The record lacks the query stage or the reranking.
     """
+    if query != "none" and query not in record.queries:
+        raise UserError(f"its pool for {record.id!r} has no query stage {query!r}; build it with --query {query}")
+    partial = {name: reason for name, reason in record.partial.items() if name in sources}
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    keyed = [(passage, passage.dedup_keys) for passage in record.passages if passage.source in limits]
+    if rerank is not None:
+        return _reranked(record, sources, query, rerank, rerank.keep or sum(limits.values()), partial)
+    keyed = [each for name in limits for each in ranking(record, name, query)]
     if fusion == "none":
         seen: set[str] = set()
         passages = [passage for name, limit in limits.items() for passage, _ in _top(keyed, name, limit, seen)]
     else:
         lists = [_top(keyed, name, limit, set()) for name, limit in limits.items()]
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
-    partial = {name: reason for name, reason in record.partial.items() if name in sources}
-    return KnowledgePool(passages=tuple(passages), partial=partial)
+    return _pool(record, passages, partial, query)
+
+
+def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
+    """A source's passages for the question.
+
+    With a query stage, the rankings of the question and of the stage's queries are joined by reciprocal ranks, without
+    duplicates; ``rank`` and ``score`` are then those of the joined ranking.
+    """
+    further = record.queries[query].queries if query != "none" else ()
+    asked = [(p, p.dedup_keys) for p in record.passages if p.source == source and p.query in (None, *further)]
+    if not further:
+        return asked
+    lists = [
+        sorted((each for each in asked if each[0].query == one), key=lambda each: each[0].rank)
+        for one in (None, *further)
+    ]
+    return [(passage, passage.dedup_keys) for passage in _fused(lists, "rrf", [1.0] * len(lists))]
+
+
+def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
+    """Up to ``limit`` passages of each source without duplicates: the first of every source, the second, ..."""
+    seen: set[str] = set()
+    lists = [_top(ranking(record, name, query), name, limit, seen) for name in sources]
+    return [each[0] for row in zip_longest(*lists) for each in row if each is not None]
+
+
+def _reranked(
+    record: PoolRecord, sources: Sequence[str], query: str, rerank: Rerank, keep: int, partial: Mapping[str, str]
+) -> KnowledgePool:
+    found = candidates(record, sources, query, rerank.candidates)
+    scope = scope_of(sources, query, rerank.candidates)
+    held = [each for each in record.reranked if each.model == rerank.model]
+    entry = next((each for each in held if each.scope in ("", scope)), None)
+    scores = entry.scores if entry else {}
+    places = {(passage.source, passage.key): place for place, passage in enumerate(found)}
+    if entry is None or (entry.error is None and not scores.keys() >= places.keys()):
+        present = "; ".join(each.scope or "other passages" for each in held) or "nothing"
+        raise UserError(
+            f"its pool for {record.id!r} has no reranking by {rerank.model!r} of {scope} (it has: {present}); build "
+            f"it with --rerank {rerank.model} --rerank-from {rerank.candidates}, or the same sources and query"
+        )
+    if scores.keys() >= places.keys():
+        found.sort(key=lambda passage: -scores[passage.source, passage.key])
+    kept = [
+        replace(each, rank=rank, score=scores.get(place, each.score), before=places[place])
+        for rank, each in enumerate(found[:keep])
+        for place in [(each.source, each.key)]
+    ]
+    return _pool(record, kept, partial, query, entry)
+
+
+def _pool(
+    record: PoolRecord,
+    passages: Sequence[Passage],
+    partial: Mapping[str, str],
+    query: str,
+    entry: Reranking | None = None,
+) -> KnowledgePool:
+    """The pool, with what its query stage and its reranking did and used."""
+    stages: dict[str, FurtherQueries | Reranking] = {} if query == "none" else {query: record.queries[query]}
+    if entry is not None:
+        stages["rerank"] = entry
+    retrieval = Retrieval(
+        queries=record.queries[query].queries if query != "none" else (),
+        failed={stage: found.error for stage, found in stages.items() if found.error is not None},
+        repaired=entry is not None and entry.repaired,
+    )
+    return KnowledgePool(
+        passages=tuple(passages),
+        partial=partial,
+        retrieval=retrieval if stages else None,
+        usage={stage: found.usage for stage, found in stages.items() if found.usage.calls},
+    )
 
 
 def _top(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:

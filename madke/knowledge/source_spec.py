@@ -16,6 +16,7 @@ from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
+from madke.knowledge.document_source import DocumentSource
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
@@ -26,7 +27,7 @@ from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, hybrid, serper, http, wikipedia, mcp, command, results and python"
+_ONE_OF = "one of index, documents, hybrid, serper, http, wikipedia, mcp, command, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -56,6 +57,13 @@ class IndexSpec(_Spec):
 
 
 _Default = BeforeValidator(lambda options: {} if options is None else options)
+
+
+class DocumentsSpec(_Spec):
+    """A folder of documents: see :class:`madke.knowledge.document_source.DocumentSource`."""
+
+    documents: Path
+    encoder: str | None = None
 
 
 class SerperSpec(_Spec):
@@ -112,7 +120,8 @@ class HybridSpec(_Spec):
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
     """Each is the name of a source, an index folder, ``module:object``, or a nested specification."""
-    fusion: Method = "rrf"
+    fusion: Method = "weighted"
+    """Sources whose scores do not order their passages need ``rrf``."""
     weights: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)], ...] | None = None
 
     @model_validator(mode="after")
@@ -125,10 +134,11 @@ class HybridSpec(_Spec):
 
 
 WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
-SourceSpec = IndexSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
+SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
 _MODELS: dict[str, type[SourceSpec]] = {
     "index": IndexSpec,
+    "documents": DocumentsSpec,
     "hybrid": HybridSpec,
     "serper": SerperSpec,
     "http": HttpSpec,
@@ -150,6 +160,7 @@ def _kind(value: Any) -> str | None:
 _Part = Annotated[
     Annotated[str, Field(min_length=1), Tag("name")]
     | Annotated[IndexSpec, Tag("index")]
+    | Annotated[DocumentsSpec, Tag("documents")]
     | Annotated[HybridSpec, Tag("hybrid")]
     | Annotated[SerperSpec, Tag("serper")]
     | Annotated[HttpSpec, Tag("http")]
@@ -166,8 +177,8 @@ HybridSpec.model_rebuild()
 def parse_spec(text: str) -> SourceSpec:
     """Parse a command-line word to a specification.
 
-    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` (names or folders) for rank fusion; ``0.5*A+B`` for the
-    weighted sum (default weight 1); ``module:object``; otherwise an index folder. An existing folder with ``+`` or
+    Forms: ``serper``; a ``.jsonl`` file of results; ``A+B`` or ``0.5*A+B`` (names or folders) for the weighted
+    sum (default weight 1); ``module:object``; otherwise a folder (index or documents). An existing folder with ``+`` or
     ``:`` in its name is taken as a folder.
     """
     if text == "serper":
@@ -179,7 +190,7 @@ def parse_spec(text: str) -> SourceSpec:
             raise UserError(f"source {text!r}: expected names or folders around each +")
         content: dict[str, Any] = {"hybrid": [part for _, part in found]}
         if any(weight for weight, _ in found):
-            content |= {"fusion": "weighted", "weights": [float(weight or 1) for weight, _ in found]}
+            content["weights"] = [float(weight or 1) for weight, _ in found]
         return validated(content, HybridSpec, file=f"source {text!r}")
     if is_code(text):
         return PythonSpec(python=text)
@@ -203,8 +214,8 @@ def _options(spec: WebSpec) -> WebOptions:
 
 
 def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: services (one cache and limits) and code (may be missing elsewhere)."""
-    return any(isinstance(part, WebSpec | PythonSpec) for part in _parts(spec))
+    """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
+    return any(isinstance(part, WebSpec | DocumentsSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -228,6 +239,8 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
         return own_source(spec.python, name)
+    if isinstance(spec, DocumentsSpec):
+        return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
 
 
@@ -256,7 +269,8 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
             expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        risk = next(filter(None, map(_risk, _parts(spec))), None)
+        folder = path.absolute().parent
+        risk = next(filter(None, (_risk(part, folder) for part in _parts(spec))), None)
         if risk and not named:
             raise UserError(
                 f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
@@ -268,7 +282,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
     return entries
 
 
-def _risk(part: SourceSpec | str) -> str | None:
+def _risk(part: SourceSpec | str, folder: Path) -> str | None:
     """What a part does that nobody but the user may decide."""
     if isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)):
         return "is Python code"
@@ -276,6 +290,8 @@ def _risk(part: SourceSpec | str) -> str | None:
         return "is a command"
     if isinstance(part, McpSpec):
         return "is an MCP server"
+    if isinstance(part, DocumentsSpec) and not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
+        return f"reads documents outside of this folder ({part.documents})"
     return "sends a key" if isinstance(part, HttpSpec) and part.http.keys else None
 
 

@@ -37,7 +37,8 @@ UNPAID = ("offline", "scripted", "human")
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
-_ADDRESS = re.compile(r"(.+)@(https?://.*)")
+ADDRESS = re.compile(r"(.+)@(https?://.*)")
+"""A name with the address of its server."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
 """Well-known model names, which people often give without the kind."""
@@ -57,7 +58,7 @@ def names_code(name: str) -> bool:
 
 def split_address(name: str) -> tuple[str, str | None]:
     """Split ``openai/NAME@URL`` into ``openai/NAME`` and the URL; the URL is None for a name without one."""
-    found = _ADDRESS.fullmatch(name)
+    found = ADDRESS.fullmatch(name)
     return (found[1], found[2]) if found and kind_of(name) in WITH_ENDPOINT else (name, None)
 
 

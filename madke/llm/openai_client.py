@@ -57,6 +57,9 @@ class OpenAIChat:
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
+    _path = "/chat/completions"
+    _read = staticmethod(read_completion)
+
     def __init__(
         self,
         model: str,
@@ -103,15 +106,11 @@ class OpenAIChat:
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
 
-        from madke.llm.transport import open_transport
-
-        if self._client is None:
-            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
         started = time.monotonic()
         requests = 0
         while True:
             dialect = self.dialect
-            sent = {**dialect.body(self._model, request), **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
                 # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
@@ -131,22 +130,23 @@ class OpenAIChat:
                 raise failure from None
             self._report_dialect()
             body = assembled(body) if "stream" in sent else body
-            completion = read_completion(body, request, seconds=time.monotonic() - started, attempts=requests)
+            completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
             return completion if dialect.stop else _stopped(completion, request.stop)
+
+    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
+        return dialect.body(self._model, request)
 
     async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
         """The body of the response. If it is a stream, ``on_delta`` gets each part of the text as it arrives."""
         import httpx2
         import openai
 
-        assert self._client is not None
-        where: Any = {"path": "/chat/completions", "body": sent, "options": self._options}
+        client = self._connected()
+        where: Any = {"path": self._path, "body": sent, "options": self._options}
         if on_delta is None or "stream" not in sent:
-            whole: bytes = await self._client.post(**where, cast_to=bytes)
+            whole: bytes = await client.post(**where, cast_to=bytes)
             return whole
-        response = await self._client.post(
-            **where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any]
-        )
+        response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         try:
             async for piece in response.aiter_bytes():
@@ -187,6 +187,14 @@ class OpenAIChat:
         reason = without_path_secrets(reason, self.endpoint.address)
         reason = " ".join(_KEY_SHAPES.sub("[key]", reason).split())
         return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
+
+    def _connected(self) -> AsyncOpenAI:
+        """The client, opened in the event loop that calls it."""
+        from madke.llm.transport import open_transport
+
+        if self._client is None:
+            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
+        return self._client
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI

@@ -23,16 +23,21 @@ _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
 """Finish reasons of an incomplete reply: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
 
 
+def parsed(body: bytes) -> Any:
+    """The JSON value in a body with status 200; CallError if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        shown = body.decode("utf-8", "replace")
+        raise CallError(f"status 200 with a body that is not JSON: {shown!r}", retryable=True) from None
+
+
 def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
     """The completion in a response with status 200, of any content type.
 
     CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
     """
-    try:
-        response = json.loads(body)
-    except (ValueError, RecursionError):
-        shown = body.decode("utf-8", "replace")
-        raise CallError(f"status 200 with a body that is not JSON: {shown!r}", retryable=True) from None
+    response = parsed(body)
     choice = _first(field(response, "choices"))
     finish_reason = text_of(choice, "finish_reason") or "stop"
     error = field(choice, "error") or field(response, "error")

@@ -11,6 +11,7 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
+from madke.core.wording import counted
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -292,7 +293,9 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            notes.append(f"Up to {left_out} questions are excluded from a test, because {why}.")
+            notes.append(
+                f"Up to {counted(left_out, 'question is', 'questions are')} excluded from a test, because {why}."
+            )
     notes += if_failed_notes(tests)
     return Table(title=title, columns=columns, rows=filled, notes=tuple(notes))
 

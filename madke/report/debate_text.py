@@ -11,7 +11,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke.core.question import Question
-from madke.core.transcript import Final, PoolEntry, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.transcript import Final, PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.wording import counted
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -32,7 +33,7 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     yield from question_lines(transcript)
     if transcript.oracle:
         yield f"({ORACLE})"
-    yield from pool_lines(transcript.pool, transcript.pool_partial)
+    yield from pool_lines(transcript.pool, transcript.pool_partial, transcript.retrieval)
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
             yield from prepared_lines(agent, stage, text)
@@ -61,8 +62,13 @@ def question_lines(asked: Transcript | Question) -> Iterator[str]:
         yield one_line(f"Gold: {' | '.join(asked.answers)}")
 
 
-def pool_lines(pool: Sequence[PoolEntry], partial: Mapping[str, str]) -> Iterator[str]:
-    """The numbered passages, and the sources that failed."""
+def pool_lines(
+    pool: Sequence[PoolEntry], partial: Mapping[str, str], retrieval: Retrieval | None = None
+) -> Iterator[str]:
+    """The further queries, the numbered passages, and the sources and stages that failed."""
+    if retrieval is not None:
+        yield from (f"Also searched: {one_line(query)}" for query in retrieval.queries)
+        yield from (f"The {stage} failed: {one_line(why)}" for stage, why in retrieval.failed.items())
     if pool:
         yield "Knowledge pool:"
         yield from (
@@ -142,7 +148,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
         return
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.tokens for used in transcript.usage.values())
-    yield f"Ended by: {transcript.stop_reason}. {calls} calls, {tokens:,} tokens."
+    yield f"Ended by: {transcript.stop_reason}. {counted(calls, 'call')}, {tokens:,} tokens."
 
 
 _SATISFIED = {
@@ -165,7 +171,8 @@ def _figures(scores: Mapping[str, float]) -> str:
 
 
 def _found_by(entry: PoolEntry) -> str:
-    return one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else ""
+    before = "" if entry.before is None else f", rank {entry.before + 1} before reranking"
+    return before + (one_line(f", found by {entry.asked_by} in round {entry.round}") if entry.asked_by else "")
 
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:

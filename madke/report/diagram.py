@@ -132,6 +132,7 @@ def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str
 def _value(value: Any) -> str:
     if isinstance(value, tuple) and all(isinstance(one, Debater) for one in value):
         return f"[{', '.join(debater.name for debater in value)}]"
+    value = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
@@ -157,6 +158,11 @@ def _pool(protocol: Protocol) -> str:
     if knowledge is None:
         return "none"
     kept = ", ".join(f"{source} {knowledge.count(source)}" for source in knowledge.sources)
+    if (rerank := knowledge.rerank) is not None:
+        of_each = ", ".join(f"{source} {rerank.candidates}" for source in knowledge.sources)
+        kept = f"{of_each}, of which {rerank.model} keeps the best {knowledge.pool_limit}"
+    if knowledge.query != "none":
+        kept += f"; found with the question and with queries ({knowledge.query})"
     limits = (knowledge.per_debater_sources or {}).items()
     return "; ".join((f"passages of {kept}", *(f"{name} sees {', '.join(names)} only" for name, names in limits)))
 
@@ -275,5 +281,7 @@ def _cost(protocol: Protocol) -> Iterator[str]:
     knowledge = protocol.knowledge
     if knowledge is not None and knowledge.select == "adaptive":
         yield from _wrapped("", "searches not counted" if knowledge.allow_search else "no selection from an empty pool")
+    if knowledge is not None and knowledge.needs_retriever:
+        yield from _wrapped("", "queries and rerankings before the debate not counted")
     if knowledge is not None and knowledge.select == "one_each":
         yield from _wrapped("", "with fewer passages there are fewer debaters")

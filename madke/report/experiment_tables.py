@@ -10,6 +10,7 @@ from madke.experiments.recipe import Recipe
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell, score_cell
+from madke.runs.pool_stages import POOLS
 from madke.scoring.arms import ArmValues, Results, only, open_results, read_arm
 from madke.scoring.outside import external_values
 from madke.scoring.scores import Scores
@@ -91,7 +92,7 @@ def spending_table(
         cells = (
             Cell(text=plan.name),
             _range(*(load.calls for load in ends)),
-            count_cell(made.get(plan.name, 0)),
+            count_cell(made.get(plan.name, sum(bill.calls for _, bill in bills))),
             _range(*(load.paid for load in ends)),
             NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
             _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
@@ -107,7 +108,12 @@ def spending_table(
         notes=(
             "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
             "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
-            "Identical replies can make more calls shared. Searches and answer scorers are not counted.",
+            "Identical replies can make more calls shared. Searches and answer scorers are not counted."
+            + (
+                f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
+                if POOLS in {plan.name for plan in plans}
+                else ""
+            ),
         ),
     )
 

@@ -37,6 +37,13 @@ EXPLANATIONS: Mapping[str, str] = {
     "incomplete": "How many debates of the run are done, and why not all.",
     "abst.": "Abstained: debates without a readable final answer. They count as wrong.",
     "failed": "Debates without a result, because calls failed. No mean includes them.",
+    # Retrieval
+    "retriever": "A source of passages, or a fusion of several.",
+    "depth": "The most passages of a question.",
+    "hit": "Share of questions with a relevant passage among the first k.",
+    "recall": "Mean share of a question's relevant passages that are among the first k.",
+    "nDCG": "Discounted gain of the first k passages, by relevance and rank, as a share of the best order's.",
+    "MRR": "Mean of 1 / rank of the first relevant passage; 0 if there is none.",
     # Paired tests
     "first": "The first run of the pair.",
     "second": "The second run of the pair.",
@@ -84,5 +91,5 @@ def explanation(heading: str) -> str:
 
 
 def name_of(heading: str) -> str:
-    """The heading without its unit, and without the name of the metric in ``correct (METRIC)``."""
-    return "correct" if heading.startswith("correct (") else heading.removesuffix(" %")
+    """The heading without its unit, the k of ``hit@k``, and the name of the metric in ``correct (METRIC)``."""
+    return "correct" if heading.startswith("correct (") else heading.removesuffix(" %").partition("@")[0]

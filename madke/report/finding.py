@@ -1,4 +1,4 @@
-"""What runs show, as one plain sentence, and how much of a run is done."""
+"""What runs show, as one plain sentence."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from madke.report.tables import HEADINGS, in_percent, one_line, p_value
-from madke.runs.directory import is_being_written
-from madke.runs.run_json import sessions_of
-from madke.scoring.arms import ArmValues, Results, shared_questions
+from madke.scoring.arms import ArmValues, shared_questions
 from madke.scoring.metrics import is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
@@ -145,35 +143,3 @@ def cause(name: str, scores: Scores) -> str:
     reasons = [f"{count:,} x {reason}" for reason, count in scores.failures.items()]
     more = f"; {len(reasons) - _NAMED} more reasons" if len(reasons) > _NAMED else ""
     return one_line(f"{name}: {_all(scores)}: {'; '.join(reasons[:_NAMED])}{more}")
-
-
-def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[str, str]:
-    """Run -> the text of :func:`incomplete`, for incomplete runs; ``debates``: run -> number of its transcripts."""
-    found = {arm.name: incomplete(arm, debates[arm.name]) for arm in results}
-    return {name: text for name, text in found.items() if text is not None}
-
-
-_ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
-"""Ends of a session in ``run.json`` -> their names. Only a killed command leaves none."""
-
-
-def incomplete(arm: Results, debates: int) -> str | None:
-    """How many of a run's debates are done and why not all, or None for a complete run and for predictions.
-
-    ``debates``: number of its transcripts, as in :attr:`madke.scoring.scores.Scores.transcripts`.
-    """
-    if arm.config is None:
-        return None
-    total = len(arm.config.questions) * arm.config.repeats
-    if debates >= total:
-        return None
-    sessions = sessions_of(arm.path)
-    ended = str(sessions[-1].get("ended", "")) if sessions else ""
-    done = f"{debates:,} of {total:,}"
-    if is_being_written(arm.path):
-        return f"{done} (still running)"
-    # The last possible reason is the error of a model whose calls all fail, which is long.
-    why = f"stopped at {ended}" if ended.startswith("--") else _ENDS.get(ended, f"stopped: {ended.partition(': ')[0]}")
-    how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
-    # "finished": a later command had fewer questions.
-    return one_line(f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)")

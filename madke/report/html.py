@@ -10,23 +10,26 @@ from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from madke.core.wording import counted
 from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings
-from madke.report.finding import all_failed, cause, finding, unfinished
-from madke.report.page_data import data_elements
+from madke.report.finding import all_failed, cause, finding
+from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
-from madke.scoring.arms import Results, opened
+from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.scored import scored_arm
+from madke.scoring.paired import PairedTest
+from madke.scoring.scored import scored_arm, unfinished
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -60,6 +63,7 @@ def write_report(
     source: str | None = None,
     tables: Sequence[Table] = (),
     reload: int | None = None,
+    second_process: bool = False,
 ) -> dict[str, Table]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
@@ -67,58 +71,77 @@ def write_report(
     script and no requests. Data is written in pieces; memory holds a small row per debate and passage. Known ``scores``
     are not computed again. ``source`` is a line below the title; ``tables`` follow the page's own.
     ``reload``: the open page reloads itself after so many seconds, for runs that are under way.
+    ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
     """
     results = opened(runs)
-    read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
-    named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
+    with packing(results, second_process=second_process) as data:
+        read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
+        named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
+        tests = family(arms)
+        held = unfinished(results, {name: each.transcripts for name, each in named.items()})
+        own = {"scores": table_of_arms(arms, named, tests, incomplete=held)}
+        own |= {"tests": paired_table(tests)} if tests else {}
+        pieces = _template(arms, named).generate(
+            _findings(results, arms, named, tests, held, own),
+            reload=reload,
+            title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
+            source=source,
+            tables=tables,
+            data=data.elements(arms),
+        )
+        with atomic_write(Path(out)) as file:
+            file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
+    return own
+
+
+def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
+    firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
+    of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
+    environment.filters.update(printable=printable, share=_share, page_table=of_page)
+    return environment.get_template("report.html.j2")
+
+
+def _findings(
+    results: Sequence[Results],
+    arms: Sequence[ArmValues],
+    scores: Mapping[str, Scores],
+    tests: Sequence[PairedTest],
+    incomplete: Mapping[str, str],
+    own: Mapping[str, Table],
+) -> dict[str, Any]:
+    """What the page says of the runs, for its template."""
     shared, different = _settings(results)
     script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    tests = family(arms)
-    firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
-    of_page = partial(page_table, runs=[*named], first=firsts.pop() if len(firsts) == 1 else "correct")
-    environment.filters.update(printable=printable, share=_share, page_table=of_page)
-    held = unfinished(results, {name: each.transcripts for name, each in named.items()})
-    own = {"scores": table_of_arms(arms, named, tests, incomplete=held)} | (
-        {"tests": paired_table(tests)} if tests else {}
-    )
     scored, replies = own["scores"].split()
-    pieces = environment.get_template("report.html.j2").generate(
-        reload=reload,
-        title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
-        source=source,
-        finding=finding(arms, named, tests),
-        lead=_lead(results, named),
-        alerts=[*_alerts(named, held)],
-        incomplete=bool(held),
-        bars=[*bars(named, held)] if any(each.correct for each in named.values()) else [],
-        warnings=[
+    return {
+        "finding": finding(arms, scores, tests),
+        "lead": _lead(results, scores),
+        "alerts": [*_alerts(scores, incomplete)],
+        "incomplete": bool(incomplete),
+        "bars": [*bars(scores, incomplete)] if any(each.correct for each in scores.values()) else [],
+        "warnings": [
             f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
-            for name, each in named.items()
+            for name, each in scores.items()
             if each.read_golds
         ],
-        scores=None if all(map(all_failed, named.values())) else scored,
-        replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
-        tests=own.get("tests"),
-        against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-        tables=tables,
-        figures=figures.draw(results, named, arms) if figures.available() else None,
-        shared=shared,
-        different=different,
-        details=[(arm.name, score_details(named[arm.name])) for arm in results],
-        style=style,
-        script=script,
-        script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
-        data=data_elements(results, arms),
-    )
-    with atomic_write(Path(out)) as file:
-        file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own
+        "scores": None if all(map(all_failed, scores.values())) else scored,
+        "replies": replies and replace(replies, title="Questions, paid calls and unparsed replies"),
+        "tests": own.get("tests"),
+        "against": arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
+        "figures": figures.draw(results, scores, arms) if figures.available() else None,
+        "shared": shared,
+        "different": different,
+        "details": [(arm.name, score_details(scores[arm.name])) for arm in results],
+        "style": style,
+        "script": script,
+        "script_hash": f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
+    }
 
 
 def _asset(*names: str) -> str:
@@ -134,7 +157,7 @@ def _share(value: float) -> str:
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
-    facts = [f"{questions:,} questions, {debates:,} debates"]
+    facts = [f"{counted(questions, 'question')}, {counted(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
     for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
@@ -177,7 +200,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
     config, sessions = arm.config, sessions_of(arm.path)
     versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
-        "data": f"{config.data}, {len(config.questions):,} questions",
+        "data": f"{config.data}, {counted(len(config.questions), 'question')}",
         "dataset": config.dataset or "",
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -19,11 +22,15 @@ from madke.core.transcript import Transcript
 from madke.report.tables import ORACLE
 from madke.runs.run_json import run_files
 from madke.runs.run_pools import PoolLines
-from madke.scoring.arms import ArmValues, Results
+from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened, total_usage
 from madke.tasks import get_task
+from madke.workers import open_workers
+
+_DEBATES, _TEXTS = 100, 200
+"""Items of a block."""
 
 _MOST_WAITING = 4
 """Blocks that wait to be packed."""
@@ -36,12 +43,12 @@ class Blocks:
         self.size = size
         self._name = name
         self._count = 0
-        self._open: list[Any] = []
+        self._open: list[bytes] = []
         self._packer = ThreadPoolExecutor(1)
         self._full: deque[Future[str]] = deque()
 
-    def add(self, item: Any) -> int:
-        """Add a JSON value. Return its number."""
+    def add(self, item: bytes) -> int:
+        """Add an item, as JSON. Return its number."""
         self._open.append(item)
         self._count += 1
         if len(self._open) == self.size:
@@ -61,12 +68,12 @@ class Blocks:
         items, self._open = self._open, []
         # In a thread, because packing takes as long as everything else and leaves the other core to it.
         name = f"{self._name}-{(self._count - 1) // self.size}"
-        self._full.append(self._packer.submit(element, name, items))
+        self._full.append(self._packer.submit(_element, name, b"[" + b",".join(items) + b"]"))
 
 
-def element(name: str, value: Any) -> str:
+def _element(name: str, value: bytes) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(to_json(value), 4, mtime=0)
+    packed = gzip.compress(value, 4, mtime=0)
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
@@ -78,7 +85,7 @@ class PassageTexts:
     """Numbers of passage texts. Equal texts share a number. Pools are read one by one."""
 
     def __init__(self) -> None:
-        self.blocks = Blocks("texts", 200)
+        self.blocks = Blocks("texts", _TEXTS)
         self._numbers: dict[bytes, int] = {}
         self._frozen: Mapping[str, str] = {}
         self._lines: PoolLines | None = None
@@ -114,9 +121,10 @@ class PassageTexts:
         return [self._number(found.text, found.url, found.date) if found else None for found in passages]
 
     def _number(self, text: str, url: str | None, date: str | None) -> int:
-        key = blake2b(repr((text, url, date)).encode("utf-8", "replace"), digest_size=16).digest()
+        item = to_json((text, url, date))
+        key = blake2b(item, digest_size=16).digest()
         if key not in self._numbers:
-            self._numbers[key] = self.blocks.add([text, url, date])
+            self._numbers[key] = self.blocks.add(item)
         return self._numbers[key]
 
 
@@ -144,16 +152,14 @@ class Index:
     """Small values of all debates, in the order of their bodies."""
 
     def __init__(self) -> None:
-        self._arm: ArmValues
         self._runs: list[dict[str, Any]] = []
         self._questions: dict[tuple[str, str], tuple[str, str, str, str, str]] = {}
         self._place: dict[str, int] = {}
-        names = ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
+        names = ("question", "repeat", "answer", "outcomes", "rounds", "calls", "tokens")
         self._columns: dict[str, list[Any]] = {name: [] for name in names}
 
-    def begin(self, results: Results, arm: ArmValues, held: Held) -> None:
-        """Switch to the debates of this run, with the values of ``arm``."""
-        self._arm = arm
+    def begin(self, results: Results, held: Held) -> None:
+        """Switch to the debates of this run."""
         first = len(self._columns["question"])
         self._runs.append({"name": results.name, "first": first, "count": 0, "texts": held})
         for place, id_ in enumerate(results.config.questions if results.config else ()):
@@ -161,18 +167,15 @@ class Index:
 
     def add(self, transcript: Transcript) -> None:
         """Add the next debate."""
-        key, repeat, held = (transcript.id, transcript.question), transcript.repeat, self._arm.values
-        values = {name: held[name][key][repeat] for name in _VALUES if repeat in held.get(name, {}).get(key, {})}
+        key = (transcript.id, transcript.question)
         gold = " | ".join(transcript.answers)
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = total_usage(transcript.usage.values()) if transcript.usage else None
-        names = list(OUTCOMES)
         added = {
             "question": key,
             "repeat": transcript.repeat,
             "answer": transcript.answer,
-            "outcomes": sum(1 << names.index(name) for name in _outcomes(transcript, values)),
-            "score": values.get("correct"),
+            "outcomes": _bits(_of_transcript(transcript)),
             # Predictions from files have no usage.
             "rounds": len(transcript.rounds) if used else None,
             "calls": used.calls if used else None,
@@ -182,30 +185,49 @@ class Index:
             self._columns[name].append(value)
         self._runs[-1]["count"] += 1
 
-    def json(self) -> dict[str, Any]:
-        """The index for the page's script, with questions in the order of the data if known."""
+    def json(self, arms: Sequence[ArmValues]) -> dict[str, Any]:
+        """The index for the page's script, with the values of the runs and questions in the data's order if known."""
         last = len(self._place)
         order = sorted(self._questions, key=lambda key: self._place.get(key[0], last))
         place = {key: n for n, key in enumerate(order)}
         fields = ("id", "text", "gold", "task", "dataset")
         columns = zip(*(self._questions[key] for key in order), strict=True)
+        debates = zip(self._columns["question"], self._columns["repeat"], self._columns["outcomes"], strict=True)
+        of_run = (arm for arm, run in zip(arms, self._runs, strict=True) for _ in range(run["count"]))
+        valued = [_valued(arm, *debate) for arm, debate in zip(of_run, debates, strict=True)]
         return {
             "runs": self._runs,
             "outcomes": OUTCOMES,
             "questions": dict(zip(fields, columns, strict=False)) or {field: [] for field in fields},
-            "debates": self._columns | {"question": [place[key] for key in self._columns["question"]]},
+            "debates": self._columns
+            | {
+                "question": [place[key] for key in self._columns["question"]],
+                "outcomes": [outcomes for outcomes, _ in valued],
+                "score": [score for _, score in valued],
+            },
         }
 
 
-def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[str]:
+def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tuple[int, float | None]:
+    """The outcomes of a debate, with those that depend on its values; and its score."""
+    values = {}
+    for name in _VALUES:
+        held = arm.values.get(name, {}).get(key, {})
+        if repeat in held:
+            values[name] = held[repeat]
     score = values.get("correct")
+    found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
+    if score is not None and not outcomes & _bits(("abstained", "failed")):
+        found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
+    if values.get("cons_judge", values.get("cons_matcher")) == 0:
+        found.append("divided")
+    return outcomes | _bits(found), score
+
+
+def _of_transcript(transcript: Transcript) -> Iterator[str]:
+    """The outcomes that do not depend on values."""
     if transcript.status != "ok":
         yield transcript.status
-    elif score is not None:
-        yield "right" if score == 1 else "wrong" if score == 0 else "partly"
-    yield from (name for name in ("corrected", "collapsed", "trapped") if values.get(name))
-    if values.get("cons_judge", values.get("cons_matcher")) == 0:
-        yield "divided"
     if transcript.degraded:
         yield "degraded"
     if shortened(transcript):
@@ -214,26 +236,62 @@ def _outcomes(transcript: Transcript, values: Mapping[str, float]) -> Iterator[s
         yield "oracle"
 
 
-def data_elements(results: Sequence[Results], arms: Sequence[ArmValues]) -> Iterator[str]:
-    """Elements for the page, the index last. Memory holds a few blocks, and a small row per item."""
-    index, texts = Index(), PassageTexts()
-    bodies = Blocks("debates", 100)
-    for one, arm in zip(results, arms, strict=True):
-        index.begin(one, arm, texts.open(one))
-        for transcript in one.transcripts():
-            index.add(transcript)
-            bodies.add(_body(transcript, texts.of(transcript)))
-            yield bodies.full()
-            yield texts.blocks.full()
-    yield bodies.full(rest=True)
-    yield texts.blocks.full(rest=True)
-    yield element("index", index.json() | {"sizes": {"debates": bodies.size, "texts": texts.blocks.size}})
+def _bits(outcomes: Iterable[str]) -> int:
+    return sum(_BITS[name] for name in outcomes)
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None]) -> dict[str, Any]:
+_BITS = {name: 1 << n for n, name in enumerate(OUTCOMES)}
+
+
+class PageData:
+    """The page's data: blocks of debates and passages in a file, and their index."""
+
+    def __init__(self, blocks: Path, index: Callable[[], Index]) -> None:
+        self._blocks = blocks
+        self._index = index
+
+    def elements(self, arms: Sequence[ArmValues]) -> Iterator[str]:
+        """Elements for the page, the index last, with the values of the runs."""
+        index = self._index()
+        with self._blocks.open(encoding="utf-8") as blocks:
+            yield from blocks
+        yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))
+
+
+@contextmanager
+def packing(results: Sequence[Results], *, second_process: bool) -> Iterator[PageData]:
+    """Pack the data of runs: in another process from now on, or in this one when it is asked for."""
+    with (
+        TemporaryDirectory(prefix="madke-") as folder,
+        open_workers("local", processes=1 if second_process else None) as workers,
+    ):
+        blocks = Path(folder) / "blocks.html"
+        packed = workers.map(partial(_pack, blocks), [results])
+        if not second_process:
+            yield PageData(blocks, partial(next, packed))
+            return
+        with ThreadPoolExecutor(1) as waiting:
+            yield PageData(blocks, waiting.submit(next, packed).result)
+
+
+def _pack(blocks: Path, results: Sequence[Results]) -> Index:
+    """Write the blocks to a file. Memory holds a few of them, and a small row per item."""
+    index, texts, bodies = Index(), PassageTexts(), Blocks("debates", _DEBATES)
+    with blocks.open("w", encoding="utf-8") as file:
+        for one in results:
+            index.begin(one, texts.open(one))
+            for transcript in one.transcripts():
+                index.add(transcript)
+                bodies.add(_body(transcript, texts.of(transcript)))
+                file.write(bodies.full() + texts.blocks.full())
+        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True))
+    return index
+
+
+def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
     """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
-    body: dict[str, Any] = _adapter().dump_python(transcript, mode="json", exclude_defaults=True)
-    return body | {"texts": list(texts), "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    return _adapter().dump_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:

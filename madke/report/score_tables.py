@@ -11,8 +11,9 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
+from madke.core.wording import counted
 from madke.report.comparison import if_failed_notes
-from madke.report.finding import all_failed, cause, unfinished
+from madke.report.finding import all_failed, cause
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -33,6 +34,7 @@ from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.scored import unfinished
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -47,11 +49,9 @@ def grades_missing(scores: Scores) -> str:
     """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
     if not scores.ungraded or scores.grader_if_ungraded is None:
         return ""
-    low, high = scores.grader_if_ungraded
-    return (
-        f"{scores.ungraded} answers have no grade and are excluded from the grader's mean; with them it is between "
-        f"{100 * low:.1f} % (all wrong) and {100 * high:.1f} % (all right)"
-    )
+    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
+    what = counted(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
+    return f"{what} excluded from the grader's mean; with them it is between {bounds}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -384,9 +384,9 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {used.calls:,} calls ({used.paid:,} paid, {used.failed} failed, {used.retries} retries), "
-            f"{used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + {used.completion_tokens:,} completion "
-            f"({used.reasoning_tokens:,} reasoning) tokens"
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
+            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
+            f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent(missed)} %" if missed else "")
         )

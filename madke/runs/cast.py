@@ -134,7 +134,7 @@ def allow_connections(concurrency: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-class _Service(ABC):
+class Service(ABC):
     """A service that answers one batch of requests at a time. Requests that arrive meanwhile form the next batch."""
 
     def __init__(self, name: str) -> None:
@@ -143,6 +143,7 @@ class _Service(ABC):
         self._busy = asyncio.Lock()
 
     async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request, in a batch with others."""
         answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         async with self._busy:
@@ -170,7 +171,7 @@ class _Service(ABC):
         """Return a completion for each request; failures are completions too."""
 
 
-class LiveSearch(_Service):
+class LiveSearch(Service):
     """Sources as a model: from a query to a line of a pool file with everything that the sources returned.
 
     One batch of searches runs at a time, in one thread, so sources need not be thread-safe. A search fails if every
@@ -200,7 +201,7 @@ class LiveSearch(_Service):
         return Completion(text=record_to_json(record).decode())
 
 
-class AnswerScorer(_Service):
+class AnswerScorer(Service):
     """An external command that scores candidate answers, as a model. Under ``replay`` it need not be installed."""
 
     def __init__(self, command: str, *, replay: bool = False) -> None:
@@ -221,13 +222,14 @@ class AnswerScorer(_Service):
 
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     """The ``retrieve`` of a debate, from a :class:`LiveSearch`; results are filtered like the pool of the debater."""
+    plain = knowledge.model_copy(update={"query": "none", "rerank": None})
 
     async def search(query: str, purpose: Purpose) -> Hits:
         completion = await model.complete(_request(purpose, query))
         if completion.outcome != "ok":
             return Hits(error=completion.error)
         sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
-        pool = pool_of(record_from_json(completion.text), knowledge, sources=sources)
+        pool = pool_of(record_from_json(completion.text), plain, sources=sources)
         failed = len(pool.partial) == len(sources)
         return Hits(error=_reasons(pool.partial)) if failed else Hits(passages=pool.passages)
 

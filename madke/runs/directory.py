@@ -19,6 +19,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.core.transcript import from_json as transcript_from_json
+from madke.core.wording import counted
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
@@ -32,7 +33,8 @@ _log = logging.getLogger(__name__)
 
 _POOLS = "pools.jsonl"
 
-_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS)}
+_CALLS = "calls.sqlite"
+_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS), *(_CALLS + end for end in ("", "-wal", "-shm"))}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
 _ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
@@ -201,7 +203,7 @@ class RunDirectory:
         self._replayed.unlink()
         if complete:
             raise UserError(
-                f"the call store lacks calls of {self._lost} questions that have an outcome; "
+                f"the call store lacks calls of {counted(self._lost, 'question')} with an outcome; "
                 "the transcripts are unchanged",
                 file=self.path,
             )
@@ -228,7 +230,7 @@ class RunDirectory:
 def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
     old, new = before.questions.keys(), spec.questions.keys()
     if not (old <= new or new <= old):
-        shared = f"it has {len(old)} questions, this one {len(new)}, and they share {len(old & new)}"
+        shared = f"it has {counted(len(old), 'question')}, this one {len(new)}, and they share {len(old & new)}"
         raise UserError(f"holds another run: {shared} (check --limit and the data); choose another --out", file=path)
     if different := before.differences(spec):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -24,6 +25,7 @@ from madke.engine.protocol import Protocol
 from madke.knowledge import named
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source
+from madke.knowledge.pool_file import pool_records, sources_in
 from madke.llm import as_chat_model, close, read_models
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
@@ -32,6 +34,8 @@ from madke.runs.spec import RunSpec, question_hashes
 from madke.tasks import TASKS, code_of, get_task
 from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
+
+_log = logging.getLogger(__name__)
 
 Data = str | Path | Sequence[Question | Mapping[str, Any] | str]
 """Questions: a file, or a list of records, of mappings with their fields, or of texts."""
@@ -141,6 +145,7 @@ def prepared(
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
+    pools: Path | None = None,
     first_round: Path | None = None,
     answer_scorer: str | None = None,
     seed: int | None = 0,
@@ -151,6 +156,8 @@ def prepared(
     questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
     specs, own_sources = source_specs(sources, variant.protocol.sources)
+    if sources is None and pools is not None:
+        specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
     variant, specs = configured(variant, specs, settings, given=first_round is not None)
     check_needs(variant.protocol, questions, given=first_round is not None, answer_scorer=answer_scorer)
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
@@ -269,6 +276,19 @@ def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[
     specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
     specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
     return specs, own
+
+
+def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:
+    """The protocol's ``default`` sources, or all of the pool file if it lacks one of them."""
+    if not default:
+        return default
+    held = list(sources_in(record for _, record in pool_records(pools)))
+    if set(default) <= set(held):
+        return default
+    _log.warning(
+        "%s lacks a source of the protocol (%s): using its own, %s", pools, ", ".join(default), ", ".join(held)
+    )
+    return held
 
 
 def _model_name(model: Model, own: dict[str, ChatModel]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -38,7 +38,8 @@ _MORE = "pools.more.jsonl"
 
 def depth(knowledge: Knowledge) -> int:
     """Number of passages to request from each source."""
-    return max([RETRIEVED, *(knowledge.count(source) for source in knowledge.sources)])
+    reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
+    return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
@@ -50,6 +51,8 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
         fusion=knowledge.fusion,
         weights=knowledge.weights,
         max_passages=knowledge.max_passages,
+        query=knowledge.query,
+        rerank=knowledge.rerank,
     )
 
 
@@ -100,9 +103,9 @@ class RunPools:
 
 
 class PoolLines:
-    """The lines of a pool file for some questions, read on demand; UserError if the file cannot be read."""
+    """The lines of a pool file for some questions or all, read on demand; UserError if the file cannot be read."""
 
-    def __init__(self, file: Path, ids: Container[str]) -> None:
+    def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
         self._file = file
         try:
             lines = lines_of(file, ids)
@@ -126,15 +129,22 @@ class PoolLines:
             return None
         return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
 
+    def append(self, id_: str, line: bytes) -> None:
+        """Add the line of a question to the file."""
+        with self._file.open("ab") as file:
+            self._starts[id_], self.hashes[id_] = file.tell(), short_hash(line)
+            file.write(line + b"\n")
 
-def lines_of(file: Path, ids: Container[str]) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions; unreadable lines are left out."""
+
+def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
+    """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
     found = {}
     start = 0
     with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
         for line in lines:
             with suppress(ValueError, TypeError, KeyError):
-                if (id_ := str(from_json(line)["id"])) in ids:
+                id_ = str(from_json(line)["id"])
+                if ids is None or id_ in ids:
                     found[id_] = (short_hash(line.strip()), start)
             start += len(line)
     return found
@@ -152,6 +162,11 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
             if record.question != question:
                 why = f"its pool for {record.id!r} was built for {record.question!r}, not {question!r}"
                 raise UserError(why, file=file)
+            if knowledge.staged:
+                try:
+                    pool_of(record, knowledge)
+                except UserError as error:
+                    raise UserError(str(error), file=file) from None
             yield record
 
     served = sources_in(of_questions())
@@ -163,8 +178,18 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
     return {source: served[source] for source in knowledge.sources}
 
 
-async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *, replay: bool) -> Path:
-    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails."""
+async def own_pools(
+    job: Job,
+    directory: RunDirectory,
+    tell: Listener | None,
+    *,
+    replay: bool,
+    stage: Callable[[Path], Awaitable[None]] | None = None,
+) -> Path:
+    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails.
+
+    ``stage`` adds query stages and rerankings to a file of pools.
+    """
     file = directory.path / "pools.jsonl"
     if directory.begun and not file.exists():
         raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
@@ -173,7 +198,14 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
     if not directory.begun:
         # Pools without a run come from one that was stopped early; their origin is unknown.
         file.unlink(missing_ok=True)
-    counts = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
+    counts, target = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
+    if counts and stage is not None:
+        await stage(target)
+    if target != file:
+        with atomic_write(file) as merged:
+            merged.write(file.read_bytes())
+            merged.write(target.read_bytes())
+        target.unlink()
     for name, count in counts.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
@@ -182,26 +214,20 @@ async def own_pools(job: Job, directory: RunDirectory, tell: Listener | None, *,
     return file
 
 
-def _retrieve_missing(job: Job, file: Path, tell: Listener) -> dict[str, SourceCounts]:
-    """Retrieve the missing pools into the file; returns the counts of each source."""
+def _retrieve_missing(job: Job, file: Path, tell: Listener) -> tuple[dict[str, SourceCounts], Path]:
+    """Retrieve the missing pools; returns the counts of each source, and where the pools are."""
     assert job.protocol.knowledge is not None
     missing, target = job.questions, file
     if file.exists():
         held = lines_of(file, {question.id for question in job.questions})
         missing, target = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
     if not missing:
-        return {}
+        return {}, file
 
     def progress(done: int, total: int) -> None:
         tell(PoolProgress(question="", done=done, total=total))
 
-    counts = build_pools(missing, job.sources(tell), depth(job.protocol.knowledge), target, progress=progress)
-    if target != file:
-        with atomic_write(file) as merged:
-            merged.write(file.read_bytes())
-            merged.write(target.read_bytes())
-        target.unlink()
-    return counts
+    return build_pools(missing, job.sources(tell), depth(job.protocol.knowledge), target, progress=progress), target
 
 
 def from_thread(listen: Listener) -> Listener:

@@ -18,6 +18,7 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.engine.protocol import RETRIEVER
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
 from madke.llm.endpoints import endpoints_of, relocations
@@ -28,6 +29,7 @@ from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, Metered
 from madke.runs.options import RunOptions
+from madke.runs.pool_stages import StageBuild, priced_models, staged
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.spec import RunSpec
@@ -96,14 +98,16 @@ async def execute(
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check(job.spec.models.values())
+        own.budget.check([*job.spec.models.values(), *priced_models(staged(job.protocol.knowledge))])
     with _models(job, options, no_calls=no_calls) as models:
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
-            file = await own_pools(job, directory, tell, replay=options.replay)
+            calls = own.calls or directory.path / "calls.sqlite"
+            stage = partial(_add_stages, job, models, options, own, calls, signals)
+            file = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
         live = live_search(job, before, tell, replay=options.replay)
@@ -126,6 +130,18 @@ async def execute(
             run.serve(live, answer_scorer)
             await run.to_the_end(pending, signals=signals)
     return run.meter
+
+
+async def _add_stages(
+    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, calls: Path, signals: bool, file: Path
+) -> None:
+    """Add query stages and rerankings to the run's own pools; their calls are calls of the run."""
+    if wanted := staged(job.protocol.knowledge):
+        model, seed = models.get(RETRIEVER), job.spec.seed
+        build = StageBuild(
+            wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed, payer=own.payer
+        )
+        await build.write(file, file, calls=calls, budget=own.budget, until=own.until, signals=signals)
 
 
 @dataclass(kw_only=True)

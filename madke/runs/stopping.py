@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from madke.core.errors import UserError
+from madke.core.wording import counted
 from madke.llm import Limiter, Limits
 
 _log = logging.getLogger(__name__)
@@ -96,8 +97,7 @@ async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
         limiter.close()
     in_flight = sum(limiter.state().in_flight for limiter in limiters)
     if in_flight and log:
-        calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
-        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", calls)
+        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", counted(in_flight, "call"))
     try:
         async with asyncio.timeout(GRACE):
             for limiter in limiters:

@@ -20,12 +20,14 @@ from madke.core.errors import UserError
 from madke.files import atomic_write, fingerprint
 from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
+from madke.runs.directory import is_being_written
 from madke.runs.meter import MeterDisplay
 from madke.runs.run_json import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.grading import Grader, grade_results
 from madke.scoring.outside import EXTERNAL, external_values, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
+from madke.terminal import printable
 from madke.versions import versions
 
 _log = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ def score_run(
         return scores
     kept = _kept(arm.path, state)
     spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
-    scores = replace(scores, spending=spending, scored=state)
+    scores = replace(scores, spending=spending, scored=state, incomplete=incomplete(arm, scores.transcripts))
     try:
         with atomic_write(arm.path / _METRICS) as file:
             file.write(scores_to_json(scores))
@@ -121,10 +123,45 @@ def scores_by_dataset(arm: Results) -> dict[str, Scores]:
     """Dataset name -> the scores of its questions; the name is empty for questions without one."""
     external = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
-    return {
+    scores = {
         name: score((t for t in arm.transcripts() if datasets[t.id] == name), external)
         for name in sorted(set(datasets.values()))
     }
+    done = incomplete(arm, sum(each.transcripts for each in scores.values()))
+    return {name: replace(each, incomplete=done) for name, each in scores.items()}
+
+
+def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[str, str]:
+    """Run -> the text of :func:`incomplete`, for incomplete runs; ``debates``: run -> number of its transcripts."""
+    found = {arm.name: incomplete(arm, debates[arm.name]) for arm in results}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+_ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}
+"""Ends of a session in ``run.json`` -> their names. Only a killed command leaves none."""
+
+
+def incomplete(arm: Results, debates: int) -> str | None:
+    """How many of a run's debates are done and why not all, or None for a complete run and for predictions.
+
+    ``debates``: number of its transcripts, as in :attr:`madke.scoring.scores.Scores.transcripts`.
+    """
+    if arm.config is None:
+        return None
+    total = len(arm.config.questions) * arm.config.repeats
+    if debates >= total:
+        return None
+    sessions = sessions_of(arm.path)
+    ended = str(sessions[-1].get("ended", "")) if sessions else ""
+    done = f"{debates:,} of {total:,}"
+    if is_being_written(arm.path):
+        return f"{done} (still running)"
+    # The last possible reason is the error of a model whose calls all fail, which is long.
+    why = f"stopped at {ended}" if ended.startswith("--") else _ENDS.get(ended, f"stopped: {ended.partition(': ')[0]}")
+    how = " with a higher limit" if ended in ("--max-cost", "--token-budget") else ""
+    # "finished": a later command had fewer questions.
+    text = f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)"
+    return " ".join(printable(text).split())
 
 
 def _kept(directory: Path, state: str) -> Scores | None:

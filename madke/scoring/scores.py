@@ -98,6 +98,8 @@ class Scores:
     """Only for a run directory with its call store, scored with prices; transcripts do not contain it."""
     scored: str = ""
     """Fingerprint of the run directory's content at the time of scoring; empty for other results."""
+    incomplete: str | None = None
+    """How much of the run was done at the time of scoring, and why not all; None for complete runs and predictions."""
 
     def __getitem__(self, name: str) -> Estimate:
         """The mean of one value: ``correct``, a metric, a scorer's name, ``co2_judge``, ``oracle`` ...
@@ -217,6 +219,10 @@ class _Counted:
         for stage, used in transcript.usage.items():
             amounts = _amounts(used)
             self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
+        if (retrieval := transcript.retrieval) is not None:
+            for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
+                unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
+                self.unread[stage][transcript.id].append(float(unread))
         for stage, reply, missed in _replies(transcript):
             if missed is not None and reply.error is None:
                 self.unread[stage][transcript.id].append(float(missed))
@@ -282,6 +288,9 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
     return {name: float(metric.corpus_score(answers, references).score) / 100 for name, metric in metrics.items()}
 
+
+RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")
+"""Stages whose calls are made before the debate."""
 
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final
 

@@ -1,31 +1,37 @@
-"""One request for an answer: its debate, its response, and a client that may go away."""
+"""One request for a chat completion: its debate, and its response."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, closing
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from fastapi import Request
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from madke.core.events import Event
 from madke.engine.parse import without_reasoning
 from madke.serve.conversation import Conversation
-from madke.serve.debates import Ask, Served, Turn
 from madke.serve.narration import Narration
+from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, bounded, final_text, tokens
-from madke.serve.streaming import KEEP_ALIVE, send_all, start_stream, told, unless_gone
+from madke.serve.streaming import Debating, Tell, data
 from madke.serve.wire import ChatBody, Record, Refusal
 
-_DONE = b"data: [DONE]\n\n"
+if TYPE_CHECKING:
+    from madke.serve.app import State
+
+_TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
+"""Headers that mark a user interface's request for a title, tags or follow-up questions."""
+
+_IGNORED = "x-madke-ignored"
+"""The response header that names the fields of the request that have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,177 +44,118 @@ class Style:
     """Whether the text has ``[1]`` where it cites."""
 
 
-class Answer(Response):
-    """The response to a request for an answer. The debate goes on as long as the client is there.
-
-    Args:
-        turn: The request's turn, entered: it is admitted.
-        body: The request.
-        conversation: Its messages.
-        plain: Whether to make one call instead of a debate.
-        retry: Whether the client says that it asks again.
-        style: How answers are written.
-        address: Gives the address of a debate's transcript.
-        headers: Of the response.
-    """
-
-    def __init__(
-        self,
-        turn: Turn,
-        body: ChatBody,
-        conversation: Conversation,
-        *,
-        plain: bool,
-        retry: bool,
-        style: Style,
-        address: Callable[[Served], str],
-        headers: Mapping[str, str],
-    ) -> None:
-        super().__init__()
-        self.turn = turn
-        self.request = body
-        self.conversation = conversation
-        self.plain = plain
-        self.retry = retry
-        self.style = style
-        self.address = address
-        self.own_headers = headers
-        self._id = f"chatcmpl-{uuid4().hex}"
-        self._created = int(time.time())
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless the client goes away first."""
-        with closing(self.turn):
-            answer = self._stream(send) if self.request.stream else self._whole(scope, receive, send)
-            await unless_gone(receive, answer)
-
-    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reasoning: list[str] = []
-        try:
-            ending = await self._answered(reasoning.append, deltas=False)
-        except Refusal as refusal:
-            await refused(refusal)(scope, receive, send)
-            return
-        thoughts, final = "".join(reasoning).strip(), ending.final
-        content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
-        if self.style.think_tags and thoughts:
-            content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
-        message = ChatCompletionMessage(
-            role="assistant", content=content, refusal=None, annotations=final.annotations, **shown
-        )
-        completion = ChatCompletion(
-            id=self._id,
-            object="chat.completion",
-            created=self._created,
-            model=self.request.model,
-            choices=[Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)],
-            usage=ending.usage,
-            **ending.own,
-        )
-        response = JSONResponse(completion.model_dump(exclude_unset=True), headers=self.own_headers)
-        await response(scope, receive, send)
-        self.turn.delivered()
-
-    async def _stream(self, send: Send) -> None:
-        await start_stream(send, self.own_headers)
-        try:
-            async with aclosing(self._lines()) as lines:
-                await send_all(send, lines)
-        except Refusal as refusal:
-            error = _data(refusal.error.model_dump_json())
-            await send({"type": "http.response.body", "body": error + _DONE, "more_body": False})
-            return
-        await send({"type": "http.response.body", "body": _DONE, "more_body": False})
-        self.turn.delivered()
-
-    async def _lines(self) -> AsyncGenerator[bytes, None]:
-        """The stream up to its end. A comment breaks each silence, from the start."""
-        yield KEEP_ALIVE + self._chunk(role="assistant", content="")
-        parts: asyncio.Queue[str | None] = asyncio.Queue()
-        tags = self.style.think_tags
-        work = asyncio.create_task(self._answered(parts.put_nowait, deltas=not tags))
-        thought = False
-        async with aclosing(told(work, parts)) as thoughts:
-            async for part in thoughts:
-                if part is None:
-                    yield KEEP_ALIVE
-                elif tags:
-                    yield self._chunk(content=part if thought else f"<think>\n{part}")
-                else:
-                    yield self._chunk(reasoning_content=part, reasoning=part)
-                thought = thought or part is not None
-        ending = await work
-        if tags and thought:
-            yield self._chunk(content="</think>\n\n")
-        final = ending.final
-        cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
-        yield self._chunk(content=final.text, **cited)
-        last = {"index": 0, "delta": {}, "finish_reason": final.finish_reason}
-        yield self._event(choices=[last], **ending.own)
-        if self.request.stream_options is not None and self.request.stream_options.include_usage:
-            yield self._event(choices=[], usage=ending.usage.model_dump())
-
-    async def _answered(self, tell: Callable[[str], object], *, deltas: bool) -> _Ending:
-        """The debate, or the one call; ``tell`` gets the turns as they happen."""
-        body, talk = self.request, self.conversation
-        if self.plain:
-            completion = await self.turn.plain(body.model, talk.plain, body.limit)
-            text, finish_reason = bounded(without_reasoning(completion.text), body)
-            final = FinalText(text=text, finish_reason=finish_reason, annotations=[])
-            return _Ending(final=final, usage=tokens(completion.usage))
-        narration = Narration(tags=self.style.think_tags)
-
-        def hear(event: Event) -> None:
-            if part := narration.hear(event):
-                tell(part)
-
-        ask = Ask(
-            protocol=body.model,
-            question=talk.question,
-            instructions=talk.instructions,
-            condensing=talk.condensing if talk.earlier else (),
-            retry=self.retry,
-        )
-        served = await self.turn.debate(ask, hear, deltas=deltas)
-        transcript, address = served.transcript, self.address(served)
-        return _Ending(
-            final=final_text(transcript, served.pool, body, address, marks=self.style.marks),
-            usage=tokens(served.usage),
-            record=Record(status=transcript.status, rounds=len(transcript.rounds), transcript=address),
-        )
-
-    def _chunk(self, **delta: Any) -> bytes:
-        return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": None}])
-
-    def _event(self, **fields: Any) -> bytes:
-        chunk = ChatCompletionChunk(
-            id=self._id,
-            object="chat.completion.chunk",
-            created=self._created,
-            model=self.request.model,
-            **fields,
-        )
-        return _data(chunk.model_dump_json(exclude_unset=True))
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
     """What is known when the debate is over."""
 
     final: FinalText
     usage: CompletionUsage
-    record: Record | None = None
+    own: dict[str, Any]
+    """What madke adds to OpenAI's form."""
+
+
+class Answer(Debating):
+    """The response, whole or as a stream; Refusal if the request cannot be answered."""
+
+    end = b"data: [DONE]\n\n"
+
+    def __init__(self, state: State, request: Request, body: ChatBody) -> None:
+        body.check()
+        talk = Conversation.read(body.messages)
+        ask = Ask(
+            protocol=body.model,
+            question=talk.question,
+            instructions=talk.instructions,
+            condensing=talk.condensing if talk.earlier else (),
+            retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
+        )
+        super().__init__(state, request, ask)
+        if body.ignored:
+            self.own_headers = {_IGNORED: ", ".join(body.ignored)}
+        self._body, self._talk, self._style = body, talk, state.style
+        self._plain = talk.is_task or any(request.headers.get(name) for name in _TASK_HEADERS)
+        self._thought = False
+        self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 
     @property
-    def own(self) -> dict[str, Any]:
-        """What madke adds to OpenAI's form."""
-        return {} if self.record is None else {"madke": self.record.model_dump()}
+    def opening(self) -> bytes:
+        """The role."""
+        return self._chunk(role="assistant", content="")
 
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream, or the whole answer."""
+        if self._body.stream:
+            await super().respond(scope, receive, send)
+            return
+        reasoning: list[str] = []
+        try:
+            ending = await self.work(reasoning.append)
+        except Refusal as refusal:
+            await refusal.response()(scope, receive, send)
+            return
+        content = self._whole("".join(reasoning).strip(), ending)
+        await JSONResponse(content, headers=self.own_headers)(scope, receive, send)
+        self.turn.delivered()
 
-def refused(refusal: Refusal) -> JSONResponse:
-    """The response for a refusal, in OpenAI's form."""
-    return JSONResponse(refusal.error.model_dump(), status_code=refusal.status_code, headers=refusal.headers)
+    async def work(self, tell: Tell) -> _Ending:
+        """The debate, or the one call; ``tell`` gets the turns as they happen."""
+        body = self._body
+        if self._plain:
+            completion = await self.turn.plain(body.model, self._talk.plain, body.limit)
+            text, finish_reason = bounded(without_reasoning(completion.text), body)
+            final = FinalText(text=text, finish_reason=finish_reason, annotations=[])
+            return _Ending(final=final, usage=tokens(completion.usage), own={})
+        narration = Narration(tags=self._style.think_tags)
 
+        def hear(event: Event) -> None:
+            if part := narration.hear(event):
+                tell(part)
 
-def _data(data: str) -> bytes:
-    return f"data: {data}\n\n".encode("utf-8", "replace")
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._style.think_tags)
+        done, address = served.transcript, self.address(served)
+        record = Record(status=done.status, rounds=len(done.rounds), transcript=address)
+        return _Ending(
+            final=final_text(done, served.pool, body, address, marks=self._style.marks),
+            usage=tokens(served.usage),
+            own={"madke": record.model_dump()},
+        )
+
+    def line(self, part: str | _Ending) -> bytes:
+        """A part of the turns, or the end of the stream."""
+        if isinstance(part, _Ending):
+            return b"".join(self._ended(part))
+        first, self._thought = not self._thought, True
+        if self._style.think_tags:
+            return self._chunk(content=f"<think>\n{part}" if first else part)
+        return self._chunk(reasoning_content=part, reasoning=part)
+
+    def _ended(self, ending: _Ending) -> Iterator[bytes]:
+        final, options = ending.final, self._body.stream_options
+        if self._style.think_tags and self._thought:
+            yield self._chunk(content="</think>\n\n")
+        cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
+        yield self._chunk(content=final.text, **cited)
+        yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **ending.own)
+        if options is not None and options.include_usage:
+            yield self._event(choices=[], usage=ending.usage.model_dump())
+
+    def _whole(self, thoughts: str, ending: _Ending) -> Any:
+        final = ending.final
+        content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
+        if self._style.think_tags and thoughts:
+            content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
+        message = ChatCompletionMessage(
+            role="assistant", content=content, refusal=None, annotations=final.annotations, **shown
+        )
+        choice = Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)
+        completion = ChatCompletion(
+            object="chat.completion", choices=[choice], usage=ending.usage, **self._head, **ending.own
+        )
+        return completion.model_dump(exclude_unset=True)
+
+    def _chunk(self, **delta: Any) -> bytes:
+        return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": None}])
+
+    def _event(self, **fields: Any) -> bytes:
+        chunk = ChatCompletionChunk(object="chat.completion.chunk", **self._head, **fields)
+        return data(chunk.model_dump_json(exclude_unset=True))

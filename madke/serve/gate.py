@@ -16,7 +16,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from madke.core.errors import UserError
-from madke.serve.answer import refused
 from madke.serve.wire import Refusal
 
 _log = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ class Gate:
                 raise _too_large()
             await self._app(scope, _Bounded(receive), sending)
         except Refusal as refusal:
-            await refused(refusal)(scope, receive, sending)
+            await refusal.response()(scope, receive, sending)
         finally:
             took = time.monotonic() - started
             _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)

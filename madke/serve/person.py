@@ -44,14 +44,15 @@ class PersonAtPage:
     Args:
         role: The debater's name.
         protocol: Its debate.
-        show: Gets each question to the person, as JSON values.
     """
 
     name = "human"
 
-    def __init__(self, role: str, protocol: Protocol, show: Callable[[dict[str, Any]], None]) -> None:
+    show: Callable[[dict[str, Any]], None]
+    """Gets each question to the person, as JSON values."""
+
+    def __init__(self, role: str, protocol: Protocol) -> None:
         self.role = role
-        self._show = show
         self._reads_all = human_reply.reads_all(protocol)
         self._asked = asyncio.Lock()
         self._turn = 0
@@ -67,7 +68,7 @@ class PersonAtPage:
             self._turn += 1
             self._prompt = read_prompt(request.messages)
             self._reply = asyncio.get_running_loop().create_future()
-            self._show(_question(self._turn, request, self._prompt))
+            self.show(_question(self._turn, request, self._prompt))
             text = await self._reply
         return Completion(text=text, seconds=time.monotonic() - started)
 

@@ -20,23 +20,28 @@ from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
-from madke.knowledge.pool_file import record_from_json
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored
+from madke.knowledge.pool_file import record_from_json, record_to_json
+from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
 from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
+from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
 from madke.runs.run_json import RunFiles, read_spec
-from madke.runs.run_pools import depth, lines_of, pool_of
+from madke.runs.run_pools import PoolLines, depth, pool_of
 from madke.runs.runner import live_search
 from madke.runs.spec import RunSpec, question_hash, short_hash
 from madke.serve.landing import Leavable, Sent
 
 SAVE_SECONDS = 30.0
 """``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""
+
+
+_POOLS = "pools.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +77,8 @@ class ServedRun:
     meter: Meter = field(init=False)
     _searches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     """Question id -> the search for its pool."""
-    _pool_at: dict[str, int] = field(default_factory=dict)
-    """Question id -> where its line in the pool file begins."""
     _hashes: dict[str, str] = field(default_factory=dict)
     """Question id -> hash, for the questions with a transcript."""
-    _pool_hashes: dict[str, str] = field(default_factory=dict)
     _saving: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -117,7 +119,7 @@ class ServedRun:
 
     def _begin(self, sources: Sequence[Source], live: LiveSearch | None) -> None:
         path, knowledge = self.directory.path, self.job.protocol.knowledge
-        files = RunFiles(calls=self.store.path, pools=self._pool_file if knowledge else None)
+        files = RunFiles(calls=self.store.path, pools=path / _POOLS if knowledge else None)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.directory.begin(self.spec, endpoints_of(self.models.values()), files, started)
         self.directory.resume(self.shared.options)
@@ -129,19 +131,33 @@ class ServedRun:
                 if transcript.id not in self.spec.questions
             },
         }
-        self._open_pools()
+        self._pools = _pool_lines(path / _POOLS)
         self._cast = {role: self._guarded(model) for role, model in self.models.items()}
         self._replayed = {role: Stored(model, self.store, replay=True) for role, model in self.models.items()}
         self._search: LiveSearch | None = None
         if knowledge is not None:
             served = {source.name: source.description for source in sources}
             self._search = LiveSearch(served, sources, depth(knowledge))
+        self._open_stages()
         self._services: dict[str, Any] = {}
         if live is not None and knowledge is not None:
             self._services["retrieve"] = searching(self._service(live), knowledge)
         if self.job.spec.answer_scorer is not None:
             scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
             self._services["score_answers"] = answer_scoring(scorer)
+
+    def _open_stages(self) -> None:
+        wanted = staged(self.job.protocol.knowledge)
+        self._rerankers = open_rerankers(wanted, self.shared.options)
+        models = {
+            name: self._service(model) if name.startswith(LOCAL) else self._guarded(model)
+            for name, model in self._rerankers.items()
+        }
+        if self._search is not None:
+            models[SEARCH] = self._service(self._search)
+        if RETRIEVER in self._cast:
+            models[LLM] = self._cast[RETRIEVER]
+        self._stages = PoolStages(wanted=wanted, models=models, seed=self.spec.seed)
 
     def question(self, text: str, instructions: str) -> Question:
         """The question record of a served question."""
@@ -196,24 +212,6 @@ class ServedRun:
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed)
         return await self._cast[role].complete(request)
 
-    def transcript(self, question: str, repeat: int) -> Transcript | None:
-        """A finished debate; None if there is none."""
-        if (question, repeat) not in self.directory.done:
-            return None
-        return next(
-            (each for each in read_transcripts(self.directory.path) if (each.id, each.repeat) == (question, repeat)),
-            None,
-        )
-
-    def pool_of(self, question: str) -> KnowledgePool:
-        """The pool that a question has in the pool file."""
-        knowledge, start = self.job.protocol.knowledge, self._pool_at.get(question)
-        if knowledge is None or start is None:
-            return EMPTY_POOL
-        with self._pool_file.open("rb") as lines:
-            lines.seek(start)
-            return pool_of(record_from_json(lines.readline()), knowledge)
-
     async def close(self) -> None:
         """Complete the session; no call may be under way."""
         for search in self._searches.values():
@@ -221,34 +219,24 @@ class ServedRun:
         if self._saving is not None:
             self._saving.cancel()
             self._save()
+        for model in self._rerankers.values():
+            await close(model)
         self.store.close()
         self.directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
         self.directory.__exit__(None, None, None)
 
-    @property
-    def _pool_file(self) -> Path:
-        return self.directory.path / "pools.jsonl"
-
-    def _open_pools(self) -> None:
-        """Index the pool file; an incomplete last line, of a killed server, is dropped."""
-        if not self._pool_file.exists():
-            self._pool_file.touch()
-        with self._pool_file.open("r+b") as file:
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)
-        ids = {json.loads(line)["id"] for line in content[: content.rfind(b"\n") + 1].splitlines()}
-        for id_, (found, start) in lines_of(self._pool_file, ids).items():
-            self._pool_hashes[id_], self._pool_at[id_] = found, start
-
     async def _pool(self, question: Question) -> KnowledgePool:
-        if self._search is None:
+        knowledge = self.job.protocol.knowledge
+        if self._search is None or knowledge is None:
             return EMPTY_POOL
-        if question.id not in self._pool_at:
+        if question.id not in self._pools.hashes:
             if question.id not in self._searches:
                 # A search is not cancelled: its pool is kept for the client's next try.
                 self._searches[question.id] = asyncio.create_task(self._searched(self._search, question))
             await asyncio.shield(self._searches[question.id])
-        return self.pool_of(question.id)
+        if (record := self._pools.record(question.id)) is None:
+            raise UserError("was replaced or changed; restart the server", file=self.directory.path / _POOLS)
+        return pool_of(record, knowledge)
 
     async def _searched(self, search: ChatModel, question: Question) -> None:
         purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
@@ -256,15 +244,12 @@ class ServedRun:
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
         try:
             completion = await search.complete(request)
+            if completion.outcome != "ok":
+                raise UserError(f"the search for knowledge failed: {completion.error}")
+            line = record_to_json(await self._stages.add(record_from_json(completion.text)))
         finally:
             del self._searches[question.id]
-        if completion.outcome != "ok":
-            raise UserError(f"the search for knowledge failed: {completion.error}")
-        line = completion.text.encode("utf-8", "replace")
-        with self._pool_file.open("ab") as file:
-            start = file.tell()
-            file.write(line + b"\n")
-        self._pool_hashes[question.id], self._pool_at[question.id] = short_hash(line), start
+        self._pools.append(question.id, line)
 
     def _guarded(self, model: ChatModel) -> ChatModel:
         """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
@@ -285,10 +270,18 @@ class ServedRun:
     def _save(self) -> None:
         self._saving = None
         repeats = max((repeat + 1 for _, repeat in self.directory.done), default=1)
-        pools = {id_: self._pool_hashes[id_] for id_ in self._hashes if id_ in self._pool_hashes}
+        pools = {id_: self._pools.hashes[id_] for id_ in self._hashes if id_ in self._pools.hashes}
         grown = {"questions": self._hashes, "pools": pools, "repeats": repeats}
         self.spec = self.spec.model_copy(update=grown)
         self.directory.extend(self.spec)
+
+
+def _pool_lines(file: Path) -> PoolLines:
+    """The pools of a run; an incomplete last line, of a killed server, is dropped."""
+    with file.open("a+b") as opened:
+        opened.seek(0)
+        opened.truncate(opened.read().rfind(b"\n") + 1)
+    return PoolLines(file)
 
 
 def _grown(spec: RunSpec, path: Path) -> RunSpec:

@@ -1,53 +1,124 @@
-"""Streams of what a debate tells, to a client that may go away."""
+"""Responses that last as long as a debate, to clients that may go away."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing, closing
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CancelScope
-from starlette.types import Receive, Send
+from fastapi import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from madke.serve.debates import Served
+from madke.serve.offers import Ask
+from madke.serve.wire import Refusal
+
+if TYPE_CHECKING:
+    from madke.serve.app import State
 
 T = TypeVar("T")
+Tell = Callable[[Any], None]
 
 KEEP_ALIVE = b": keep-alive\n\n"
 
 SILENCE = 5.0
 """Seconds without data after which a comment is sent: half of what proxies and clients may not outlive."""
 
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # nginx would collect the whole stream
+}
 
-async def told(work: asyncio.Task[Any], parts: asyncio.Queue[T | None]) -> AsyncGenerator[T | None, None]:
-    """What a task puts into a queue, until it ends; None for each silence. The task ends with the generator."""
-    work.add_done_callback(lambda _: parts.put_nowait(None))
+
+class Debating(Response, ABC):
+    """A response for which a question is debated as long as its client is there. By default it is a stream.
+
+    Args:
+        state: Of the server.
+        request: The client's.
+        ask: The question; Refusal if it cannot be debated, or not now.
+    """
+
+    end = b""
+    """What follows the last event of a stream."""
+
+    def __init__(self, state: State, request: Request, ask: Ask) -> None:
+        super().__init__()
+        self.state = state
+        self.request = request
+        self.ask = ask
+        self.own_headers: Mapping[str, str] = {}
+        state.debates.offers.check(ask)
+        self.turn = state.debates.admitted()
+
+    @property
+    @abstractmethod
+    def opening(self) -> bytes:
+        """The first event of a stream."""
+
+    @abstractmethod
+    async def work(self, tell: Tell) -> object:
+        """Debate; ``tell`` gets what is worth a line while it goes on."""
+
+    @abstractmethod
+    def line(self, part: Any) -> bytes:
+        """What was told, or the result of the work, as events of a stream."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, unless the client goes away first."""
+        with closing(self.turn):
+            await unless_gone(receive, self.respond(scope, receive, send))
+
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response. A comment breaks each silence, from the start."""
+        headers = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in {**_HEADERS, **self.own_headers}.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": KEEP_ALIVE + self.opening, "more_body": True})
+        try:
+            async with aclosing(told(self.work)) as parts:
+                async for part in parts:
+                    line = KEEP_ALIVE if part is None else self.line(part)
+                    await send({"type": "http.response.body", "body": line, "more_body": True})
+        except Refusal as refusal:
+            await send({"type": "http.response.body", "body": data(refusal.error.model_dump_json()) + self.end})
+        else:
+            await send({"type": "http.response.body", "body": self.end})
+            self.turn.delivered()
+
+    def address(self, served: Served) -> str:
+        """The address of the transcript."""
+        return self.state.transcripts.address(served, self.request)
+
+
+def data(content: str) -> bytes:
+    """An event of a stream."""
+    return f"data: {content}\n\n".encode("utf-8", "replace")
+
+
+async def told(work: Callable[[Tell], Coroutine[Any, Any, object]]) -> AsyncGenerator[Any, None]:
+    """What the work tells, None for each silence, and at last its result. The work ends with the generator."""
+    parts: asyncio.Queue[Any] = asyncio.Queue()
+    task = asyncio.create_task(work(parts.put_nowait))
+    task.add_done_callback(parts.put_nowait)
     try:
         while True:
             try:
                 async with asyncio.timeout(SILENCE):
                     part = await parts.get()
             except TimeoutError:
-                yield None
-                continue
-            if part is None:
-                return
+                part = None
+            if part is task:
+                break
             yield part
+        yield task.result()
     finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-
-
-async def start_stream(send: Send, headers: Mapping[str, str]) -> None:
-    """Send the head of a response with server-sent events."""
-    own = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-    own["x-accel-buffering"] = "no"  # nginx would collect the whole stream
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in {**own, **headers}.items()]
-    await send({"type": "http.response.start", "status": 200, "headers": raw})
-
-
-async def send_all(send: Send, lines: AsyncIterator[bytes]) -> None:
-    """Send the lines of a stream, but not its end."""
-    async for line in lines:
-        await send({"type": "http.response.body", "body": line, "more_body": True})
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:

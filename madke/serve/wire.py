@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import HTTPException
 from openai.types import Model
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse
 
 SETTINGS = ("temperature", "top_p", "seed")
 """Sampling settings of a request: accepted and ignored, since the protocol has its own."""
@@ -51,6 +52,10 @@ class Refusal(HTTPException):
         super().__init__(status, message, headers)
         self.error = ErrorBody(error=Error(message=message, type=kind, param=param, code=code))
 
+    def response(self) -> JSONResponse:
+        """The response, in OpenAI's form."""
+        return JSONResponse(self.error.model_dump(), status_code=self.status_code, headers=self.headers)
+
 
 class Error(BaseModel):
     """What went wrong."""
@@ -65,6 +70,10 @@ class ErrorBody(BaseModel):
     """The body of every response that is not a success."""
 
     error: Error
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorBody, "description": "What went wrong."}}
+"""For OpenAPI: the errors of a route."""
 
 
 class Part(BaseModel):

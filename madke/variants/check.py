@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
 
@@ -24,6 +24,17 @@ OPENING = "opening"
 
 Checked = tuple[frozenset[str], tuple[str, ...]]
 """The variables that a template uses, also through includes and parents; its texts for example values."""
+
+
+class Names(NamedTuple):
+    """The names in a template's own text."""
+
+    undeclared: set[str]
+    optional: set[str]
+    """Variables that it sets, or gives a default."""
+    templates: list[str]
+    """Templates that it includes or extends."""
+
 
 _SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
 _FULL: dict[str, Any] = {
@@ -102,13 +113,10 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
     try:
         while left:
             seen.append(name := left.pop())
-            tree = environment.parsed(name)
-            used |= meta.find_undeclared_variables(tree)
-            # Included templates can use variables that this one sets; those with a default may be missing.
-            optional |= {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-            defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
-            optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
-            left += [other for other in meta.find_referenced_templates(tree) if other and other not in seen]
+            names = _names(environment, name)
+            used |= names.undeclared
+            optional |= names.optional
+            left += [other for other in names.templates if other not in seen]
         try:
             for name in seen:
                 if name not in environment.inlined:
@@ -126,6 +134,20 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
     return used - optional
+
+
+def _names(environment: Sandbox, name: str) -> Names:
+    """The names in one template, read once for all templates that include it."""
+    if name not in environment.names:
+        tree = environment.parsed(name)
+        # Included templates can use variables that this one sets; those with a default may be missing.
+        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+        defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
+        environment.names[name] = Names(
+            meta.find_undeclared_variables(tree), optional, list(filter(None, meta.find_referenced_templates(tree)))
+        )
+    return environment.names[name]
 
 
 def _check_blocks(environment: Sandbox, path: Path) -> None:

@@ -26,7 +26,7 @@ from madke.assets import asset
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
-    from madke.variants.check import Checked
+    from madke.variants.check import Checked, Names
 
 MAX_BYTES = 1 << 16
 MAX_STEPS = 1_000_000
@@ -93,6 +93,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {"range": _range}
         self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
         """(Template, stage, prepare stages) -> result of the checks."""
+        self.names: dict[str, Names] = {}
+        """Template -> the names in it."""
         self.inlined = set[str]()
         """Templates that were compiled as parts of those that include them."""
         self._safe: dict[tuple[type, str], bool] = {}

@@ -165,7 +165,7 @@ def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
         madke.run([{"id": "a", "question": "Which is colder?"}], model=Counting(), **same)
     with pytest.raises(madke.UserError, match="holds another run: models"):
         madke.run(records, model=Counting("another"), **same)
-    with pytest.raises(madke.UserError, match="it has 1 questions, this one 1, and they share 0"):
+    with pytest.raises(madke.UserError, match="it has 1 question, this one 1, and they share 0"):
         madke.run([{"id": "b", "question": "Which is deeper?"}], model=Counting(), **same)
 
 

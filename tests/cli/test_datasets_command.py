@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from madke.core.wording import counted
 from madke.data import read_dataset
 from madke.data.formats import FORMATS
 from madke.data.sampling import ids_fingerprint
@@ -52,7 +53,7 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str
     questions = read_dataset(tmp_path / "q.jsonl")
     assert questions == read_dataset(path, dataset=name)
     ids = ids_fingerprint(question.id for question in questions)
-    assert said == f"{tmp_path / 'q.jsonl'}: {len(questions)} questions, ids {ids}\n"
+    assert said == f"{tmp_path / 'q.jsonl'}: {counted(len(questions), 'question')}, ids {ids}\n"
 
 
 def test_a_sample_is_that_of_read_dataset(tmp_path: Path) -> None:

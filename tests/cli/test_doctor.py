@@ -44,7 +44,7 @@ def test_every_source_is_opened_and_said_to_work(folder: Path) -> None:
     found = lines(done)
     assert (done.exit_code, list(found)) == (0, ["source wiki", "source both", "source google"])
     assert found["source wiki"].startswith(f"web-style snippets for 1 queries ({folder / 'web.jsonl'}")
-    assert found["source both"].startswith("rank fusion of web-style snippets")
+    assert found["source both"].startswith("weighted sum of web-style snippets")
 
 
 def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Path) -> None:

@@ -68,6 +68,9 @@ def test_an_incomplete_run_says_so_in_every_output(tmp_path: Path) -> None:
     assert said in table.read_text()
     records = [json.loads(line) for line in madke("score", whole, part, "--json").stdout.splitlines()]
     assert [each.get("incomplete") for each in records] == [None, said]
+    (by_dataset,) = json.loads(madke("score", part, "--json", "--by-dataset").stdout).values()
+    assert by_dataset["incomplete"] == json.loads((part / "metrics.json").read_text())["incomplete"] == said
+    assert json.loads((whole / "metrics.json").read_text())["incomplete"] is None
     assert f"part: {said}." in madke("compare", whole, part).stdout
     assert json.loads(madke("compare", whole, part, "--json").stdout)["incomplete"] == {"part": said}
 

@@ -79,6 +79,9 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path) -> None:
     [
         ("--encoder", "minilm"),
         ("--dtype", "float32"),
+        ("--query-prefix", ""),
+        ("--passage-prefix", "passage: "),
+        ("--pooling", "cls"),
         ("--faiss", "Flat"),
         ("--faiss-parameters", "nprobe=8"),
         ("--shard-rows", "5"),
@@ -106,7 +109,7 @@ def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss", reason="a dense index needs the extra `wiki`")
-    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, *, dtype: WordEncoder())
+    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: WordEncoder())
     write_corpus(tmp_path / "c.jsonl")
 
     def built(out: Any, *chosen: Any) -> Any:

@@ -99,7 +99,7 @@ def test_calls_that_fail_end_with_status_1_and_are_named(run: Any) -> None:
         finished = madke("score", run, "--grader", "openai/m", "--base-url", server.url, OPENAI_API_KEY="sk-test")
     assert finished.returncode == 1
     assert "grader has no score for 1 answers, which are excluded from its mean: 1 x " in finished.stderr
-    assert "1 answers have no grade; the same command retries them" in finished.stderr
+    assert "1 answer has no grade; the same command retries them" in finished.stderr
     assert "grader" in finished.stdout
 
 

@@ -20,7 +20,10 @@ from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
 PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
-LONG = ("costs", "endpoints", "evaluation", "extend", "index", "questions", "README", "report", "retrieval")
+LONG = (
+    *("costs", "documents", "endpoints", "evaluation", "extend", "index", "questions"),
+    *("README", "report", "retrieval", "serve"),
+)
 """Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
 
 

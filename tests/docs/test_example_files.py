@@ -35,13 +35,13 @@ def test_prices() -> None:
 
 def test_models() -> None:
     models = read_models(example("models"))
-    assert set(models.entries) == {"referee", "small"}
+    assert set(models.entries) == {"referee", "small", "embedder"}
     assert models.entry("referee").key == "REFEREE_KEY"
     assert set(models.prices) == {"referee"}
 
 
 def test_sources() -> None:
-    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "google", "snippets"}
+    assert set(read_sources(example("sources"))) == {"wiki", "wiki-bm25", "wiki-dense", "wiki-e5", "google", "snippets"}
 
 
 def test_search_services() -> None:

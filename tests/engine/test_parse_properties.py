@@ -1,7 +1,6 @@
 """What holds for every text, whoever wrote it."""
 
 import time
-import timeit
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -192,28 +191,30 @@ HOSTILE = [
 
 
 NESTED = [
-    "[" * 100_000 + "]" * 100_000,
-    "The answer is " + "(" * 100_000 + ")" * 100_000,
+    "[" * 40_000 + "]" * 40_000,
+    "The answer is " + "(" * 40_000 + ")" * 40_000,
     '{"a":' * 40_000 + "}" * 40_000,
     "\\boxed{" * 30_000 + "}" * 30_000,
     "The answer is [a" + " " * 200_000 + "b].",
     "The answer is [" + "\\a" * 100_000 + " word].",
     "The answer is " + "\\a" * 400 + " word, " * 400,
-    "[" + "1, " * 60_000 + "x]",
+    "[" + "1, " * 25_000 + "x]",
 ]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_work_grows_with_the_length_and_no_faster(unit: str) -> None:
     """Ten times the text is at most 40 times the work; with quadratic growth it would be 100 times."""
-    small, large = (least_work(unit, size) for size in (2_000, 20_000))
-    assert large <= 40 * max(small, MEASURABLE)
+    limit = 40 * max(work(unit, 2_000), MEASURABLE)
+    # Other programs can delay one reading, hardly two.
+    assert work(unit, 20_000) <= limit or work(unit, 20_000) <= limit
 
 
 @pytest.mark.slow
 def test_fourteen_megabytes_are_no_more_work_than_what_is_read_of_them() -> None:
     """Cutting off the rest and looking for reasoning are cheap."""
-    assert least_work("[", 14_000_000) <= 8 * least_work("[", WINDOW)
+    limit = 8 * work("[", WINDOW)
+    assert work("[", 14_000_000) <= limit or work("[", 14_000_000) <= limit
 
 
 @pytest.mark.parametrize("text", NESTED, ids=range(len(NESTED)))
@@ -221,10 +222,12 @@ def test_deep_and_long_brackets_are_read(text: str) -> None:
     read_all(text)
 
 
-def least_work(unit: str, size: int) -> float:
-    """Processor time of the fastest of two readings, which leaves out what other programs cost."""
+def work(unit: str, size: int) -> float:
+    """Processor time of one reading."""
     text = (unit * (size // len(unit) + 1))[:size]
-    return min(timeit.repeat(lambda: read_all(text), number=1, repeat=2, timer=time.process_time))
+    began = time.process_time()
+    read_all(text)
+    return time.process_time() - began
 
 
 def read_all(text: str) -> None:

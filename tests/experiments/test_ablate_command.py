@@ -269,7 +269,7 @@ arms:
     with openai_server(filtered) as server:
         done = madke(*arguments(tmp_path, server, recipe=recipe))
         assert done.returncode == 1, done.stderr
-        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debates failed" in done.stderr
+        assert "arm 'vote' is not finished: it needs arm dear, in which 1 debate failed" in done.stderr
         assert set(arms(tmp_path)) == {"one", "dear", "free"}
         broken.set()
         done = madke(*arguments(tmp_path, server, recipe=recipe))
@@ -366,7 +366,7 @@ def test_another_recipe_does_not_go_on_with_an_experiment(tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("converted", [False, True])
+@pytest.mark.parametrize("converted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_recipes_of_commonmt_take_the_papers_200_sentences(tmp_path: Path, converted: bool) -> None:
     rows = "".join(f"\u53e5\u5b50 {n},Sentence {n}.,Wrong {n}.\n" for n in range(1, 401))
     data = tmp_path / "lexical.csv"

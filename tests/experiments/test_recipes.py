@@ -55,6 +55,14 @@ SIZES = {f"agents-{n}": madke(n) for n in (2, 3, 4, 5)} | {f"rounds-{r}": madke(
 CALLS = {
     "source-ablation": BY_SOURCE,
     "selection-ablation": {"adaptive": madke(), "all": madke(select=False), "none": madke(select=False)},
+    "retrieval-ablation": {
+        f"{source}-{rerank}-{query}-{k}": 1 + (rerank == "reranked") + (query != "question")
+        for source in ("bm25", "dense")
+        for rerank in ("plain", "reranked")
+        for query in ("question", "rewrite", "decompose")
+        for k in ("k3", "k5")
+    }
+    | {"(pools)": 2 + 6},  # two query stages, and a reranking of each source's pool for each query setting
     "madke-table-2": table(),
     "madke-figure-4": {k: v for label, calls in BY_SOURCE.items() for k, v in either(label, calls).items()},
     "madke-table-4": table(),

@@ -25,6 +25,7 @@ from madke.knowledge.fetch import fetch, published_indexes
 from madke.knowledge.index_sources import Bm25Source, DenseSource
 from madke.knowledge.named import open_source
 from tests.knowledge.published_server import Behaviour, PublishedServer, published_server
+from tests.support.cli import madke
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
 from tests.support.pyserini_format import faiss_folder, lucene_folder
@@ -596,7 +597,7 @@ def test_vectors_need_the_index_with_their_texts(
 
     texts = fetch("tiny", recipes=file).folder
     folder = fetch("tiny.words", recipes=file).folder
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: WordEncoder())
+    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
     expected = DenseSource(vectors, name="tiny.words", encoder=WordEncoder(), texts=lucene).search(QUERIES, 3)
@@ -631,7 +632,7 @@ def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tu
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_fetch_that_was_stopped_goes_on(
     number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
@@ -642,12 +643,12 @@ def test_a_fetch_that_was_stopped_goes_on(
     assert status == (130 if number == signal.SIGINT else -number)
     assert ("interrupted" in said) is (number == signal.SIGINT)
     size = part.stat().st_size
-    done = subprocess.run(program("tiny", "--recipes", file), capture_output=True, text=True, timeout=60)
+    done = madke("index", "fetch", "tiny", "--recipes", file)
 
     assert (done.returncode, done.stdout) == (0, f"tiny: {cache / 'tiny'}\n"), done.stderr
     assert server.ranges == [None, f"bytes={size}-"]
     assert_is_whole(cache / "tiny", lucene)
-    again = subprocess.run(program("tiny", "--recipes", file), capture_output=True, text=True, timeout=60)
+    again = madke("index", "fetch", "tiny", "--recipes", file)
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
 
 

@@ -13,7 +13,7 @@ DENSE = {"c": 0.9, "d": 0.8, "a": 0.5}
 
 
 def test_reciprocal_ranks_are_added() -> None:
-    fused = fuse([SPARSE, DENSE])
+    fused = fuse([SPARSE, DENSE], "rrf")
 
     assert list(fused) == ["a", "c", "b", "d"]
     assert fused == pytest.approx({"a": 1 / 61 + 1 / 63, "c": 1 / 63 + 1 / 61, "b": 1 / 62, "d": 1 / 62})
@@ -34,7 +34,7 @@ def test_weighted_scores_go_from_0_to_1_and_what_is_missing_gets_the_lowest() ->
 
 
 def test_weights_are_1_unless_given() -> None:
-    assert fuse([SPARSE, DENSE], "weighted") == fuse([SPARSE, DENSE], "weighted", [1.0, 1.0])
+    assert fuse([SPARSE, DENSE]) == fuse([SPARSE, DENSE], "weighted", [1.0, 1.0])
 
 
 @pytest.mark.parametrize("method", ["rrf", "weighted"])

@@ -38,11 +38,21 @@ def test_a_weighted_sum_ranks_by_scores() -> None:
     assert [p.score for p in hits.passages] == pytest.approx([1.0, 0.75, 0.5])
 
 
+def test_equal_weights_are_the_default() -> None:
+    sparse, dense = Listed("BM25", {"a": 20, "b": 14, "c": 10}), Listed("vectors", {"c": 0.9, "d": 0.8, "a": 0.5})
+
+    default = HybridSource([sparse, dense], name="wiki").search(["q"], 4)
+    weighted = HybridSource([sparse, dense], name="wiki", fusion="weighted", weights=[1, 1]).search(["q"], 4)
+
+    assert default == weighted
+    assert [p.key for p in default[0].passages] == ["a", "c", "d", "b"]
+
+
 def test_the_description_says_what_is_fused_and_how() -> None:
     parts = [Listed("BM25", {}), Listed("vectors", {})]
 
-    assert HybridSource(parts, name="w").description == "rank fusion of BM25 and vectors"
-    assert HybridSource(parts, name="w", fusion="weighted").description == "weighted sum of BM25 and vectors"
+    assert HybridSource(parts, name="w").description == "weighted sum of BM25 and vectors"
+    assert HybridSource(parts, name="w", fusion="rrf").description == "rank fusion of BM25 and vectors"
     weighted = HybridSource(parts, name="w", fusion="weighted", weights=[0.5, 1])
     assert weighted.description == "weighted sum of 0.5 x BM25 and 1 x vectors"
 

@@ -85,7 +85,7 @@ class _Listed:
 
 
 def test_hybrid_adds_reciprocal_ranks_and_a_tie_goes_to_the_earlier_source() -> None:
-    (hits,) = HybridSource([_Listed("abc"), _Listed("cd")], name="h").search(["q"], 3)
+    (hits,) = HybridSource([_Listed("abc"), _Listed("cd")], name="h", fusion="rrf").search(["q"], 3)
 
     assert [(passage.key, passage.rank) for passage in hits.passages] == [("c", 0), ("a", 1), ("b", 2)]
     assert [passage.score for passage in hits.passages] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62])
@@ -101,7 +101,7 @@ def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
     ("spec", "message"),
     [
         ("nowhere", "no folder 'nowhere'"),
-        (".", "this folder holds no index"),
+        (".", "this folder holds no readable document"),
         ("missing.jsonl", "missing.jsonl: cannot be read"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_specification_that_names_nothing_is_refused(
 
 def test_a_specification_opens_the_index_by_its_manifest(bm25_index: Path) -> None:
     assert open_source("wiki", str(bm25_index)).description.startswith("BM25 over 50 passages")
-    assert open_source("wiki", f"{bm25_index}+{bm25_index}").description.startswith("rank fusion of BM25")
+    assert open_source("wiki", f"{bm25_index}+{bm25_index}").description.startswith("weighted sum of BM25")
 
 
 def test_the_wrong_kind_of_index_is_refused(bm25_index: Path, dense_index: Path) -> None:

@@ -4,10 +4,12 @@ import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from madke.core.errors import UserError
+from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import named
 from madke.knowledge.asking import search
 from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
@@ -75,11 +77,12 @@ def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_nam
     (folder / "sources.yaml").write_text("a: {index: /idx/a}\nb: {index: b}\nmix: {hybrid: [a, google, {index: x}]}\n")
     for name in ("a", "google"):
         (folder / name).mkdir()
+        (folder / name / MANIFEST).touch()
 
     assert resolve("mix") == HybridSpec(
         hybrid=(IndexSpec(index=Path("/idx/a")), IndexSpec(index=folder / "google"), IndexSpec(index=folder / "x"))
     )
-    (folder / "google").rmdir()
+    rmtree(folder / "google")
     parts = resolve("any", "2*google + b")
     assert isinstance(parts, HybridSpec) and parts.weights == (2, 1)
     assert isinstance(parts.hybrid[0], ResultsSpec) and parts.hybrid[1] == IndexSpec(index=folder / "b")
@@ -88,6 +91,7 @@ def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_nam
 def test_a_source_can_be_served_by_another_name_or_a_folder(folder: Path) -> None:
     register("fetched", IndexSpec(index=Path("/idx")))
     (folder / "mine").mkdir()
+    (folder / "mine" / MANIFEST).touch()
 
     assert resolve("wiki", "fetched") == IndexSpec(index=Path("/idx"))
     assert resolve("wiki", "./mine") == resolve("wiki", "mine") == IndexSpec(index=folder / "mine")
@@ -138,7 +142,7 @@ def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
     (hits,) = search(open_source("twice"), ["q"], 5)
 
     assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
-    assert open_source("twice").description.startswith("rank fusion of web-style snippets")
+    assert open_source("twice").description.startswith("weighted sum of web-style snippets")
 
 
 def test_names_registered_at_once_are_all_there(folder: Path) -> None:
@@ -187,7 +191,6 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         return encoders[-1]
 
     monkeypatch.setattr("madke.encoders.load_encoder", load)
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", load)
 
     first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
     again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)

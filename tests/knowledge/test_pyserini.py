@@ -15,7 +15,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
-from madke.indexing.pyserini import DocIds, describe, fingerprint_of, stored_passage
+from madke.indexing.large_files import Lines, fingerprint_of
+from madke.indexing.pyserini import describe, stored_passage
 from madke.knowledge.asking import search
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
@@ -103,7 +104,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     vectors: Path, lucene: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("madke.knowledge.index_sources.load_encoder", lambda name, dtype: asked.append(name) or WORDS)
+    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
     found = search(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
@@ -205,7 +206,7 @@ def test_ids_that_are_not_those_of_the_vectors_are_refused(vectors: Path, lucene
 def test_ids_are_read_by_row(count: int, end: str, tmp_path: Path) -> None:
     (tmp_path / "docid").write_text("\n".join(f"doc-é{n}" for n in range(count)) + end, encoding="utf-8")
 
-    ids = DocIds(tmp_path)
+    ids = Lines(tmp_path / "docid")
 
     assert len(ids) == count
     rows = {row for edge in (0, 63, 64, 127, 128, 99_999) for row in (edge, count - 1 - edge) if 0 <= row < count}

@@ -30,7 +30,7 @@ from madke.knowledge.web import SerperOptions
         ("my/index", IndexSpec(index=Path("my/index"))),
         ("serper", SerperSpec()),
         ("web.jsonl", ResultsSpec(results=Path("web.jsonl"))),
-        ("a+b", HybridSpec(hybrid=("a", "b"))),
+        ("a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted")),
         (" a + ~/b +c", HybridSpec(hybrid=("a", "~/b", "c"))),
         ("1.2*a+b", HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1.2, 1))),
         ("a + .5 * b+ 2*c", HybridSpec(hybrid=("a", "b", "c"), fusion="weighted", weights=(1, 0.5, 2))),
@@ -66,6 +66,7 @@ def test_a_fusion_with_a_part_missing_or_of_no_weight_is_refused(text: str) -> N
         ({"serper": None}, SerperSpec()),
         ({"serper": {"country": "US"}}, SerperSpec(serper=SerperOptions(country="us"))),
         ({"results": "r.jsonl"}, ResultsSpec(results=Path("r.jsonl"))),
+        ({"hybrid": ["a", "b"], "weights": [1, 2]}, HybridSpec(hybrid=("a", "b"), fusion="weighted", weights=(1, 2))),
         ({"hybrid": ["a", {"index": "i"}]}, HybridSpec(hybrid=("a", IndexSpec(index=Path("i"))))),
     ],
 )
@@ -76,11 +77,8 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            {"indx": "i"},
-            "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'indx'",
-        ),
-        ("i", "expected one of index, hybrid, serper, http, wikipedia, mcp, command, results and python, found 'i'"),
+        ({"indx": "i"}, r"expected one of index, .*found 'indx'"),
+        ("i", r"expected one of index, .*found 'i'"),
         (None, "found None"),
         ({"index": "i", "serper": {}}, "unknown key 'serper'"),
         ({"index": None}, "index: .*found None"),
@@ -90,7 +88,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
         ({"hybrid": ["a", {"indx": "b"}]}, r"hybrid\.1: expected a name, or one of index"),
         ({"hybrid": ["a", {"index": "b", "k": 1}]}, r"unknown key 'hybrid\.1\.index\.k'"),
         ({"hybrid": ["a", "b"], "fusion": "sum"}, "fusion: .*found 'sum'"),
-        ({"hybrid": ["a", "b"], "weights": [1, 2]}, "weights require fusion: weighted"),
+        ({"hybrid": ["a", "b"], "fusion": "rrf", "weights": [1, 2]}, "weights require fusion: weighted"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1]}, "expected 2 weights, one per part; found 1"),
         ({"hybrid": ["a", "b"], "fusion": "weighted", "weights": [1, 0]}, r"weights\.1: .*found 0"),
         ({"serper": {"countri": "us"}}, r"unknown key 'serper\.countri'"),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import PoolEntry, Selection, Stance, Verdict
+from madke.core.transcript import PoolEntry, Retrieval, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 
@@ -117,8 +117,30 @@ def debates() -> list[Any]:
         told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
         replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
-        told(debate("only-here", [RIGHT, RIGHT])),
+        reranked(told(debate("only-here", [RIGHT, RIGHT]))),
     ]
+
+
+def reranked(made: Any) -> Any:
+    """The debate over a pool in reverse order of its retrieval, with two queries, one of them hostile."""
+    pool = tuple(replace(entry, before=len(made.pool) - entry.n - 1) for entry in made.pool)
+    failed = {"rewrite": "HTTP 500"}
+    return replace(
+        made, pool=pool, retrieval=Retrieval(queries=("depth of lakes", HOSTILE), failed=failed, repaired=True)
+    )
+
+
+def test_queries_and_both_ranks_of_a_reranked_pool(opened: Any) -> None:
+    page = opened("only-here")
+    notes = page.locator("#pool .note")
+    assert [text[:50] for text in notes.all_inner_texts()] == [
+        "Also searched: depth of lakes",
+        f"Also searched: {HOSTILE}"[:50],
+        "The rewrite failed, so the pool is without it: HTT",
+        "The reranking reply was no permutation; it was rep",
+    ]
+    assert page.evaluate("window.hacked") is None
+    expect(page.locator("#pool li").first).to_contain_text(f"rank {len(PASSAGES)} before reranking, 1 after")
 
 
 NAMES = ["first", "second", "third", "fourth", "fifth", "<i>sixth"]

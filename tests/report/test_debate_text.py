@@ -7,6 +7,7 @@ from madke.core.transcript import (
     Final,
     PoolEntry,
     Reflection,
+    Retrieval,
     Round,
     Search,
     Selection,
@@ -89,6 +90,15 @@ def test_a_search_and_what_it_found_in_the_pool() -> None:
     assert "A selects [0], searches for 'depth': [1]" in lines(shown)
     assert "B finds nothing helpful in the pool, searches for 'width': failed: gone" in lines(shown)
     assert "C searches for 'height': found nothing" in lines(shown)
+
+
+def test_queries_and_ranks_before_the_debate() -> None:
+    retrieval = Retrieval(queries=("depth", "a\x1b[2J"), failed={"rerank": "HTTP 500"})
+    pool = (PoolEntry(n=0, source="wiki", key="k0", title="Lakes", before=4),)
+    shown = lines(debate(turn("A"), pool=pool, retrieval=retrieval))
+    assert shown[shown.index("Also searched: depth") + 2] == "The rerank failed: HTTP 500"
+    assert "[0] wiki     Lakes  (k0), rank 5 before reranking" in shown
+    assert not any("\x1b" in line for line in shown)
 
 
 def test_reflections_digest_extraction_and_confidence() -> None:

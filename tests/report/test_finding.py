@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from madke.report.comparison import compare, family
-from madke.report.finding import finding, incomplete
+from madke.report.finding import finding
 from madke.scoring.arms import open_results
+from madke.scoring.scored import incomplete
 from madke.scoring.scores import score
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript

@@ -261,9 +261,15 @@ def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
     assert write(tmp_path / "one.html", run) == write(tmp_path / "two.html", run)
 
 
+def test_a_second_process_packs_the_same_page(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
+    write_report([run], tmp_path / "packed.html", second_process=True)
+    assert (tmp_path / "packed.html").read_text(encoding="utf-8") == write(tmp_path / "page.html", run)
+
+
 def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
     blocks = Blocks("letters", 2)
-    assert [blocks.add(letter) for letter in "abcde"] == [0, 1, 2, 3, 4]
+    assert [blocks.add(b'"%c"' % letter) for letter in b"abcde"] == [0, 1, 2, 3, 4]
     packed = blocks.full()  # what is packed already
     full = data_of(packed + blocks.full(rest=True))
     assert full == {"letters-0": ["a", "b"], "letters-1": ["c", "d"], "letters-2": ["e"]}
@@ -272,6 +278,6 @@ def test_blocks_are_as_large_as_they_say_and_numbered_through() -> None:
 
 def test_few_blocks_wait_to_be_packed() -> None:
     blocks = Blocks("letters", 1)
-    for letter in "abcdefgh":
-        blocks.add(letter)
+    for letter in b"abcdefgh":
+        blocks.add(b"%d" % letter)
     assert len(data_of(blocks.full())) >= 4

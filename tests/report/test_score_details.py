@@ -82,6 +82,6 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
         "Co2 by the grader, consistent by the judge -, by the matcher 50.0"
     )
     assert line(details, "grade: ").endswith(
-        "1 answers have no grade and are excluded from the grader's mean; with them it is between 50.0 % (all wrong) "
+        "1 answer has no grade and is excluded from the grader's mean; with them it is between 50.0 % (all wrong) "
         "and 75.0 % (all right)"
     )

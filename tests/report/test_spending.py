@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Usage
-from madke.experiments.plan import Load, Planned
+from madke.experiments.load import Load
+from madke.experiments.plan import Planned
 from madke.llm.prices import Price
 from madke.llm.store import Paid
 from madke.report.experiment_tables import spending_table

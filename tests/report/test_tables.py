@@ -185,7 +185,7 @@ def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
     scores = {"one": score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}
     said = (
-        "one: 1 answers have no grade and are excluded from the grader's mean; "
+        "one: 1 answer has no grade and is excluded from the grader's mean; "
         "with them it is between 33.3 % (all wrong) "
         "and 66.7 % (all right)."
     )
@@ -244,7 +244,7 @@ def test_a_table_over_repeats_says_why_questions_are_left_out() -> None:
         "right": repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"]),
     }
     notes = paired_table(compare(runs).repeat_tests(["em"])).notes
-    assert "Up to 1 questions are excluded from a test, because an arm lacks a repeat of them." in notes
+    assert "Up to 1 question is excluded from a test, because an arm lacks a repeat of them." in notes
     assert not any("one arm has no value" in note for note in notes)
 
 

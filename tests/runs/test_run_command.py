@@ -170,7 +170,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
         args = arguments(tmp_path, server, n=3)
         done = madke(*args)
         assert done.returncode == 1
-        assert "1 questions failed; the same command retries them" in done.stderr
+        assert "1 question failed; the same command retries them" in done.stderr
         (failed,) = (t for t in read_transcripts(tmp_path / "out") if t.status == "failed")
         assert (failed.id, failed.answer) == ("q1", None)
         scores = json.loads((tmp_path / "out" / "metrics.json").read_text())
@@ -194,7 +194,7 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
         args = arguments(tmp_path, server, n=3)
         done = madke(*args)
         assert done.returncode == 0
-        assert "1 questions lost a debater or a verdict; --retry-degraded retries them" in done.stderr
+        assert "1 question lost a debater or a verdict; --retry-degraded retries them" in done.stderr
         assert [t.id for t in read_transcripts(tmp_path / "out") if t.degraded] == ["q1"]
         broken, sent = False, len(server.requests)
         assert madke(*args).returncode == 0

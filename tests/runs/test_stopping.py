@@ -113,7 +113,9 @@ def test_a_call_that_is_under_way_at_the_deadline_is_stored(tmp_path: Path) -> N
     assert [session["ended"] for session in sessions(tmp_path)] == ["--deadline", "finished"]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_waits_for_calls_under_way_and_loses_none(tmp_path: Path, number: Any, status: int) -> None:
     reached = threading.Event()
     held = threading.Event()

@@ -18,7 +18,8 @@ import openai
 from madke.core.knowledge import Hits, Passage
 from madke.runs.options import RunOptions
 from madke.serve.app import State, create_app
-from madke.serve.debates import Debates, ServeOptions
+from madke.serve.debates import Debates
+from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, bound
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
@@ -121,7 +122,9 @@ class Serving:
         return int(self.url.rsplit(":", 1)[1].split("/")[0])
 
     def client(self, **options: Any) -> Any:
-        client = openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
+        http = openai.DefaultHttpxClient(verify=False)  # certificates take a while to load
+        given = {"api_key": "none", "max_retries": 0, "http_client": http, **options}
+        client = openai.OpenAI(base_url=f"{self.url}/v1", **given)
         self.clients.append(client)
         return client
 

@@ -15,7 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 import madke
 from madke.serve import streaming
 from madke.serve.answer import Style
-from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving
+from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support.openai_server import USAGE
 
 
@@ -121,6 +121,27 @@ def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.Monkey
     assert arrived[0] - began < 1, "the first bytes come at once"
     assert max(later - earlier for earlier, later in pairwise(arrived)) < 0.6
     assert content.count(b": keep-alive\n\n") >= 10
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_takes_a_minute_leaves_no_silence(tmp_path: Path) -> None:
+    with endpoint(seconds=60, rounds=2) as upstream, serving(tmp_path, upstream) as server:
+        began = time.monotonic()
+        connection = server.ask("Who wrote book 1?", stream=True)
+        wait_for(lambda: len(upstream.began) == 2)
+        upstream.seconds = 0  # of the later calls
+        connection.settimeout(90)
+        arrived, content, first_turn = [began], b"", None
+        while b"[DONE]" not in content:
+            content += connection.recv(65536)
+            arrived.append(time.monotonic())
+            if first_turn is None and b"I know that" in content:
+                first_turn = arrived[-1]
+        connection.close()
+    assert first_turn is not None and first_turn - began > 59
+    assert max(later - earlier for earlier, later in pairwise(arrived)) < 10
+    debaters = [at for at, stage in upstream.began if stage == "debater"]
+    assert len(debaters) == 4 and first_turn < debaters[2]
 
 
 def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import pytest
 
 from madke.llm import CallStore
 from tests.serve.serving import Serving, Shelf, endpoint, serving, wait_for
+from tests.support.forked import installed
 
 QUESTION = "Who wrote book 1?"
 
@@ -152,11 +152,14 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
 
         with pytest.MonkeyPatch.context() as patch, serving(tmp_path, upstream) as server:
             patch.setattr(upstream.__class__, "__call__", reply)
+            page = {"protocol": "madke", "question": QUESTION}
+            refused = server.client()._client.post(f"{server.url}/page/debates", json=page)
+            assert '"code":"debate_failed"' in refused.text
             with pytest.raises(openai.InternalServerError):
                 answered(server)
             failing["on"] = False
             assert answered(server) == "Author 1"
-        assert Counter(Counter(upstream.calls).values()) == {1: 3, 2: 1}
+        assert Counter(Counter(upstream.calls).values()) == {1: 3, 3: 1}
     (run,) = tmp_path.glob("madke-*")
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
 
@@ -178,7 +181,7 @@ def test_a_deadline_ends_a_debate_that_another_request_goes_on_with(tmp_path: Pa
 @contextmanager
 def process(out: Path, url: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """``madke serve`` as a process."""
-    command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "-m", "openai/m"]
+    command = [installed(), "serve", "--out", out, "--port", "0", "-m", "openai/m"]
     command += ["--base-url", url, "--sources", "none", "--protocols", "madke", *args]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ}) as running:
         line = running.stderr.readline()

@@ -26,6 +26,7 @@ from madke.core.knowledge import Hits
 from madke.serve.gate import Access
 from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.serve.test_leaving_clients import kill, stored
+from tests.support.forked import installed
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "Who wrote book 1?"
@@ -50,11 +51,14 @@ class Broken:
         return [Hits(error="the shelf fell \ud83d down")] * len(queries)
 
 
-def command(out: Path, upstream: Upstream, *args: str) -> list[str]:
-    """The command line that a client starts."""
+PROGRAM = [sys.executable, "-m", "madke"]
+
+
+def command(out: Path, upstream: Upstream, *program: str) -> list[str]:
+    """The command line that a client starts; by default in a fork, which has done its imports."""
     shelf = ["--sources", "shelf=tests.serve.test_mcp:Loud,broken=tests.serve.test_mcp:Broken"]
     model = ["-m", "openai/m", "--base-url", upstream.server.url]
-    return [sys.executable, "-m", "madke", "mcp", "--out", str(out), *model, "--protocols", "madke,cot", *shelf, *args]
+    return [*(program or [str(installed())]), "mcp", "--out", str(out), *model, "--protocols", "madke,cot", *shelf]
 
 
 def environment() -> dict[str, str]:
@@ -76,7 +80,7 @@ class Door:
         if self.transport == "stdio":
             program, *args = command(self.out, self.upstream)
             with (self.out.parent / "stderr").open("w") as log:
-                parameters = StdioServerParameters(command=program, args=args, env=environment())
+                parameters = StdioServerParameters(command=program, args=args, env=environment(), cwd=ROOT)
                 async with Client(stdio_client(parameters, errlog=log), mode=self.mode) as client:
                     yield client
             return
@@ -93,7 +97,7 @@ class Door:
         asyncio.run(main())
 
 
-DOORS = ["http auto", "http legacy", "stdio auto", pytest.param("stdio legacy", marks=pytest.mark.slow)]
+DOORS = ["http auto", "http legacy", "stdio auto", "stdio legacy"]
 
 
 @pytest.fixture(params=DOORS)
@@ -295,12 +299,13 @@ def test_pages_of_other_sites_cannot_call_tools(upstream: Upstream, tmp_path: Pa
 
 
 @contextmanager
-def process(out: Path, upstream: Upstream, *args: str) -> Iterator[subprocess.Popen[str]]:
+def process(out: Path, upstream: Upstream, *program: str) -> Iterator[subprocess.Popen[str]]:
     """``madke mcp`` as a client starts it."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    arguments = command(out, upstream)
-    arguments[3:3] = args
-    with subprocess.Popen(arguments, text=True, env=environment(), **pipes) as running:  # type: ignore[call-overload]
+    arguments = command(out, upstream, *program)
+    with subprocess.Popen(  # type: ignore[call-overload]
+        arguments, text=True, env=environment(), cwd=ROOT, **pipes
+    ) as running:
         try:
             yield running
         finally:
@@ -322,7 +327,7 @@ def open_session(running: subprocess.Popen[str]) -> None:
 
 
 def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
-    with process(tmp_path / "out", upstream, "-v") as running:
+    with process(tmp_path / "out", upstream, *PROGRAM, "-v") as running:
         open_session(running)
         call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
         send(running, id=1, method="tools/call", params=call)
@@ -358,16 +363,16 @@ def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_p
 def test_a_signal_ends_the_process_although_its_input_is_open(
     number: signal.Signals, upstream: Upstream, tmp_path: Path
 ) -> None:
-    with process(tmp_path / "out", upstream) as running:
+    with process(tmp_path / "out", upstream, *PROGRAM) as running:
         open_session(running)
         running.send_signal(number)
         assert running.wait(5) == -number
 
 
-@pytest.mark.slow
 def test_two_processes_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -> None:
     with process(tmp_path / "out", upstream) as first:
         open_session(first)
-        second = subprocess.run(command(tmp_path / "out", upstream), capture_output=True, text=True, env=environment())
+        arguments = command(tmp_path / "out", upstream)
+        second = subprocess.run(arguments, capture_output=True, text=True, env=environment(), cwd=ROOT)
     assert second.returncode == 2 and second.stdout == ""
     assert "another server is using it; choose another --out" in second.stderr

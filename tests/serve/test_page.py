@@ -149,6 +149,7 @@ def test_cancelling_ends_the_calls_and_going_on_pays_nothing_twice(opened: Calla
     cancelled = time.monotonic()
     expect(page.locator("#state")).to_contain_text("Cancelled.")
     expect(page.get_by_role("button", name="Go on")).to_be_focused()
+    expect(page.locator(".turn .mark").first).to_contain_text("not finished")
     page.wait_for_timeout(2000)
     made = slow.began[before:]
     assert len(made) < 6

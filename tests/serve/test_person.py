@@ -19,10 +19,12 @@ FREE = "Say something."
 
 
 def person(protocol: str = "madke", **settings: Any) -> tuple[PersonAtPage, list[dict[str, Any]]]:
-    shown: list[dict[str, Any]] = []
     variant = load_variant(protocol)
     variant = variant.with_settings(settings) if settings else variant
-    return PersonAtPage("Debater 2", variant.protocol, shown.append), shown
+    made = PersonAtPage("Debater 2", variant.protocol)
+    shown: list[dict[str, Any]] = []
+    made.show = shown.append
+    return made, shown
 
 
 def stance(agent: str, n: int) -> events.StanceGiven:

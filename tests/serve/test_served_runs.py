@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,27 @@ def test_a_server_goes_on_with_the_runs_of_an_earlier_one(upstream: Upstream, tm
     assert len(upstream.calls) == len({*upstream.calls}) == 24
 
 
+def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, sources=Shelf()) as server:
+        completion = server.client().chat.completions.create(
+            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}]
+        )
+        address = completion.madke["transcript"].removeprefix(server.url)
+    assert (tmp_path / "link-secret").stat().st_mode & 0o077 == 0
+    with serving(tmp_path, upstream, sources=Shelf()) as server:
+        http = server.client()._client
+        text = http.get(server.url + address).text
+        record = http.get(server.url + address, headers={"accept": "application/json"}).json()
+        run, token = address.split("/")[2], address.partition("token=")[2]
+        for other in (address[:-1], address.replace(run, "."), f"/debates/{run}/other/0?token={token}"):
+            assert http.get(server.url + other).status_code == 404
+        (tmp_path / run / "transcripts.jsonl").parent.rename(tmp_path / "elsewhere")
+        assert http.get(server.url + address).status_code == 404
+        (tmp_path / "elsewhere").rename(tmp_path / run)
+    assert "Author 1" in text and "It has an author." in text
+    assert record["answer"] == "Author 1" and record["texts"][0][0] == "It has an author."
+
+
 def test_run_json_follows_while_the_server_runs(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +155,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     import asyncio
 
     from madke.core.chat import ChatRequest, Completion
-    from madke.serve.debates import Ask
+    from madke.serve.offers import Ask
 
     class Person:
         name = "human"
@@ -145,7 +167,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     with serving(tmp_path, upstream, sources=Shelf()) as server:
 
         async def debate() -> str:
-            with server.state.debates.turn() as turn:
+            with closing(server.state.debates.admitted()) as turn:
                 ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()
@@ -167,3 +189,20 @@ def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, mon
         server.stop()
         assert time.monotonic() - began < 5
         connection.close()
+
+
+def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    shelf = Shelf()
+    settings = {"settings": {"knowledge.query": "rewrite", "knowledge.rerank": "llm"}}
+    with serving(tmp_path / "out", upstream, sources=shelf, settings=settings) as server:
+        ask(server, "Who wrote book 1?")
+    (path,) = (tmp_path / "out").glob("madke-*")
+    (transcript,) = madke.Run(path).transcripts()
+    # The endpoint answers neither prompt in its form, so the pool is that of the question.
+    assert transcript.retrieval is not None and transcript.retrieval.failed.keys() == {"rewrite", "rerank"}
+    assert [entry.key for entry in transcript.pool] == ["a", "b"]
+    assert transcript.usage["rewrite"].calls == transcript.usage["rerank"].calls == 1
+    line = json.loads((path / "pools.jsonl").read_text())
+    assert line["queries"]["rewrite"]["error"] == "the reply holds no query"

@@ -50,12 +50,14 @@ def started(*args: object) -> Iterator[subprocess.Popen[str]]:
     """A command that runs while the block does; killed at its end if it still runs.
 
     It takes Ctrl-C and SIGHUP even where the tests run in the background, where both may be ignored and inherited so.
+    Reports have no figures, as in :func:`madke`.
     """
-    take_signals = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+    start = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); sys.modules['matplotlib'] = None; "
+        "from madke.cli.app import main; main()"
     )
-    program = [sys.executable, "-c", f"{take_signals}; from madke.cli.app import main; main()", *map(str, args)]
+    program = [sys.executable, "-c", start, *map(str, args)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -1,8 +1,9 @@
 """Run programs in forks of a server that has done their imports.
 
 Imports take one to nine seconds of each command, and the tests run hundreds of commands. The server only imports and
-starts no JVM. After each program it also imports the modules that the program had imported, for the next one. All
-programs of one server share a hash seed; those that :func:`tests.support.cli.started` starts have their own.
+starts no JVM. After each program it also imports the modules that the program had imported, for the next one. It keeps
+the shipped protocols, whose templates take 0.1 s each to check. All programs of one server share a hash seed; those
+that :func:`tests.support.cli.started` starts have their own.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
 """Prefixes of modules that start something on import; each process imports them itself."""
@@ -89,8 +91,8 @@ class ForkServer:
             err.seek(0)
             return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
 
-    def install(self, path: Path, program: Path) -> None:
-        """Write an executable ``path`` that runs the Python file ``program`` in a fork."""
+    def install(self, path: Path, program: str | Path) -> None:
+        """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
         words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         path.chmod(0o755)
@@ -127,6 +129,14 @@ def run(
 
 
 @cache
+def installed() -> Path:
+    """A command ``madke`` that runs in a fork, with the imports of this process's environment."""
+    path = Path(_server().address).with_name("madke")
+    _server().install(path, "madke")
+    return path
+
+
+@cache
 def _server() -> ForkServer:
     server = ForkServer(_ENVIRONMENT)
     atexit.register(server.close)
@@ -142,13 +152,24 @@ def _serve(requests: socket.socket) -> None:
     events = selectors.DefaultSelector()
     events.register(requests, selectors.EVENT_READ)
     events.register(0, selectors.EVENT_READ)
+    running: dict[int, tuple[int, socket.socket]] = {}
+    """Process id -> its report, and the connection of its client."""
     while True:
         for key, _ in events.select():
             if key.fd == 0:
                 sys.exit()
             if key.fileobj is not requests:
+                if key.data not in running:
+                    continue
+                report, asking = running[key.data]
                 events.unregister(key.fileobj)
-                _ended(key.fd, *key.data)
+                if key.fileobj is asking:  # the client was killed
+                    os.kill(key.data, signal.SIGKILL)
+                    continue
+                del running[key.data]
+                with suppress(KeyError):
+                    events.unregister(asking)
+                _ended(report, key.data, asking)
                 continue
             asking, _ = requests.accept()
             message, fds, *_ = socket.recv_fds(asking, 1 << 20, 3)
@@ -162,7 +183,9 @@ def _serve(requests: socket.socket) -> None:
             for fd in (reported, *fds):
                 os.close(fd)
             asking.send(str(pid).encode())
-            events.register(report, selectors.EVENT_READ, (pid, asking))
+            running[pid] = report, asking
+            for file in running[pid]:
+                events.register(file, selectors.EVENT_READ, pid)
 
 
 def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> None:
@@ -183,21 +206,39 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
         sys.modules[lacks] = None
     is_script = os.sep in program
     sys.path[0] = str(Path(program).parent) if is_script else request["cwd"]
+    known = set(sys.modules)
     try:
         if is_script:
             runpy.run_path(program, run_name="__main__")
         else:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
+        status = 0
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        status = end.code or 0
     finally:
         with open(report, "w") as file:
-            file.writelines(f"{name}\n" for name, module in list(sys.modules.items()) if _shared(name, module))
+            file.writelines(f"{name}\n" for name in sys.modules.keys() - known if _shared(name))
+    _exit(status)
 
 
-def _shared(name: str, module: object) -> bool:
+def _shared(name: str) -> bool:
     """Whether the server may import it too; modules that a test wrote are excluded."""
     ours = (str(_CHECKOUT / "madke"), sys.prefix, sys.base_prefix)
-    place = getattr(module, "__file__", None) or ""
+    place = getattr(sys.modules[name], "__file__", None) or ""
     return not name.startswith(_ANEW) and not name.endswith("__main__") and place.startswith(ours)
+
+
+def _exit(status: int) -> NoReturn:
+    """End as Python does, but leave the memory to the kernel: to free a copy of all imports takes half a second."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:  # for instance, a full disk or a closed pipe
+        status = 120
+    os._exit(status)
 
 
 def _ended(report: int, pid: int, asking: socket.socket) -> None:
@@ -206,12 +247,16 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with asking, suppress(OSError):  # the client may have ended
         asking.send(str(status).encode())
-    for name in names:
-        if name not in sys.modules:
+    if new := [name for name in names if name not in sys.modules]:
+        for name in new:
             with suppress(ImportError):
                 import_module(name)
-    gc.collect()
-    gc.freeze()
+        if "madke.variants.load" in new:
+            load = sys.modules["madke.variants.load"]
+            for name in load.variant_folders():
+                load.load_variant(name)
+        gc.collect()
+        gc.freeze()
 
 
 if __name__ == "__main__":

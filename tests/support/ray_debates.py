@@ -24,7 +24,9 @@ from tests.support.dataset import PASSAGES
 CONCURRENCY = 16
 VARIANT = load_variant("madke")
 ROLES = dict.fromkeys(VARIANT.protocol.roles, "openai/m")
-POOL = KnowledgePool(passages=tuple(Passage(**each, score=1.0, rank=n) for n, each in enumerate(PASSAGES)))
+POOL = KnowledgePool(
+    passages=tuple(Passage(**dict[str, Any](each), score=1.0, rank=n) for n, each in enumerate(PASSAGES))
+)
 
 
 def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter: Meter) -> dict[str, Any]:

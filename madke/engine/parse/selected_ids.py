@@ -109,9 +109,45 @@ def _numbers(content: str, valid: Container[int]) -> list[int]:
 @windowed
 def parse_search(text: str) -> Parsed[str | None]:
     """The query of the last ``[Search: query]`` of a reply (rule ``marker``), cut to 300 characters."""
+    for query, span in _searches(text):
+        return found(query, "marker", span)
+    return abstained(None)
+
+
+@windowed
+def parse_searches(text: str, *, limit: int) -> Parsed[tuple[str, ...]]:
+    """The last ``limit`` distinct queries of a reply, in its order, each as :func:`parse_search` reads one."""
+    queries = list(dict.fromkeys(query for query, _ in _searches(text)))[:limit]
+    return found(tuple(reversed(queries)), "marker", (0, len(text))) if queries else abstained(())
+
+
+def _searches(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each ``[Search: query]`` and its span, the last one first."""
     for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
-            return found(query[:_LONGEST_QUERY].rstrip(), "marker", (start, end))
-    return abstained(None)
+            yield query[:_LONGEST_QUERY].rstrip(), (start, end)
+
+
+_RANKING = re.compile(r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}ranking\b[^:\n]{0,40}:", re.IGNORECASE | re.MULTILINE)
+
+
+@windowed
+def parse_ranking(text: str, *, size: int) -> Parsed[tuple[int, ...]]:
+    """The numbers 0 to ``size - 1`` in the order of a reply's last "Ranking: [2] > [0] > [1]".
+
+    Rule ``ranking`` if they are a permutation. Otherwise ``repaired``: unknown and repeated numbers are dropped, and
+    missing ones follow in ascending order.
+    """
+    starts = [line.end() for line in _RANKING.finditer(text)]
+    listed = [int(n) for n in _RANKED.findall(text, starts[-1])] if starts else []
+    valid = [n for n in dict.fromkeys(listed) if n < size]
+    if not valid:
+        return abstained(())
+    missing = (n for n in range(size) if n not in set(valid))
+    rule = "ranking" if len(listed) == len(valid) == size else "repaired"
+    return found((*valid, *missing), rule, (starts[-1], len(text)))
+
+
+_RANKED = re.compile(r"\[\s{0,9}(\d{1,4})\s{0,9}\]")

@@ -17,7 +17,7 @@ _NO_PROSE = frozenset(
 _OWN_LINE = frozenset(
     {"address", "article", "aside", "blockquote", "body", "br", "dd", "details", "div", "dl", "dt", "figcaption"}
     | {"figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "ol", "p", "pre"}
-    | {"section", "summary", "table", "ul"}
+    | {"section", "summary", "table", "td", "th", "tr", "ul"}
 )
 _SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
 """Headings that start a section; deeper ones are part of its text."""
@@ -28,10 +28,18 @@ _MARKDOWN_DEPTH = 100
 
 
 class Section(NamedTuple):
-    """The text below one heading; its title is ``Book: Heading``, or ``Book`` before the first heading."""
+    """The text below one heading."""
 
-    title: str
+    book: str
+    """The book's title."""
+    heading: str
+    """Empty before the first heading."""
     text: str
+
+    @property
+    def title(self) -> str:
+        """``Book: Heading``, or ``Book`` before the first heading and below the one that is the book's title."""
+        return self.book if self.heading in ("", self.book) else f"{self.book}: {self.heading}"
 
 
 def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -46,7 +54,7 @@ def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
 def _books_of(source: Path) -> list[tuple[Path, str]]:
     expected = f"ending in {', '.join(_FORMS)}, or in one of these and .gz"
     if source.is_file():
-        if _form(source.name) is None:
+        if book_form(source.name) is None:
             raise UserError(f"unknown book format; expected a file {expected}", file=source)
         return [(source, source.name)]
     if not source.is_dir():
@@ -56,14 +64,15 @@ def _books_of(source: Path) -> list[tuple[Path, str]]:
     books = [
         (source / path, (above / path.as_posix()).as_posix())
         for path in found
-        if _form(path.name) is not None and not any(part.startswith(".") for part in path.parts)
+        if book_form(path.name) is not None and not any(part.startswith(".") for part in path.parts)
     ]
     if not books:
         raise UserError(f"this folder contains no book; expected files {expected}", file=source)
     return books
 
 
-def _form(name: str) -> str | None:
+def book_form(name: str) -> str | None:
+    """The format of a book file by its ending, which may be followed by .gz; None if it is none."""
     return _FORMS.get(PurePosixPath(name.lower().removesuffix(".gz")).suffix)
 
 
@@ -80,47 +89,48 @@ def read_book(path: Path) -> str:
         ) from None
 
 
-def sections(name: str, content: str) -> Iterator[Section]:
+def sections(name: str, content: str, *, tables: bool = False) -> Iterator[Section]:
     """Yield the sections of a book (``name``: its file name; ``content``: see :func:`read_book`) in order.
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
-    is its HTML title, else its first heading of level one, else the file name. Tables, forms, scripts and navigation
-    are left out, like the semi-structured text in DPR's Wikipedia passages; lists are kept.
+    is its HTML title, else its first heading of level one, else the file name. Forms, scripts and navigation are left
+    out, and without ``tables`` tables, like the semi-structured text in DPR's Wikipedia passages; lists are kept.
     """
     title = " ".join(re.split(r"[\s_]+", PurePosixPath(name.removesuffix(".gz")).stem))
-    form = _form(name)
+    form = book_form(name)
     if form == "text":
-        yield Section(title, content)
+        yield Section(title, "", content)
         return
     if form == "markdown":
         from markdown_it import MarkdownIt
 
         markdown = MarkdownIt("commonmark", {"maxNesting": _MARKDOWN_DEPTH}).enable("table")
         content = markdown.render(_FRONT_MATTER.sub("", content, count=1))
-    yield from _html_sections(title, content)
+    yield from _html_sections(title, content, tables)
 
 
-def _html_sections(title: str, content: str) -> Iterator[Section]:
+def _html_sections(title: str, content: str, tables: bool) -> Iterator[Section]:
     from lxml import etree
 
-    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, target=_Reader())
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, target=_Reader(tables))
     reader: _Reader = etree.fromstring(content.encode(), parser)
     if cut := parser.error_log.filter_from_fatals():
         raise ValueError(f"the parser stopped at line {cut[0].line}: {cut[0].message}")
     book = reader.title or reader.first_h1 or title
     for heading, pieces in reader.parts:
-        yield Section(book if heading in ("", book) else f"{book}: {heading}", "".join(pieces))
+        yield Section(book, heading, "".join(pieces))
 
 
 class _Reader:
     """Handles a parser's events. A tree would be limited to libxml2's maximum depth of 2,048 elements."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: bool) -> None:
         self.title = ""
         self.first_h1 = ""
         self.parts: list[tuple[str, list[str]]] = [("", [])]
         """Each heading with the pieces of its text."""
         self._pieces = self.parts[0][1]
+        self._left_out = _NO_PROSE - {"table"} if tables else _NO_PROSE
         self._no_prose = 0
         """Number of open elements, counted from the outermost one that is no prose."""
         self._name = 0
@@ -129,7 +139,7 @@ class _Reader:
     def start(self, tag: str, attributes: object) -> None:
         if not self._no_prose and tag in _OWN_LINE:
             self._pieces.append("\n")
-        if self._no_prose or tag in _NO_PROSE:
+        if self._no_prose or tag in self._left_out:
             self._no_prose += 1
         elif self._name:
             self._name += 1

@@ -88,7 +88,7 @@ def make_passages(batch: Batch) -> Made:
 def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
     """The field of Counts for the page, and its passages."""
     if batch.kind == "text":
-        parts: list[tuple[str, str]] = list(sections(page.page_id, page.text))
+        parts = [(section.title, section.text) for section in sections(page.page_id, page.text)]
     else:
         kind = page_kind(page.title, page.text)
         if kind != "article":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from madke.engine.parse import Marker, marked, parse_answer
 from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.language import content, normal, rank_passages, same
+from madke.llm.offline.language import STOPWORDS, content, normal, rank_passages, same, words
 from madke.llm.offline.prompt_reader import Prompt
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) 
             return _summary(prompt)
         case "digest":
             return _account(prompt)
+        case "search":
+            kept = (word for word in words(prompt.question) if word not in STOPWORDS)
+            return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
+        case "rank":
+            ranked = rank_passages(prompt.question, prompt.knowledge, embed)
+            return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
         case "note":
             return f"Key words of the question: {', '.join(dict.fromkeys(content(prompt.question)))}."
 

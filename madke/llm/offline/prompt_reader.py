@@ -16,7 +16,7 @@ from madke.core.chat import Message
 from madke.engine.parse import Marker
 from madke.llm.offline.language import tidy
 
-Stage = Literal["note", "select", "speak", "reflect", "digest", "judge", "pick", "summarize"]
+Stage = Literal["note", "select", "speak", "reflect", "digest", "judge", "pick", "summarize", "search", "rank"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,7 @@ _MARKERS: dict[str, Marker] = {"\\boxed": "boxed", "(": "parentheses", "[": "bra
 _NAMELESS = {"Your previous answer": "You", "One agent's solution": "another agent"}
 _LIMIT = re.compile(r"up to (\d+)")
 _STAGES: dict[str, Stage] = {"Selected:": "select", '"settled"': "judge", "[KEEP]": "reflect", "Verdict:": "judge"}
-_STAGES["[name]"] = "pick"
+_STAGES |= {"[name]": "pick", "Ranking:": "rank", "nothing else:\n[Search:": "search"}
 """Text in the closing rule -> stage."""
 
 

@@ -157,6 +157,13 @@ class Live {
     this.waiting ??= setTimeout(() => this.draw(), LEAST);
   }
 
+  /** Draw the end, where nobody speaks any more. */
+  stop() {
+    const stances = this.part.record.rounds.flatMap(({ turns }) => turns.map(({ stance }) => stance));
+    for (const stance of stances) if (stance.status === "waiting") stance.status = "stopped";
+    this.draw();
+  }
+
   draw() {
     clearTimeout(this.waiting);
     this.waiting = null;

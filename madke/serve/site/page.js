@@ -124,13 +124,14 @@ async function debateNow(retry) {
     controls.again.focus({ preventScroll: true });
   }
   hideTurn();
-  live.draw();
+  live.stop();
 }
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
 
 /** Take in one event. Return whether the debate has ended. */
 function heard(event, live) {
+  if (event.error) throw new Refused(null, event.error.message);
   live.hear(event);
   switch (event.event) {
     case "Opened":
@@ -140,8 +141,6 @@ function heard(event, live) {
       say(`Your turn, round ${event.round}.`);
       showTurn(event, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
       return false;
-    case "Refused":
-      throw new Refused(null, event.message);
     case "Ended":
       sayAnswer(live.part.record);
       controls.transcript.href = pathOf(event.transcript);

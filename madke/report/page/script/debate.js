@@ -13,7 +13,7 @@ function score(record, answer) {
 }
 
 function given(record, answer, status = "ok") {
-  if (answer === null || answer === undefined) return mark(["failed", "waiting"].includes(status) ? status : "abstained");
+  if (answer === null || answer === undefined) return mark(["failed", "waiting", "stopped"].includes(status) ? status : "abstained");
   const kind = score(record, answer);
   const said = el("span", { class: "answer", dir: "auto" }, answer);
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);

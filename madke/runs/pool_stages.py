@@ -1,0 +1,334 @@
+"""Query stages and rerankers of pools: their calls through the call store, for one pool or a pool file.
+
+Like sources, rerankers are :class:`madke.core.chat.ChatModel` objects here, so a build that was killed makes no
+finished call again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from madke.concurrency import gather
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.core.errors import Unfinished
+from madke.core.knowledge import Passage, Source
+from madke.core.transcript import StageUsage
+from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
+from madke.engine.scene import counted
+from madke.files import atomic_write
+from madke.knowledge.asking import served_by
+from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
+from madke.knowledge.pools import candidates
+from madke.knowledge.stages import (
+    FurtherQueries,
+    Ranked,
+    Reranking,
+    Stage,
+    messages,
+    read_order,
+    read_queries,
+    scope_of,
+)
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, open_model, read_models
+from madke.llm.endpoints import probe
+from madke.llm.rerank_endpoint import open_rerank_endpoint
+from madke.runs.cast import LiveSearch, guarded, has_endpoint
+from madke.runs.cross_encoder import CrossEncoderReranker
+from madke.runs.meter import Budget, Meter, Metered
+from madke.runs.options import RunOptions
+from madke.runs.run_pools import depth
+from madke.runs.stopping import drained, until_stopped
+
+_log = logging.getLogger(__name__)
+
+_MAX_TOKENS = 2048
+_CHUNK = 500
+"""Pools in memory at a time."""
+
+POOLS = "(pools)"
+"""Pays for the stages of pools that several arms share; no arm can have this name."""
+
+LLM, SEARCH = "llm", ""
+LOCAL = "hf/"
+"""Prefix of rerankers in this process, which cost nothing."""
+
+
+@dataclass(kw_only=True)
+class PoolStages:
+    """The models and searches of query stages and rerankers, wrapped in the call store."""
+
+    wanted: Sequence[Knowledge]
+    """The settings whose stages every pool gets."""
+    models: Mapping[str, ChatModel]
+    """By ``knowledge.rerank.model``; :data:`LLM` is the role ``retriever``, :data:`SEARCH` the sources."""
+    seed: int | None = None
+    wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What went wrong -> the reason for each pool."""
+
+    async def add(self, record: PoolRecord) -> PoolRecord:
+        """The record with all stages; those that it has already are kept."""
+        for stage in dict.fromkeys(each.query for each in self.wanted if each.query != "none"):
+            if stage not in record.queries:
+                record = await self._with_queries(record, stage)
+        for each in self.wanted:
+            if each.rerank is not None:
+                record = await self._with_ranking(record, each, each.rerank)
+        return record
+
+    async def _with_queries(self, record: PoolRecord, stage: Literal["rewrite", "decompose"]) -> PoolRecord:
+        completion = await self._call(record, stage)
+        queries, error = read_queries(completion, stage, record.question)
+        known = {passage.query for passage in record.passages}
+        replies = await gather(self._search(record, query) for query in queries if query not in known)
+        if failed := next((reply for reply in replies if reply.outcome != "ok"), None):
+            queries, replies, error = (), [], f"a search failed: {failed.error}"
+        added = [
+            replace(passage, query=found.question)
+            for reply in replies
+            for found in [record_from_json(reply.text)]
+            for passage in found.passages
+        ]
+        self._note(stage, error)
+        by = self.models[LLM].name
+        stages = {
+            **record.queries,
+            stage: FurtherQueries(by=by, queries=queries, error=error, usage=_usage(completion)),
+        }
+        return replace(record, passages=(*record.passages, *added), queries=stages)
+
+    async def _search(self, record: PoolRecord, query: str) -> Completion:
+        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
+        asked = (Message(role="user", content=query),)
+        request = ChatRequest(messages=asked, purpose=purpose, temperature=0.0, max_tokens=0)
+        return await self.models[SEARCH].complete(request)
+
+    async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
+        found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
+        listwise = rerank.model == LLM
+        scope = scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
+        mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
+        name = self.models[rerank.model].name
+        before = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
+        scored = before.scores
+        todo = [passage for passage in found if (passage.source, passage.key) not in scored]
+        if mine and not todo:
+            return record
+        ranking = before
+        if todo:
+            ranking = await (self._listed(record, before, todo) if listwise else self._scored(record, before, todo))
+            self._note("rerank", ranking.error)
+            if ranking.repaired:
+                self.wrong["the rerank reply was repaired"].append("it was no permutation")
+        others = (each for each in record.reranked if each not in mine)
+        return replace(record, reranked=(*others, ranking))
+
+    async def _listed(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
+        """One call that orders all passages; scores are reciprocal ranks."""
+        completion = await self._call(record, "rerank", found)
+        order, repaired, error = read_order(completion, len(found))
+        scores = [(found[n], 1 / (after + 1)) for after, n in enumerate(order)]
+        ranked = _ranked(scores, found)
+        return replace(ranking, passages=ranked, error=error, repaired=repaired, usage=_usage(completion))
+
+    async def _scored(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
+        """Scores of single passages, in addition to those that the ranking holds."""
+        model = self.models[ranking.model]
+        texts = [record.question, *(f"{p.title}\n{p.text}" if p.title else p.text for p in found)]
+        stage = "score" if ranking.model.startswith(LOCAL) else "rerank"  # a service costs nothing
+        completion = await model.complete(
+            ChatRequest(
+                messages=tuple(Message(role="user", content=text) for text in texts),
+                purpose=Purpose(question=record.id, stage=stage, agent=ranking.model, round=1),
+                temperature=0.0,
+                max_tokens=0,
+            )
+        )
+        usage = StageUsage() if ranking.model.startswith(LOCAL) else _usage(completion, ranking.usage)
+        if completion.outcome != "ok":
+            return replace(ranking, error=completion.error or completion.outcome, usage=usage)
+        scores: list[float] = json.loads(completion.text)
+        held = {(p.source, p.key): p for p in record.passages}
+        older = [(held[p.source, p.key], p.score) for p in ranking.passages]
+        both = [*older, *zip(found, scores, strict=True)]
+        return replace(ranking, passages=_ranked(both, [p for p, _ in both]), usage=usage)
+
+    async def _call(self, record: PoolRecord, stage: Stage, passages: Sequence[Passage] = ()) -> Completion:
+        purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
+        return await self.models[LLM].complete(
+            ChatRequest(
+                messages=messages(stage, record.question, passages),
+                purpose=purpose,
+                temperature=0.0,
+                max_tokens=_MAX_TOKENS,
+                seed=call_seed(self.seed, purpose),
+            )
+        )
+
+    def _note(self, stage: str, error: str | None) -> None:
+        if error is not None:
+            self.wrong[f"{stage} failed, and the pool is the one without it"].append(" ".join(error.split()))
+
+    def report(self, total: int) -> None:
+        """Log what went wrong."""
+        for what, reasons in self.wrong.items():
+            _log.warning("%d of %d pools: %s (first: %s)", len(reasons), total, what, reasons[0])
+
+
+def _ranked(scores: Iterable[tuple[Passage, float]], before: Sequence[Passage]) -> tuple[Ranked, ...]:
+    places = {(passage.source, passage.key): place for place, passage in enumerate(before)}
+    ordered = sorted(scores, key=lambda scored: -scored[1])
+    return tuple(
+        Ranked(source=p.source, key=p.key, score=score, before=places[p.source, p.key], after=after)
+        for after, (p, score) in enumerate(ordered)
+    )
+
+
+def _usage(completion: Completion, before: StageUsage | None = None) -> StageUsage:
+    """The usage of a call. Arms read it from the pool file, so for them it is not paid."""
+    return counted(before or StageUsage(), replace(completion, paid=False), max(0, completion.attempts - 1))
+
+
+def rerankers(wanted: Iterable[Knowledge]) -> list[str]:
+    """The rerankers that are not the role ``retriever``."""
+    named = (each.rerank.model for each in wanted if each.rerank is not None)
+    return list(dict.fromkeys(model for model in named if model != LLM))
+
+
+def priced_models(wanted: Iterable[Knowledge]) -> list[str]:
+    """Names of the rerankers that can cost money, as calls name them."""
+    return [name.partition("@")[0] for name in rerankers(wanted) if not name.startswith(LOCAL)]
+
+
+def staged(knowledge: Knowledge | None) -> tuple[Knowledge, ...]:
+    """The settings as the wanted ones; empty if pools need no stage."""
+    return (knowledge,) if knowledge is not None and knowledge.staged else ()
+
+
+def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str, ChatModel]:
+    """Name -> reranker; an endpoint that cannot be reached is refused."""
+    entries = read_models(options.models_file)
+    opened: dict[str, ChatModel] = {}
+    for name in rerankers(wanted):
+        local = name.startswith(LOCAL)
+        opened[name] = CrossEncoderReranker(name[len(LOCAL) :]) if local else open_rerank_endpoint(name, entries)
+    probe(opened.values())
+    return opened
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageBuild:
+    """What the stages of some pools need."""
+
+    wanted: Sequence[Knowledge]
+    retriever: ChatModel | str | None
+    """The model of the role; one given by name is opened and closed."""
+    sources: Sequence[Source]
+    options: RunOptions
+    k: int = 0
+    """Passages requested from each source for a further query, at least as many as the settings need."""
+    seed: int | None = None
+    payer: str = ""
+
+    @asynccontextmanager
+    async def open(self, meter: Meter | None = None, store: CallStore | None = None) -> AsyncIterator[PoolStages]:
+        """The stages, behind limiter, meter and call store."""
+        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
+        services = Limiter(self.options.concurrency, start=self.options.concurrency)
+        opened = open_rerankers(self.wanted, self.options)
+        local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
+        if any(each.query != "none" for each in self.wanted):
+            served = {source.name: served_by(source) for source in self.sources}
+            local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
+        remote = {name: opened[name] for name in opened if name not in local}
+        if isinstance(self.retriever, str):
+            at = self.options.base_url if has_endpoint(self.retriever) else None
+            entries = read_models(self.options.models_file)
+            remote[LLM] = opened[LLM] = open_model(self.retriever, base_url=at, models=entries)
+            probe([remote[LLM]])
+        elif self.retriever is not None:
+            remote[LLM] = self.retriever
+        if meter is not None:
+            meter.limiter = limits
+
+        def service(model: ChatModel) -> ChatModel:
+            limited: ChatModel = Limited(model, services)
+            limited = limited if meter is None else Metered(limited, meter, service=True)
+            return limited if store is None else Stored(limited, store, payer=self.payer)
+
+        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=self.payer)
+        models = {**chat, **{name: service(model) for name, model in local.items()}}
+        try:
+            yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
+        finally:
+            for model in opened.values():
+                await close(model)
+
+    async def write(
+        self,
+        file: Path,
+        out: Path,
+        *,
+        calls: Path,
+        budget: Budget,
+        until: float | None = None,
+        signals: bool = False,
+        progress: Callable[[int], None] = lambda done: None,
+        search: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
+
+        ``search`` writes ``file``, in a thread, once all models are open.
+        Each finished call is in the store ``calls``, so the same call again makes only the missing ones.
+
+        Raises:
+            Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
+        """
+        meter = Meter(total=0, budget=budget)
+        with CallStore(calls) as store:
+            for (_, model), paid in {} if budget.tokens else store.paid().items():
+                budget.pay(model, paid.usage)
+            async with self.open(meter, store) as stages:
+                await asyncio.to_thread(search)
+
+                async def batch() -> None:
+                    records = (record for _, record in pool_records(file))
+                    with atomic_write(out) as whole:
+                        while chunk := list(islice(records, _CHUNK)):
+                            for record in await self._chunk(chunk, stages, meter, progress):
+                                whole.write(record_to_json(record) + b"\n")
+
+                assert isinstance(meter.limiter, Limits)
+                seconds = None if until is None else until - time.monotonic()
+                if not await until_stopped(batch(), partial(drained, meter.limiter), seconds=seconds, signals=signals):
+                    raise Unfinished("--deadline")
+                stages.report(meter.done)
+
+    async def _chunk(
+        self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
+    ) -> list[PoolRecord]:
+        done: dict[int, PoolRecord] = {}
+        left = iter(enumerate(chunk))  # shared: a free worker takes the next pool
+
+        async def work() -> None:
+            for n, record in left:
+                if meter.stopped:
+                    return
+                done[n] = await stages.add(record)
+                meter.done += 1
+                progress(meter.done)
+
+        await gather(work() for _ in range(self.options.concurrency))
+        if len(done) < len(chunk):
+            raise Unfinished(str(meter.stopped))
+        return [done[n] for n in range(len(chunk))]

@@ -1,0 +1,181 @@
+"""How well rankings find the passages that are known to answer: hit@k, recall@k, nDCG@k, MRR, and fitted fusions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from random import Random
+
+from madke.assets import install
+from madke.core.errors import UserError
+from madke.core.transcript import Transcript
+from madke.knowledge.fusion import Method, fuse
+from madke.knowledge.pool_file import PoolRecord, sources_in
+from madke.knowledge.qrels import Judged
+from madke.knowledge.qrels import judged as judged_of
+from madke.scoring.statistics import Estimate, estimate
+
+Ranking = Mapping[str, float]
+"""Key of a passage -> its score, best first."""
+Rankings = Mapping[str, Ranking]
+"""Question id -> the ranking of one retriever."""
+
+RECIPROCAL = "rank fusion"
+"""Name of the reciprocal rank fusion of all parts."""
+
+_FOLDS = 5
+_FEWEST = 20
+"""The fewest questions that weights are fitted on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """How well one retriever finds the relevant passages."""
+
+    name: str
+    n: int
+    """Number of questions: those with a relevant passage that it answered."""
+    depth: int
+    """The most passages that it returned for a question."""
+    measures: Mapping[str, Estimate]
+    """``hit@k``, ``recall@k``, ``nDCG@k`` and ``MRR``, each a mean over questions."""
+
+
+def retrieval(
+    name: str, rankings: Rankings, qrels: Mapping[str, Judged], *, depths: Sequence[int], least: int = 1
+) -> Retrieval:
+    """Measure one retriever with ``ir_measures``, which evaluates as ``trec_eval`` does.
+
+    A question counts if a passage with a relevance of at least ``least`` is known. Only such passages count for
+    hit@k, recall@k and MRR; nDCG uses all relevances. UserError if no question counts, or the package is missing.
+    """
+    try:
+        from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
+    except ImportError:
+        raise UserError(f"retrieval measures need ir-measures: {install('retrieval')}") from None
+    known = {question: judged_of(qrels, question) for question in rankings}
+    asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
+    if not asked:
+        found = f"none of the {len(known)} questions of {name!r} has a relevant passage in the judgements"
+        raise UserError(f"{found}; expected the question ids of the questions, and a relevance of {least} or more")
+    of_depth = {"hit": Success(rel=least), "recall": R(rel=least), "nDCG": nDCG}
+    measures = {f"{heading}@{depth}": measure @ depth for heading, measure in of_depth.items() for depth in depths}
+    measures["MRR"] = RR(rel=least)
+    # The order is the retriever's own: trec_eval would order equal scores by key.
+    run = [ScoredDoc(question, key, -n) for question in asked for n, key in enumerate(rankings[question])]
+    judgements = [Qrel(question, *judgement) for question in asked for judgement in known[question].items()]
+    values: dict[str, list[float]] = {}
+    for each in iter_calc(measures.values(), judgements, run):
+        values.setdefault(str(each.measure), []).append(each.value)
+    return Retrieval(
+        name=name,
+        n=len(asked),
+        depth=max(len(rankings[question]) for question in asked),
+        measures={heading: _mean(values[str(measure)]) for heading, measure in measures.items()},
+    )
+
+
+def of_pools(records: Iterable[PoolRecord]) -> dict[str, dict[str, Ranking]]:
+    """Source -> its rankings, without the questions that it failed on."""
+    held: dict[str, dict[str, Ranking]] = {}
+    silent: dict[str, Mapping[str, str]] = {}
+    for record in records:
+        if not record.sources:
+            silent[record.id] = record.partial
+        for source in (name for name in sources_in([record]) if name not in record.partial):
+            passages = sorted((each for each in record.passages if each.source == source), key=lambda each: each.rank)
+            held.setdefault(source, {})[record.id] = {passage.key: passage.score for passage in passages}
+    # A hand-written line names no source that found nothing.
+    for question, partial in silent.items():
+        for source in held.keys() - partial.keys():
+            held[source].setdefault(question, {})
+    return held
+
+
+def of_debates(transcripts: Iterable[Transcript], *, by_source: bool) -> Mapping[str, Rankings]:
+    """The pools that debaters read, in their order, and ``by_source`` the part of each source."""
+    held: dict[str, dict[str, dict[str, float]]] = {"pool": {}}
+    for transcript in transcripts:
+        held["pool"][transcript.id] = {}
+        for entry in transcript.pool:
+            for name in ["pool", entry.source] if by_source else ["pool"]:
+                if entry.asked_by is None:
+                    held.setdefault(name, {}).setdefault(transcript.id, {})[entry.key] = -entry.n
+    return {name: rankings for name, rankings in held.items() if any(rankings.values())}
+
+
+def with_fusions(parts: Mapping[str, Rankings], **others: tuple[Method, Sequence[float] | None]) -> dict[str, Rankings]:
+    """The parts, and if there are several their fusions, over the questions that all of them answered.
+
+    ``others``: name -> method and weights of further fusions.
+    """
+    if len(parts) < 2:
+        return dict(parts)
+    shared = sorted(set.intersection(*(set(rankings) for rankings in parts.values())))
+    fusions: dict[str, tuple[Method, Sequence[float] | None]] = {
+        RECIPROCAL: ("rrf", None),
+        "+".join(parts): ("weighted", None),
+        **others,
+    }
+    return dict(parts) | {
+        name: {question: fuse([part[question] for part in parts.values()], *how) for question in shared}
+        for name, how in fusions.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tuned:
+    """Weights of a weighted sum, fitted to hit@k."""
+
+    spec: str
+    """The fitted sum as a source specification, without parts of weight 0."""
+    fitted: Estimate
+    """On the questions that the weights were fitted on, so it is too high."""
+    held_out: Estimate
+    """Each fifth of the questions with the weights fitted on the other four."""
+    gain: Estimate
+    """``held_out`` minus equal weights, paired by question."""
+
+
+def tune(parts: Mapping[str, Rankings], qrels: Mapping[str, Judged], *, k: int, least: int = 1) -> Tuned:
+    """Fit one weight per part on a grid. Of equally good weights, those nearest to equal ones are taken.
+
+    UserError for fewer than 20 questions with a relevant passage.
+    """
+    # Only ratios of weights matter, so the highest is 1: 21 pairs, 61 triples, 65 of four.
+    steps = {2: 10, 3: 4}.get(len(parts), 2)
+    grid = [w for w in product([n / steps for n in range(steps + 1)], repeat=len(parts)) if max(w) == 1]
+    hits: dict[str, dict[tuple[float, ...], float]] = {}
+    for question in sorted(set.intersection(*(set(rankings) for rankings in parts.values()))):
+        relevant = {key for key, relevance in judged_of(qrels, question).items() if relevance >= least}
+        for weights in grid if relevant else ():
+            used = [(part[question], weight) for part, weight in zip(parts.values(), weights, strict=True) if weight]
+            first = islice(fuse([each for each, _ in used], "weighted", [weight for _, weight in used]), k)
+            hits.setdefault(question, {})[weights] = float(not relevant.isdisjoint(first))
+    if len(hits) < _FEWEST:
+        raise UserError(f"{len(hits)} questions have a relevant passage in the judgements; expected {_FEWEST} or more")
+
+    def best(questions: Collection[str]) -> tuple[float, ...]:
+        return max(grid, key=lambda weights: (sum(hits[question][weights] for question in questions), sum(weights)))
+
+    asked = list(hits)
+    Random(len(asked)).shuffle(asked)
+    folds = [asked[n::_FOLDS] for n in range(_FOLDS)]
+    held_out = {q: hits[q][weights] for fold in folds for weights in [best(hits.keys() - fold)] for q in fold}
+    chosen = best(hits)
+    named = [
+        (name if weight == 1 else f"{weight:g}*{name}") for name, weight in zip(parts, chosen, strict=True) if weight
+    ]
+    return Tuned(
+        spec="+".join(named),
+        fitted=_mean([each[chosen] for each in hits.values()]),
+        held_out=_mean([*held_out.values()]),
+        gain=_mean([held_out[q] - each[(1.0,) * len(parts)] for q, each in hits.items()], shares=False),
+    )
+
+
+def _mean(values: Sequence[float], *, shares: bool = True) -> Estimate:
+    found = estimate(values, shares=shares)
+    assert found is not None
+    return found

@@ -1,0 +1,226 @@
+"""What a server offers, its protocols and sources, and the runs that questions belong to, opened when one is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from madke.core.chat import ChatModel, Message
+from madke.core.errors import UserError, unknown
+from madke.core.knowledge import KnowledgePool, Source
+from madke.core.question import Question
+from madke.engine.protocol import Protocol, role_key
+from madke.knowledge.asking import OneAtATime, close_sources
+from madke.knowledge.named import open_source
+from madke.knowledge.pools import load_pool, retrieve
+from madke.llm import Limiter, Limits, close, read_models
+from madke.runs.cast import open_models
+from madke.runs.job import Job, prepared, source_specs
+from madke.runs.meter import Budget
+from madke.runs.options import RunOptions
+from madke.runs.runner import prices_of
+from madke.runs.spec import RunSpec
+from madke.serve.served_run import ServedRun, Shared, with_sources
+from madke.serve.wire import Refusal
+from madke.variants import Variant, load_variant
+from madke.variants.load import variant_folders
+
+Sources = dict[str, str | Source | None]
+"""Name -> specification or object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """What a server debates, and its limits."""
+
+    out: Path
+    """The folder of its runs."""
+    protocols: Sequence[str] = ()
+    """Names; empty for all that need only a question."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of :func:`madke.runs.job.prepared` for every run: model, cast, sources, task, prompts, seed, ..."""
+    run: RunOptions = field(default_factory=RunOptions)
+    queue: int = 256
+    """Maximum number of requests that wait for a free place."""
+    deadline: float | None = None
+    """Maximum seconds of a debate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A question for a debate."""
+
+    protocol: str
+    question: str
+    """Standalone, unless there are ``condensing`` messages."""
+    instructions: str = ""
+    condensing: tuple[Message, ...] = ()
+    """The prompt for a standalone question, if the question continues a conversation."""
+    sources: Sequence[str] | None = None
+    """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
+    cast: Mapping[str, ChatModel] = field(default_factory=dict)
+    """Debater -> model of this debate alone, such as a person at a page."""
+    retry: bool = False
+    """Whether the client says that it asks again for an answer that it did not get."""
+
+
+class Offers:
+    """The protocols and sources of a server; UserError for options that one of them cannot have."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        self.variants = _variants(options)
+        run = options.run
+        self.shared = Shared(
+            options=run,
+            budget=Budget(prices=prices_of(run), max_cost=run.max_cost, max_tokens=run.token_budget),
+            limits=Limits(run.concurrency, run.rpm, run.tpm),
+            services=Limiter(run.concurrency, start=run.concurrency),
+        )
+        self._options = options
+        self._runs: dict[object, asyncio.Task[ServedRun]] = {}
+        self._models: dict[str, ChatModel] = {}
+        self._opened: dict[tuple[str, str | None], Source] = {}
+        self._opening = asyncio.Lock()
+        self._jobs = {name: self._job(Ask(protocol=name, question="?"), {}) for name in self.variants}
+
+    @property
+    def default(self) -> str:
+        """The protocol of clients that name none."""
+        return "madke" if "madke" in self.variants else next(iter(self.variants))
+
+    @property
+    def sources(self) -> Sources:
+        """The sources that a request may choose: ``--sources``, else those of the protocols."""
+        names = [name for variant in self.variants.values() for name in variant.protocol.sources]
+        return self._own_sources([*dict.fromkeys(names)])
+
+    def variant(self, name: str) -> Variant:
+        """The protocol of that name; Refusal if it is not served."""
+        if name not in self.variants:
+            message = str(unknown("protocol", name, self.variants))
+            raise Refusal(404, message, param="model", code="model_not_found")
+        return self.variants[name]
+
+    def spec(self, name: str) -> RunSpec:
+        """What a run of this protocol is made of; Refusal if it is not served."""
+        return self._jobs[self.variant(name).name].spec
+
+    def check(self, ask: Ask) -> None:
+        """Refusal if it cannot be debated."""
+        protocol = self.variant(ask.protocol).protocol
+        if not ask.question.strip():
+            raise Refusal(400, "the question is empty", param="question")
+        for role in ask.cast:
+            if role not in (known := [debater.name for debater in protocol.cast]):
+                raise Refusal(400, str(unknown("debater", role, known)), param="role")
+        self._chosen(ask)
+
+    async def run_of(self, ask: Ask) -> ServedRun:
+        """The run of a protocol, its cast and sources, opened by the first question for it."""
+        own = {role: model.name for role, model in ask.cast.items()}
+        key = (ask.protocol, tuple(self._chosen(ask)), tuple(sorted(own.items())))
+        if key not in self._runs:
+            opening = self._runs[key] = asyncio.create_task(self._open(ask, own))
+            opening.add_done_callback(lambda task: self._forget(key, task))
+        return await asyncio.shield(self._runs[key])
+
+    async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
+        """The best ``k`` passages of each of these sources; None: of all."""
+        specs, objects = source_specs(self.sources if names is None else self._named(names), ())
+        if not specs:
+            raise Refusal(400, "there is no source to search", param="sources", code="source_not_found")
+        async with self._opening:
+            opened = await asyncio.to_thread(self._open_sources, specs, objects)
+        asked = [Question(id="search", question=query)]
+        (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
+        return load_pool(record, sources=[*opened], per_source=k)
+
+    async def close(self) -> None:
+        """Close all runs, models and sources; no call may be under way."""
+        for task in self._runs.values():
+            if task.done() and not task.cancelled() and not task.exception():
+                await task.result().close()
+        for model in self._models.values():
+            await close(model)
+        await asyncio.to_thread(close_sources, self._opened.values())
+
+    def _forget(self, key: object, opening: asyncio.Task[ServedRun]) -> None:
+        if opening.cancelled() or opening.exception():
+            del self._runs[key]  # the next question tries again
+
+    async def _open(self, ask: Ask, own: Mapping[str, str]) -> ServedRun:
+        async with self._opening:
+            job = self._job(ask, own)
+            named = {role: name for role, name in job.spec.models.items() if role not in own}
+            self._models |= job.own_models
+            if new := {*named.values()} - self._models.keys():
+                run = self._options.run
+                names, entries = {name: name for name in new}, read_models(run.models_file)
+                self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
+            sources = await asyncio.to_thread(self._open_sources, job.spec.source_specs, job.own_sources)
+            job = with_sources(job, sources)
+            models = {**{role: self._models[name] for role, name in named.items()}, **ask.cast}
+            return await ServedRun.opened(self._options.out, job, models, self.shared, job.sources() if sources else ())
+
+    def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
+        for name, spec in specs.items():
+            if (name, spec) not in self._opened:
+                self._opened[name, spec] = OneAtATime(open_source(name, objects.get(name, spec)))
+        return {name: self._opened[name, spec] for name, spec in specs.items()}
+
+    def _chosen(self, ask: Ask) -> Sources:
+        if ask.sources is not None:
+            return self._named(ask.sources)
+        return self._own_sources(self.variant(ask.protocol).protocol.sources)
+
+    def _named(self, names: Sequence[str]) -> Sources:
+        """The sources of those names; Refusal for one that is not offered, which could be a file or code."""
+        known = self.sources
+        for name in names:
+            if name not in known:
+                raise Refusal(400, str(unknown("source", name, known)), param="sources", code="source_not_found")
+        return {name: source for name, source in known.items() if name in names}
+
+    def _own_sources(self, default: Sequence[str]) -> Sources:
+        specs, objects = source_specs(self._options.settings.get("sources"), default)
+        return {**specs, **objects}
+
+    def _job(self, ask: Ask, own: Mapping[str, str]) -> Job:
+        variant, settings = self.variants[ask.protocol], dict(self._options.settings)
+        roles = {role_key(role) for role in variant.protocol.roles}
+        cast = {role: model for role, model in settings.get("cast", {}).items() if role_key(role) in roles}
+        settings["cast"] = {**cast, **own}
+        settings["sources"] = self._chosen(ask) or "none"
+        if not variant.protocol.needs_answer_scorer:
+            settings.pop("answer_scorer", None)
+        return prepared(["?"], protocol=variant, **settings)
+
+
+def _variants(options: ServeOptions) -> dict[str, Variant]:
+    """Name -> protocol; UserError for one that needs more than a question."""
+    prompts = options.settings.get("prompts")
+    served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
+    for name, variant in list(served.items()):
+        if (why := _more_than_a_question(variant.protocol, options)) is None:
+            continue
+        if options.protocols:
+            raise UserError(f"the protocol {name!r} cannot be served: it needs {why}")
+        del served[name]
+    known = {role_key(role) for variant in served.values() for role in variant.protocol.roles}
+    for role in options.settings.get("cast", {}):
+        if role_key(role) not in known:
+            raise UserError(f"--cast {role}=...: no served protocol has this role")
+    return served
+
+
+def _more_than_a_question(protocol: Protocol, options: ServeOptions) -> str | None:
+    if protocol.needs_golds:
+        return "gold answers"
+    if protocol.first_round_given:
+        return "first-round stances"
+    if protocol.needs_answer_scorer and not options.settings.get("answer_scorer"):
+        return "an answer scorer; pass its command with --answer-scorer"
+    return None

@@ -1,0 +1,177 @@
+"""The commands that measure retrieval: ``madke pool score``, ``index search --compare`` and ``index tune``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from madke.cli.index import app
+from madke.core.errors import UserError
+from madke.core.knowledge import Hits, Passage
+from madke.data import read_dataset
+from madke.knowledge.pools import build_pools
+from tests.support.cli import madke, refused
+from tests.support.installed import needs
+
+needs("ir_measures", "retrieval")
+
+
+class Listed:
+    """``sure`` has the right passage first. Every second query of ``noisy`` has a wrong one far above it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = self.description = self.fingerprint = name
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        return [self._hits(query) for query in queries]
+
+    def _hits(self, query: str) -> Hits:
+        if query == "fail":
+            return Hits(error="timeout")
+        scores = {f"right {query}": 1.0, "wrong": 0.55, "other": 0.0}
+        if self.name == "noisy" and int(query) % 2:
+            scores = {"wrong": 9.0, f"right {query}": 1.0, "other": 0.0}
+        return Hits(
+            passages=tuple(
+                Passage(source=self.name, key=key, title=key.title(), text=key, score=score, rank=rank)
+                for rank, (key, score) in enumerate(scores.items())
+            )
+        )
+
+
+SURE, NOISY = Listed("sure"), Listed("noisy")
+BOTH = "listed:sure+listed:noisy"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "listed", SimpleNamespace(sure=SURE, noisy=NOISY))
+    questions = [{"id": f"q{n}", "question": str(n), "golden_answers": ["a"]} for n in range(40)]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
+    (tmp_path / "qrels.tsv").write_text(
+        "qid\tpassage_id\trel\n" + "".join(f"q{n}\tright {n}\t2\nq{n}\twrong\t1\n" for n in range(40))
+    )
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What ``madke index`` prints, in this process, which can import the sources."""
+    app(list(map(str, arguments)), standalone_mode=False)
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a_file(folder: Path) -> None:
+    build_pools(read_dataset(folder / "questions.jsonl"), [SURE, NOISY], 10, folder / "pools.jsonl")
+    score = ("pool", "score", "pools.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", "2,1")
+
+    shown = madke(*score, "--tables", "scores.csv", cwd=folder).stdout
+    rows = [line.split() for line in shown.splitlines() if "40" in line]
+    assert [" ".join(row[: row.index("40")]) for row in rows] == ["sure", "noisy", "rank fusion", "sure+noisy"]
+    assert "hit@1" in shown and "50.0 ±15" in shown and "nDCG@2" in shown
+
+    found = {each["name"]: each for each in json.loads(madke(*score, "--json", cwd=folder).stdout)}
+    assert {name: each["measures"]["hit@1"]["value"] for name, each in found.items()} == {
+        "sure": 1.0,
+        "noisy": 0.5,
+        "rank fusion": 1.0,
+        "sure+noisy": 0.5,
+    }
+    assert found["noisy"]["measures"]["MRR"]["value"] == 0.75
+    assert (found["noisy"]["n"], found["noisy"]["depth"]) == (40, 3)
+
+    with (folder / "scores.csv").open(newline="") as file:
+        of_noisy = list(csv.DictReader(file))[1]
+    assert (of_noisy["retriever"], of_noisy["hit@1"], of_noisy["hit@2"]) == ("noisy", "50.0", "100.0")
+    assert float(of_noisy["hit@1 low"]) < 50 < float(of_noisy["hit@1 high"])
+
+
+def test_tuning_prints_the_fusion_to_use_with_its_held_out_figure(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = said(capsys, "tune", BOTH, "questions.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", 1)
+
+    assert shown.splitlines() == [
+        "listed:sure+0.5*listed:noisy: hit@1 100.0 (91.2 to 100.0) on the 40 questions that it was fitted on",
+        "held out: hit@1 100.0 (91.2 to 100.0); minus equal weights: 50.0 (35.0 to 65.0) points",
+        "use listed:sure+0.5*listed:noisy",
+    ]
+
+
+def test_equal_weights_stay_where_others_gain_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("tune", BOTH, "questions.jsonl", "--qrels", "qrels.tsv", "--k", 1)
+
+    assert said(capsys, *arguments).endswith(f"use {BOTH}: other weights are no clear gain\n")
+
+
+def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    search = ("search", f"0.5*{BOTH}", "1", "--compare", "--k", 1)
+
+    rows = [line.split() for line in said(capsys, *search).splitlines()]
+    assert ["1", "2", "1", "Wrong", "(wrong)"] in rows and ["2", "1", "2", "Right", "1", "(right", "1)"] in rows
+    found = json.loads(said(capsys, *search, "--json"))
+    assert found == {
+        f"0.5*{BOTH}": ["wrong"],
+        "listed:sure": ["right 1"],
+        "listed:noisy": ["wrong"],
+    }
+
+
+def test_a_fusion_is_measured_next_to_its_parts_for_many_questions(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = "listed:sure+0.3*listed:noisy"
+    search = ("search", spec, "questions.jsonl", "--compare", "--qrels", "qrels.tsv", "--k", 1)
+
+    found = json.loads(said(capsys, *search, "--relevance", 2, "--json"))
+    assert {each["name"]: each["measures"]["hit@1"]["value"] for each in found} == {
+        "listed:sure": 1.0,
+        "listed:noisy": 0.5,
+        "rank fusion": 1.0,
+        BOTH: 0.5,
+        spec: 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "listed:sure", "1", "--compare"), "'listed:sure' is one source; expected a fusion"),
+        (("search", BOTH, "1", "--qrels", "qrels.tsv"), "--qrels needs --compare"),
+        (("search", BOTH, "fail", "--compare"), "the search failed: timeout"),
+        (("search", "listed:sure+listed:sure", "1", "--compare"), "names a part twice"),
+        (("tune", BOTH, "few.jsonl", "--qrels", "qrels.tsv"), "2 questions have a relevant passage"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "few.jsonl").write_text("".join((folder / "questions.jsonl").read_text().splitlines(True)[:2]))
+
+    with pytest.raises(UserError, match=message):
+        app([*arguments], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none.jsonl", "--qrels", "qrels.tsv"), "none.jsonl: cannot be read"),
+        (("pools.jsonl", "--qrels", "torn.tsv"), "torn.tsv:2: found 1 columns"),
+        (("pools.jsonl", "--qrels", "qrels.tsv", "--k", "5,0"), "--k '5,0': expected whole numbers"),
+        (("pools.jsonl", "--qrels", "other.tsv"), "none of the 1 questions of 'w' has a relevant"),
+        (("pools.jsonl", "--qrels", "qrels.tsv", "--tables", "pools.jsonl"), "would overwrite"),
+    ],
+)
+def test_what_cannot_be_scored_is_one_line(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    (folder / "torn.tsv").write_text("qid\tpassage_id\trel\nq1\n")
+    (folder / "other.tsv").write_text("9 0 p 1\n")
+    pool = {"id": "q1", "question": "1", "passages": [{"source": "w", "text": "a"}]}
+    (folder / "pools.jsonl").write_text(json.dumps(pool) + "\n")
+
+    assert message in refused("pool", "score", *arguments, cwd=folder)

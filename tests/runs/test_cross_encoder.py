@@ -1,0 +1,61 @@
+"""Cross-encoders as rerankers, with a real tiny one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from madke.concurrency import gather
+from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.errors import UserError
+from madke.runs.cross_encoder import CrossEncoderReranker
+from tests.support.tiny_reranker import save_tiny_reranker
+
+pytest.importorskip("sentence_transformers")
+
+WORDS = ["how", "deep", "is", "the", "lake", "baikal", "geneva", "metres", "cats", "purr"]
+PASSAGES = ("lake baikal is deep", "cats purr", "lake geneva metres")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_reranker(tmp_path_factory.mktemp("reranker"), WORDS)
+
+
+def request(question: str, passages: Sequence[str] = PASSAGES) -> ChatRequest:
+    messages = tuple(Message(role="user", content=text) for text in (question, *passages))
+    purpose = Purpose(question=question, stage="rerank", agent="r", round=1)
+    return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+
+
+def test_scores_are_those_of_the_model_and_waiting_questions_share_a_batch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoderReranker(str(folder))
+    batches = []
+    scores = model._scores
+    monkeypatch.setattr(model, "_scores", lambda pairs: batches.append(len(pairs)) or scores(pairs))
+
+    async def ask() -> list[list[float]]:
+        questions = ("how deep is lake baikal", "how deep is lake geneva")
+        return [json.loads(done.text) for done in await gather(model.complete(request(q)) for q in questions)]
+
+    found = asyncio.run(ask())
+    assert batches == [6]
+    alone = CrossEncoder(str(folder)).predict([("how deep is lake geneva", text) for text in PASSAGES])
+    assert found[1] == pytest.approx([float(score) for score in alone], abs=1e-6)
+    assert len(set(found[0])) == 3
+    assert model.name.startswith(f"hf/{folder} ")  # then the weights' fingerprint
+
+
+def test_a_model_that_is_no_reranker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot load the reranker hf/.*missing"):
+        CrossEncoderReranker(str(tmp_path / "missing"))
+    with pytest.raises(UserError, match="gives 3 scores for a pair"):
+        CrossEncoderReranker(str(save_tiny_reranker(tmp_path / "three", WORDS, labels=3)))

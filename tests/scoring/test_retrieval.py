@@ -1,0 +1,189 @@
+"""Measures of rankings against values worked out by hand, and fitted weights."""
+
+from __future__ import annotations
+
+from math import log2
+from random import Random
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.core.knowledge import Passage
+from madke.core.transcript import PoolEntry
+from madke.knowledge.pool_file import PoolRecord
+from madke.scoring.retrieval import RECIPROCAL, Rankings, of_debates, of_pools, retrieval, tune, with_fusions
+from tests.support.installed import needs
+from tests.support.transcripts import transcript
+
+needs("ir_measures", "retrieval")
+
+QRELS = {"q1": {"a": 2, "b": 1}, "q2": {"c": 2}, "q3": {"d": 0}}
+RANKINGS = {"q1": {"x": 3.0, "b": 2.0, "a": 1.0}, "q2": {"y": 1.0}, "q3": {"d": 1.0}, "q4": {"a": 1.0}}
+
+
+def test_measures_are_means_over_the_questions_with_a_relevant_passage() -> None:
+    found = retrieval("bm25", RANKINGS, QRELS, depths=[1, 2, 3])
+
+    assert (found.name, found.n, found.depth) == ("bm25", 2, 3)
+    of_q1 = {
+        "hit@1": 0,
+        "hit@2": 1,
+        "hit@3": 1,
+        "recall@1": 0,
+        "recall@2": 0.5,
+        "recall@3": 1,
+        "nDCG@1": 0,
+        "nDCG@2": (1 / log2(3)) / (2 + 1 / log2(3)),
+        "nDCG@3": (1 / log2(3) + 2 / log2(4)) / (2 + 1 / log2(3)),
+        "MRR": 1 / 2,
+    }
+    assert {name: mean.value for name, mean in found.measures.items()} == pytest.approx(
+        {name: value / 2 for name, value in of_q1.items()}
+    )
+    assert found.measures["MRR"].low == 0 and found.measures["MRR"].high == 0.5
+
+
+def test_only_passages_of_the_lowest_relevance_or_more_are_hits() -> None:
+    found = retrieval("bm25", RANKINGS, QRELS, depths=[2, 3], least=2).measures
+
+    assert (found["hit@2"].value, found["hit@3"].value, found["recall@3"].value) == (0, 0.5, 0.5)
+    assert found["MRR"].value == pytest.approx(1 / 6)
+
+
+def test_equal_scores_keep_the_retrievers_order() -> None:
+    # trec_eval alone would order equal scores by key, the last first.
+    rankings = {"q1": {"a": 0.0, "z": 0.0, "m": 0.0}}
+
+    assert retrieval("files", rankings, QRELS, depths=[1]).measures["MRR"].value == 1
+
+
+def test_judgements_of_other_questions_are_refused() -> None:
+    with pytest.raises(UserError, match="none of the 1 questions of 'bm25' has a relevant passage"):
+        retrieval("bm25", {"9": {"a": 1.0}}, QRELS, depths=[5])
+
+
+def passage(source: str, key: str, rank: int, score: float = 0.0) -> Passage:
+    return Passage(source=source, key=key, title="", text=key, score=score, rank=rank)
+
+
+def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
+    records = [
+        PoolRecord(
+            id="q1",
+            question="?",
+            passages=(passage("wiki", "b", 1, 2.0), passage("wiki", "a", 0, 3.0), passage("web", "w", 0)),
+            partial={},
+            sources={"wiki": "BM25", "web": "files"},
+        ),
+        PoolRecord(id="q2", question="?", partial={"wiki": "timeout"}, sources={"wiki": "BM25", "web": "files"}),
+        PoolRecord(id="q3", question="?", passages=(passage("wiki", "c", 0),), partial={}, sources={"wiki": "BM25"}),
+    ]
+
+    found = of_pools(records)
+
+    assert found == {"wiki": {"q1": {"a": 3.0, "b": 2.0}, "q3": {"c": 0.0}}, "web": {"q1": {"w": 0.0}, "q2": {}}}
+    assert list(found["wiki"]["q1"]) == ["a", "b"]
+
+
+def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
+    records = [
+        PoolRecord(id="q1", question="?", passages=(passage("wiki", "a", 0),), partial={}, sources={}),
+        PoolRecord(id="q2", question="?", partial={}, sources={}),
+        PoolRecord(id="q3", question="?", partial={"wiki": "timeout"}, sources={}),
+    ]
+
+    assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}
+
+
+def test_the_pools_of_debates_keep_their_order_and_leave_out_what_debaters_searched() -> None:
+    pool = (
+        PoolEntry(n=0, source="wiki", key="a", title=""),
+        PoolEntry(n=1, source="web", key="b", title=""),
+        PoolEntry(n=2, source="wiki", key="c", title="", asked_by="Debater 1"),
+    )
+    debates = [transcript("q", said=["x"], consensus=True, answer="x", pool=pool, repeat=repeat) for repeat in (0, 1)]
+
+    by_source = of_debates(debates, by_source=True)
+
+    assert {name: list(rankings["q"]) for name, rankings in by_source.items()} == {
+        "pool": ["a", "b"],
+        "wiki": ["a"],
+        "web": ["b"],
+    }
+    assert list(of_debates(debates, by_source=False)) == ["pool"]
+    assert of_debates([transcript("q", said=["x"], consensus=True, answer="x")], by_source=True) == {}
+
+
+def test_fusions_stand_next_to_their_parts_where_all_parts_answered() -> None:
+    parts = {"a": {"q1": {"x": 3.0, "y": 0.0}, "q2": {}}, "b": {"q1": {"y": 9.0}}}
+
+    found = with_fusions(parts)
+
+    assert list(found) == ["a", "b", RECIPROCAL, "a+b"]
+    assert list(found[RECIPROCAL]) == list(found["a+b"]) == ["q1"]
+    assert list(found[RECIPROCAL]["q1"]) == ["y", "x"]
+    assert with_fusions({"a": parts["a"]}) == {"a": parts["a"]}
+    assert list(with_fusions(parts, own=("weighted", [1, 0.1]))["own"]["q1"]) == ["x", "y"]
+
+
+def parts_of(n: int, noise: float) -> tuple[dict[str, Rankings], dict[str, dict[str, int]]]:
+    """A retriever that always ranks the right passage first, and one that mostly ranks a wrong one far above it."""
+    random = Random(3)
+    good, bad, qrels = {}, {}, {}
+    for q in range(n):
+        good[f"q{q}"] = {"right": 1.0, "wrong": 0.6, "other": 0.0}
+        wrong = random.random() < noise
+        bad[f"q{q}"] = {"wrong": 9.0, "right": 1.0, "other": 0.0} if wrong else {"right": 9.0, "wrong": 1.0}
+        qrels[f"q{q}"] = {"right": 1}
+    return {"good": good, "bad": bad}, qrels
+
+
+def test_the_weight_of_a_noisy_part_is_lowered_and_the_held_out_figure_shows_the_gain() -> None:
+    parts, qrels = parts_of(100, noise=0.7)
+
+    fitted = tune(parts, qrels, k=1)
+
+    assert fitted.spec == "good+0.4*bad"
+    assert fitted.fitted.value == fitted.held_out.value == 1
+    noisy = sum(ranking["wrong"] == 9.0 for ranking in parts["bad"].values()) / 100
+    assert fitted.gain.low < fitted.gain.value == noisy < fitted.gain.high
+    assert fitted.gain.low > 0.5
+
+
+def test_of_equally_good_weights_equal_ones_are_taken() -> None:
+    parts, qrels = parts_of(40, noise=0.0)
+
+    fitted = tune(parts, qrels, k=1)
+
+    assert fitted.spec == "good+bad"
+    assert (fitted.gain.low, fitted.gain.value, fitted.gain.high) == (0, 0, 0)
+
+
+def test_a_useless_part_gets_no_weight() -> None:
+    parts, qrels = parts_of(40, noise=0.7)
+    absurd = {question: {"wrong": 9.0, "other": 8.9, "right": -1e6} for question in qrels}
+    sure = {question: {"right": 1.0, "wrong": 0.95, "other": 0.0} for question in qrels}
+
+    assert tune({"good": sure, "bad": absurd}, qrels, k=1).spec == "good"
+    assert tune({**parts, "third": parts["good"]}, qrels, k=1).spec == "good+0.75*bad+third"
+
+
+def test_the_held_out_figure_is_lower_where_weights_cannot_be_learned() -> None:
+    random = Random(5)
+    parts: dict[str, dict[str, dict[str, float]]] = {"a": {}, "b": {}}
+    for q in range(60):
+        for part in parts.values():
+            keys = random.sample(["right", *map(str, range(5))], 6)
+            part[f"q{q}"] = dict(zip(keys, sorted((random.random() for _ in keys), reverse=True), strict=True))
+
+    fitted = tune(parts, {f"q{q}": {"right": 1} for q in range(60)}, k=1)
+
+    assert fitted.held_out.value <= fitted.fitted.value
+    assert fitted.gain.low < 0
+
+
+def test_too_few_questions_are_refused() -> None:
+    parts, qrels = parts_of(19, noise=0.0)
+
+    with pytest.raises(UserError, match="19 questions have a relevant passage in the judgements; expected 20 or more"):
+        tune(parts, qrels, k=5)

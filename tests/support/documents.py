@@ -1,0 +1,224 @@
+"""Documents of every kind, good and bad: small ones written here, real ones made by LibreOffice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import struct
+import subprocess
+import textwrap
+import zlib
+from collections.abc import Mapping, Sequence
+from html import escape
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pytest
+
+
+def pdf(pages: Sequence[str | None]) -> bytes:
+    """A PDF with these texts (ASCII, lines of 80 characters); None is a page that is an image."""
+    objects = {1: b"<< /Type /Catalog /Pages 2 0 R >>"}
+    objects[3] = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+    objects[4] = _stream(
+        b"\x80", b"/Type /XObject /Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8", b"DeviceGray"
+    )
+    kids = []
+    for number, text in enumerate(pages):
+        page, content = 5 + 2 * number, 6 + 2 * number
+        kids.append(b"%d 0 R" % page)
+        resources = b"<< /Font << /F 3 0 R >> /XObject << /I 4 0 R >> >>"
+        objects[page] = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources %s /Contents %d 0 R >>" % (
+            resources,
+            content,
+        )
+        objects[content] = _stream(b"500 0 0 700 40 40 cm /I Do" if text is None else _shown(text))
+    objects[2] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(kids), len(kids))
+    return _file(objects)
+
+
+def _shown(text: str) -> bytes:
+    lines = [line.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)") for line in textwrap.wrap(text, 80)]
+    return b"BT /F 11 Tf 14 TL 40 800 Td " + b" ".join(b"(%s) Tj T*" % line.encode("ascii") for line in lines) + b" ET"
+
+
+def _stream(content: bytes, entries: bytes = b"", colours: bytes = b"") -> bytes:
+    space = b"/ColorSpace /%s" % colours if colours else b""
+    return b"<< %s %s /Length %d >>\nstream\n%s\nendstream" % (entries, space, len(content), content)
+
+
+def _file(objects: Mapping[int, bytes], trailer: bytes = b"") -> bytes:
+    whole, places = b"%PDF-1.5\n", {}
+    for number, content in sorted(objects.items()):
+        places[number] = len(whole)
+        whole += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    size = max(objects) + 1
+    start = len(whole)
+    whole += b"xref\n0 %d\n0000000000 65535 f \n" % size
+    whole += b"".join(b"%010d 00000 n \n" % places.get(number, 0) for number in range(1, size))
+    return whole + b"trailer\n<< /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (size, trailer, start)
+
+
+def locked_pdf() -> bytes:
+    """A PDF that opens only with a password."""
+    keys = b"/O <%s> /U <%s>" % (b"4b" * 32, b"5c" * 32)
+    lock = b"<< /Filter /Standard /V 1 /R 2 /P -4 %s >>" % keys
+    objects = {1: b"<< /Type /Catalog /Pages 2 0 R >>", 2: b"<< /Type /Pages /Kids [] /Count 0 >>", 3: lock}
+    return _file(objects, b"/Encrypt 3 0 R /ID [<00><00>]")
+
+
+def endless_pdf(levels: int = 12, fold: int = 12) -> bytes:
+    """A small PDF whose page shows ``fold`` forms, each of which shows as many, ``levels`` deep."""
+    resources = b"/Resources << /Font << /F 3 0 R >> /XObject << /X %d 0 R >> >>"
+    objects = {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        2: b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        4: b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R %s >>" % (resources % 10),
+        5: _stream(b"/X Do " * fold),
+    }
+    for level in range(10, 10 + levels):
+        objects[level] = _stream(
+            b"/X Do " * fold, b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + resources % (level + 1)
+        )
+    objects[10 + levels] = _stream(_shown("end"), b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + resources % 10)
+    return _file(objects)
+
+
+_DOCUMENT = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body></w:document>'
+_STYLES = (
+    '<w:styles xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:style w:styleId="berschrift1">'
+    '<w:name w:val="heading 1"/></w:style></w:styles>'
+)
+
+
+def docx(paragraphs: Sequence[str]) -> bytes:
+    """A DOCX of a German Word; a paragraph that starts with ``# `` is a heading."""
+    body = "".join(
+        f'<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>{escape(text[2:])}</w:t></w:r></w:p>'
+        if text.startswith("# ")
+        else f"<w:p><w:r><w:t>{escape(text)}</w:t></w:r></w:p>"
+        for text in paragraphs
+    )
+    return archive({"word/styles.xml": _STYLES.encode(), "word/document.xml": _DOCUMENT.format(body).encode()})
+
+
+def bomb_docx(megabytes: int = 300) -> bytes:
+    """A DOCX of a few megabytes at most that unpacks to ``megabytes``."""
+    whole = BytesIO()
+    with (
+        ZipFile(whole, "w", ZIP_DEFLATED, compresslevel=1) as packed,
+        packed.open("word/document.xml", "w") as member,
+    ):
+        before, after = _DOCUMENT.encode().split(b"{}")
+        member.write(before)
+        for _ in range(megabytes):
+            member.write(b" " * (1 << 20))
+        member.write(after)
+    return whole.getvalue()
+
+
+def archive(members: Mapping[str, bytes]) -> bytes:
+    whole = BytesIO()
+    with ZipFile(whole, "w", ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return whole.getvalue()
+
+
+_NAMES = {
+    "office": "office",
+    "style": "style",
+    "text": "text",
+    "table": "table",
+    "draw": "drawing",
+    "fo": "xsl-fo-compatible",
+    "svg": "svg-compatible",
+}
+_FLAT = """<?xml version="1.0" encoding="UTF-8"?>
+<office:document {names} office:version="1.3" office:mimetype="application/vnd.oasis.opendocument.text">
+<office:font-face-decls><style:font-face style:name="F" svg:font-family="'{font}'"/></office:font-face-decls>
+<office:styles><style:default-style style:family="paragraph"><style:paragraph-properties {direction}/>
+<style:text-properties style:font-name="F" style:font-name-asian="F" style:font-name-complex="F" fo:font-size="11pt"
+ fo:language="en" fo:country="US" fo:hyphenate="true" fo:hyphenation-remain-char-count="2"
+ fo:hyphenation-push-char-count="2"/></style:default-style>
+<style:style style:name="Standard" style:family="paragraph"/>
+<style:style style:name="Heading_20_1" style:display-name="Heading 1" style:family="paragraph"
+ style:default-outline-level="1"/></office:styles>
+<office:automatic-styles><style:page-layout style:name="L"><style:page-layout-properties fo:page-width="21cm"
+ fo:page-height="29.7cm" fo:margin="2cm" {direction}><style:columns fo:column-count="{columns}" fo:column-gap="0.5cm"/>
+</style:page-layout-properties></style:page-layout>
+<style:style style:name="P" style:family="paragraph" style:parent-style-name="Standard">
+<style:paragraph-properties fo:text-align="justify" {direction}/></style:style>
+<style:style style:name="B" style:family="paragraph" style:parent-style-name="Standard">
+<style:paragraph-properties fo:text-align="justify" fo:break-before="page" {direction}/></style:style>
+</office:automatic-styles>
+<office:master-styles><style:master-page style:name="Standard" style:page-layout-name="L"/></office:master-styles>
+<office:body><office:text>{body}</office:text></office:body></office:document>"""
+
+
+def flat(body: str, *, columns: int = 1, right_to_left: bool = False, font: str = "DejaVu Sans") -> str:
+    """A flat OpenDocument text, for :func:`convert`."""
+    names = " ".join(
+        f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for short, name in _NAMES.items()
+    )
+    direction = 'style:writing-mode="rl-tb"' if right_to_left else ""
+    return _FLAT.format(names=names, font=font, direction=direction, columns=columns, body=body)
+
+
+def paragraph(text: str, *, new_page: bool = False) -> str:
+    return f'<text:p text:style-name="{"B" if new_page else "P"}">{escape(text)}</text:p>'
+
+
+def heading(text: str) -> str:
+    return f'<text:h text:style-name="Heading_20_1" text:outline-level="1">{escape(text)}</text:h>'
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    cells = [[f"<table:table-cell>{paragraph(cell)}</table:table-cell>" for cell in row] for row in rows]
+    lines = "".join(f"<table:table-row>{''.join(row)}</table:table-row>" for row in cells)
+    columns = f'<table:table-column table:number-columns-repeated="{len(rows[0])}"/>'
+    return f'<table:table table:name="T">{columns}{lines}</table:table>'
+
+
+def image(page: Path) -> str:
+    """The first page of a PDF as an image."""
+    import pypdfium2
+
+    pixels = pypdfium2.PdfDocument(page)[0].render(scale=1.5, grayscale=True).to_numpy()
+    height, width = pixels.shape[:2]
+    rows = b"".join(b"\0" + pixels[row].tobytes()[:width] for row in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = {b"IHDR": header, b"IDAT": zlib.compress(rows), b"IEND": b""}
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    )
+    data = f"<office:binary-data>{base64.b64encode(png).decode()}</office:binary-data>"
+    frame = f'svg:width="15cm" svg:height="20cm" text:anchor-type="as-char"><draw:image>{data}</draw:image>'
+    return f'<text:p text:style-name="P"><draw:frame {frame}</draw:frame></text:p>'
+
+
+def convert(sources: Mapping[str, str], out: Path, to: str = "pdf", *, password: str = "") -> None:
+    """Let LibreOffice convert flat texts (name -> content) to files in ``out``; skips the test without it."""
+    office = shutil.which("soffice")
+    if office is None:
+        pytest.skip("LibreOffice is not installed (apt-get install libreoffice-writer)")
+    work = out.parent / "office"
+    work.mkdir(exist_ok=True)
+    files = []
+    for name, content in sources.items():
+        files.append(work / f"{name}.fodt")
+        files[-1].write_text(content, encoding="utf-8")
+    if password:
+        options = {
+            "EncryptFile": {"type": "boolean", "value": "true"},
+            "DocumentOpenPassword": {"type": "string", "value": password},
+        }
+        to = f"pdf:writer_pdf_Export:{json.dumps(options)}"
+    profile = f"-env:UserInstallation=file://{work}/profile"
+    command = [office, profile, "--headless", "--convert-to", to, "--outdir", str(out), *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    assert all((out / f"{name}.{to.partition(':')[0]}").exists() for name in sources)

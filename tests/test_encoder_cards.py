@@ -1,0 +1,213 @@
+"""Encoders get the texts, the pooling and the lengths that their models or cards state."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from madke.core.errors import UserError
+from madke.encoder_cards import Encoding
+from madke.encoders import load_encoder
+from madke.indexing.build import build_index
+from madke.indexing.index_folder import DenseSettings, read_manifest
+from madke.knowledge.asking import search
+from madke.knowledge.index_sources import open_index
+from tests.support.corpus import write_corpus
+from tests.support.installed import needs
+from tests.support.tiny_encoder import BGE, WEB, save_sentence_model, save_transformer
+
+needs("sentence_transformers", "offline")
+
+FAMILIES = [
+    ("e5-base-v2", "query: ", "passage: ", "mean"),
+    ("multilingual-e5-small", "query: ", "passage: ", "mean"),
+    ("multilingual-e5-large-instruct", f"{WEB} ", "", "mean"),
+    ("e5-mistral-7b-instruct", f"{WEB} ", "", "lasttoken"),
+    ("bge-small-en-v1.5", BGE, "", "cls"),
+    ("bge-large-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", "", "cls"),  # noqa: RUF001
+    ("bge-m3", None, None, "cls"),
+    ("gte-base", None, None, "mean"),
+    ("gte-large-en-v1.5", None, None, "cls"),
+    ("gte-Qwen2-1.5B-instruct", f"{WEB} ", "", "lasttoken"),
+    ("nomic-embed-text-v1.5", "search_query: ", "search_document: ", "mean"),
+    ("Qwen3-Embedding-0.6B", WEB, "", "lasttoken"),
+    ("all-MiniLM-L6-v2", None, None, None),
+]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_transformer(tmp_path_factory.mktemp("models") / "plain")
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose name has a card, with other prompts and its own pooling."""
+    folder = tmp_path_factory.mktemp("models") / "bge-base-prompted"
+    return save_sentence_model(folder, prompts={"query": "ask: ", "passage": "text: "})
+
+
+@pytest.fixture
+def tokenized(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every text that reaches a tokenizer."""
+    from transformers import PreTrainedTokenizerBase
+
+    texts: list[str] = []
+    call = PreTrainedTokenizerBase.__call__
+
+    def capture(self: Any, text: Any, *args: Any, **options: Any) -> Any:
+        texts.extend([text] if isinstance(text, str) else text)
+        return call(self, text, *args, **options)
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", capture)
+    yield texts
+
+
+def named(plain: Path, tmp_path: Path, name: str) -> str:
+    return str(shutil.copytree(plain, tmp_path / name))
+
+
+@pytest.mark.parametrize(("name", "query", "passage", "pooling"), FAMILIES, ids=[each[0] for each in FAMILIES])
+def test_each_family_gets_the_texts_and_the_pooling_of_its_card(
+    plain: Path, tmp_path: Path, tokenized: list[str], name: str, query: Any, passage: Any, pooling: Any
+) -> None:
+    encoder = load_encoder(named(plain, tmp_path, name))
+    tokenized.clear()
+
+    encoder.encode_queries(["river"])
+    encoder.encode_passages(["mouth", ""], ["delta", "delta river"])
+
+    expected = {f"{query or ''}river", f"{passage or ''}mouth\ndelta", f"{passage or ''}delta river"}
+    assert {text for text in tokenized if "river" in text or "delta" in text} == expected
+    assert encoder.encoding == Encoding(query_prefix=query, passage_prefix=passage, pooling=pooling)  # type: ignore[attr-defined]
+
+
+def test_what_is_stored_with_a_model_comes_before_its_card(prompted: Path, tokenized: list[str]) -> None:
+    encoder = load_encoder(str(prompted))
+    tokenized.clear()
+
+    encoder.encode_queries(["river"])
+    encoder.encode_passages(["mouth"], ["delta"])
+
+    assert {"ask: river", "text: mouth\ndelta"} <= set(tokenized)
+    assert encoder.encoding == Encoding(query_prefix="ask: ", passage_prefix="text: ")  # type: ignore[attr-defined]
+
+
+def test_what_the_user_asks_for_comes_first(prompted: Path, tokenized: list[str]) -> None:
+    encoder = load_encoder(str(prompted), encoding=Encoding(query_prefix="", pooling="max"))
+    tokenized.clear()
+
+    encoder.encode_queries(["river"])
+    encoder.encode_passages(["mouth"], ["delta"])
+
+    assert {"river", "text: mouth\ndelta"} <= set(tokenized) and "ask: river" not in tokenized
+    assert pickle.loads(pickle.dumps(encoder)) is encoder
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken", "max"])
+def test_pooling_is_computed_from_the_vectors_of_the_tokens(plain: Path, pooling: Any) -> None:
+    import torch
+    from transformers import AutoTokenizer, BertModel
+
+    tokens = AutoTokenizer.from_pretrained(str(plain))("river mouth delta", return_tensors="pt")
+    with torch.inference_mode():
+        rows = BertModel.from_pretrained(str(plain)).eval()(**tokens).last_hidden_state[0].numpy()
+    pooled = {"mean": rows.mean(0), "cls": rows[0], "lasttoken": rows[-1], "max": rows.max(0)}[pooling]
+
+    encoder = load_encoder(str(plain), encoding=Encoding(pooling=pooling, query_prefix="", normalize=False))
+
+    assert encoder.similarity == "inner_product"
+    assert encoder.encode_queries(["river mouth delta"])[0] == pytest.approx(pooled, abs=1e-5)
+
+
+def test_lengths_are_those_that_the_user_asks_for(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
+    folder = save_sentence_model(tmp_path / "unit")
+    model = SentenceTransformer(str(folder))
+    model.append(Normalize())
+    model.save_pretrained(str(folder))
+
+    own, free = load_encoder(str(folder)), load_encoder(str(folder), encoding=Encoding(normalize=False))
+    one, other = own.encode_queries(["river"])[0], free.encode_queries(["river"])[0]
+
+    assert (own.similarity, free.similarity) == ("cosine", "inner_product")
+    assert np.linalg.norm(other) > 1.1 and one == pytest.approx(other / np.linalg.norm(other), abs=1e-5)
+    assert load_encoder(str(save_sentence_model(tmp_path / "dot", declared="dot"))).similarity == "inner_product"
+    asked = load_encoder(str(tmp_path / "dot"), encoding=Encoding(normalize=True))
+    assert asked.similarity == "cosine" and np.linalg.norm(asked.encode_queries(["river"])) == pytest.approx(1)
+
+
+def test_a_model_that_no_card_describes_gives_a_warning(
+    plain: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "madke"):
+        load_encoder(named(plain, tmp_path, "all-MiniLM-mine"))
+        load_encoder(named(plain, tmp_path, "secret-model"), encoding=Encoding(query_prefix=""))
+        assert not caplog.messages
+        load_encoder(str(tmp_path / "secret-model"))
+
+    assert "secret-model: neither the model nor madke states prefixes" in caplog.text
+    assert "--query-prefix" in caplog.text
+
+
+def test_a_pair_of_dpr_takes_no_settings() -> None:
+    with pytest.raises(UserError, match="DPR has no prefixes"):
+        load_encoder("dpr:one,two", encoding=Encoding(query_prefix="query: "))
+
+
+def test_an_index_states_its_settings_and_searches_with_them(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
+    needs("faiss", "wiki")
+    encoder = named(plain, tmp_path, "e5-small")
+    corpus = write_corpus(tmp_path / "c.jsonl")
+
+    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat", passage_prefix="text: ")
+    assert any(text.startswith("text: Arlen volcano\nIn Arlen") for text in tokenized)
+    tokenized.clear()
+    open_index("wiki", tmp_path / "index").search(["river"], 1)
+
+    settings = read_manifest(tmp_path / "index").index
+    assert isinstance(settings, DenseSettings)
+    assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="text: ", pooling="mean")
+    assert "query: river" in tokenized
+    with pytest.raises(UserError, match="an index with other settings"):
+        build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat")
+
+
+def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: list[str]) -> None:
+    needs("faiss", "wiki")
+    encoder = named(plain, tmp_path, "e5-small")
+    corpus = write_corpus(tmp_path / "c.jsonl")
+    build_index(corpus, tmp_path / "index", "dense", encoder=encoder, faiss="Flat")
+    path = tmp_path / "index" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name in ("query_prefix", "passage_prefix", "pooling", "normalize"):
+        del manifest["index"][name]
+    path.write_text(json.dumps(manifest))
+    tokenized.clear()
+
+    (hits,) = search(open_index("wiki", tmp_path / "index"), ["river"], 1)
+
+    assert hits.passages and "river" in tokenized and "query: river" not in tokenized
+
+
+def test_settings_that_a_model_states_itself_do_not_change_the_fingerprint(tmp_path: Path) -> None:
+    needs("faiss", "wiki")
+    corpus = write_corpus(tmp_path / "c.jsonl")
+    manifest = build_index(corpus, tmp_path / "index", "dense", encoder=str(save_sentence_model(tmp_path / "gte-base")))
+    content = json.loads(manifest.model_dump_json(include={"corpus": {"sha256"}, "index": True, "files": True}))
+    older = {name: value for name, value in content["index"].items() if value is not None}
+
+    assert set(content["index"]) - set(older) == {"query_prefix", "passage_prefix", "pooling", "normalize"}
+    text = json.dumps({**content, "index": older}, separators=(",", ":"), ensure_ascii=False)
+    assert manifest.fingerprint == sha256(text.encode()).hexdigest()[:12]
