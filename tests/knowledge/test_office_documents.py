@@ -14,7 +14,7 @@ from madke.knowledge.document_source import DocumentSource
 from tests.support import cli
 from tests.support.documents import convert, flat, heading, image, paragraph, table
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _LONG_WORDS = """international representatives administration considered infrastructure telecommunication extraordinary
 responsibilities nevertheless characteristics hydroelectric installations incomprehensible specialists"""
