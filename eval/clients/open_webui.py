@@ -28,7 +28,7 @@ from eval.clients.__main__ import server
 from eval.clients.endpoint import endpoint
 from madke.runs.directory import read_transcripts
 
-PATIENCE = 180
+PATIENCE = 600
 QUESTION = "Which lake is the deepest on Earth?"
 
 
@@ -71,7 +71,7 @@ def open_webui(program: Path, work: Path, url: str) -> Iterator[str]:
     settings = {
         "DATA_DIR": str(work / "webui"),
         "WEBUI_AUTH": "False",
-        "WEBUI_SECRET_KEY": "none",
+        "WEBUI_SECRET_KEY": "0" * 32,
         "OPENAI_API_BASE_URL": url,
         "OPENAI_API_KEY": "none",
         "ENABLE_OLLAMA_API": "False",
