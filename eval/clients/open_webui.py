@@ -55,7 +55,7 @@ def installed(folder: Path) -> Path:
     program = folder / "bin" / "open-webui"
     if not program.exists():
         venv.create(folder, with_pip=True)
-        pip = [folder / "bin" / "python", "-m"]
+        pip = [str(folder / "bin" / "python"), "-m"]
         subprocess.run([*pip, "pip", "install", "--quiet", "uv"], check=True)
         own = {**os.environ, "VIRTUAL_ENV": str(folder)}
         subprocess.run([*pip, "uv", "pip", "install", "open-webui"], check=True, env=own)

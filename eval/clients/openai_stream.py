@@ -11,9 +11,11 @@ url, questions = sys.argv[1:]
 answers = {}
 with OpenAI(base_url=url, api_key="none") as client:
     for question in json.loads(Path(questions).read_text()):
-        options = {"include_usage": True}
         stream = client.chat.completions.create(
-            model="madke", messages=[{"role": "user", "content": question}], stream=True, stream_options=options
+            model="madke",
+            messages=[{"role": "user", "content": question}],
+            stream=True,
+            stream_options={"include_usage": True},
         )
         text, usage, thoughts = "", None, ""
         for chunk in stream:
