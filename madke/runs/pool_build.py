@@ -44,9 +44,9 @@ def build_pool_file(
         UserError: A source, a model or a price is missing.
         Unfinished: A limit is reached, or the calls of a model all fail; ``out`` is then not written.
     """
-    k = max(k, depth(knowledge))
     if not knowledge.staged:
         return build_pools(questions, sources, k, out, progress=progress, **searching)
+    k = max(k, depth(knowledge))
     own = account(options)
     retriever = model if knowledge.needs_retriever else None
     own.budget.check([*filter(None, [retriever]), *priced_models([knowledge])])

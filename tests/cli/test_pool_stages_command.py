@@ -161,5 +161,6 @@ def test_arms_with_different_retrievers_are_refused(tmp_path: Path) -> None:
 )
 def test_bad_stages_are_refused_before_any_search(more: tuple[str, ...], message: str, tmp_path: Path) -> None:
     questions, source = write_inputs(tmp_path, 1)
-    assert message in refused("pool", "build", questions, "--sources", source, *more, "--out", tmp_path / "p.jsonl")
+    done = madke("pool", "build", questions, "--sources", source, *more, "--out", tmp_path / "p.jsonl")
+    assert done.returncode == 2 and message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "p.jsonl").exists()

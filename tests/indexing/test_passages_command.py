@@ -33,7 +33,7 @@ def test_the_counts_are_shown_and_the_same_command_finds_nothing_to_do(tmp_path:
     passages = len(list(read_corpus(tmp_path / "out")))
     for words in (["pages", "14"], ["articles", "12"], ["redirects", "2"], ["passages", str(passages)]):
         assert words in [line.split() for line in first.stdout.splitlines()]
-    assert f"{passages} passages in 1 files" in first.stdout
+    assert f"{passages} passages in 1 file" in first.stdout
     assert "already finished" not in first.stdout
     assert again.stdout.startswith(f"{tmp_path / 'out'}: already finished\n")
 
