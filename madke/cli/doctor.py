@@ -20,7 +20,7 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 def command(base_url: flags.BaseUrl = None) -> None:
     """Check Python, Java, the encoder, the endpoint, the keys (set or not), and all sources.
 
-    Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is searched once if that is free.
+    Sources are those of sources.yaml, the fetched indexes, wiki and google. Services are not searched, the others once.
     Exit status 1 if a check fails. A missing key or endpoint is not a failure.
     """
     checks: list[tuple[str, Callable[[], str]]] = [
@@ -64,14 +64,14 @@ def _source(name: str) -> str:
     from madke.core.question import Question
     from madke.knowledge.named import open_source, resolve
     from madke.knowledge.pools import retrieve
-    from madke.knowledge.source_spec import keys_of
+    from madke.knowledge.source_spec import asks_service, keys_of
 
-    keys = keys_of(resolve(name))
-    if missing := [key for key in keys if not os.environ.get(key, "").strip()]:
+    spec = resolve(name)
+    if missing := [key for key in keys_of(spec) if not os.environ.get(key, "").strip()]:
         return f"not usable: {missing[0]} is not set"
     source = open_source(name)
-    if keys:
-        return f"{source.description}; not searched, because a search costs money"
+    if asks_service(spec):
+        return f"{source.description}; not searched, because it asks a service"
     (record,) = retrieve([Question(id="doctor", question=_QUESTION)], [source], 1)
     for reason in record.partial.values():
         raise UserError(reason)

@@ -213,9 +213,14 @@ def _options(spec: WebSpec) -> WebOptions:
     return options
 
 
+def asks_service(spec: SourceSpec) -> bool:
+    """Whether a search asks a service, which may be elsewhere, slow or cost money."""
+    return any(isinstance(part, WebSpec) for part in _parts(spec))
+
+
 def asked_here(spec: SourceSpec) -> bool:
     """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
-    return any(isinstance(part, WebSpec | DocumentsSpec | PythonSpec) for part in _parts(spec))
+    return asks_service(spec) or any(isinstance(part, DocumentsSpec | PythonSpec) for part in _parts(spec))
 
 
 def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:

@@ -52,7 +52,9 @@ def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Pa
     (folder / "torn").mkdir()
     (folder / "torn" / "manifest.json").write_text("{")
     with (folder / "sources.yaml").open("a") as file:
-        file.write("bad: {results: bad.jsonl}\ntorn: {index: torn}\nloop: {hybrid: [wiki, loop]}\n")
+        file.write(
+            "bad: {results: bad.jsonl}\ntorn: {index: torn}\nloop: {hybrid: [wiki, loop]}\npedia: {wikipedia: {}}\n"
+        )
 
     done = doctor()
 
@@ -62,6 +64,7 @@ def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Pa
     assert found["source torn"].startswith("FAILED: sources.yaml:4: ")
     assert found["source loop"] == "FAILED: sources.yaml:5: source 'loop' contains itself: loop -> loop"
     assert "FAILED" not in found["source wiki"] + found["source google"]
+    assert found["source pedia"].endswith("not searched, because it asks a service")
 
 
 def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
@@ -72,8 +75,8 @@ def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
     without = doctor(**nowhere)
 
     assert done.exit_code == 0
-    assert lines(done)["source web"].endswith("not searched, because a search costs money")
-    assert lines(done)["source wiki"].endswith("not searched, because a search costs money")
+    assert lines(done)["source web"].endswith("not searched, because it asks a service")
+    assert lines(done)["source wiki"].endswith("not searched, because it asks a service")
     assert "canary" not in done.stdout + done.stderr
     assert without.exit_code == 0
     assert lines(without)["source web"] == "not usable: SERPER_API_KEY is not set"
