@@ -73,7 +73,8 @@ def main(setting: Setting) -> None:
     ):
         folder = Path(temporary)
         data = folder / "questions.jsonl"
-        data.write_text("".join(f"{json.dumps({'id': str(n), 'question': q})}\n" for n, q in enumerate(questions)))
+        records = ({"id": str(n), "question": q, "golden_answers": [ANSWER]} for n, q in enumerate(questions))
+        data.write_text("".join(f"{json.dumps(record)}\n" for record in records))
         start = _run(data, folder / "one", url, limit=1)
         asyncio.run(_ask(port, questions[:1], seen))  # imports, and the run is opened
         for turn in range(turns):

@@ -11,6 +11,7 @@ import logging
 import shutil
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
@@ -76,7 +77,11 @@ class DocumentStore:
         self._folder = folder
         self._cache = cache
         with dir_lock(cache), self._damage_named(), ExitStack() as failed:
-            self._database = failed.enter_context(closing(self._opened()))
+            # Searches come from any thread, one at a time.
+            database = sqlite3.connect(cache / "documents.sqlite", isolation_level=None, check_same_thread=False)
+            self._database = failed.enter_context(closing(database))
+            database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN; {_TABLES} COMMIT;")
+            database.execute("PRAGMA foreign_keys = ON")
             found = list(files_in(folder))
             self._refresh([file for file in found if not file.problem], reader)
             some = self._database.execute("SELECT EXISTS (SELECT * FROM passage)").fetchone()[0]
@@ -89,7 +94,9 @@ class DocumentStore:
             self.fingerprint = self._fingerprint(self.encoder)
             self.words = self._word_index()
             self._vectors = None if self.encoder is None else self._read_vectors(self.encoder)
-            failed.pop_all()
+            # Also for a source that nobody closes, as in the Python API.
+            self.close = weakref.finalize(self, failed.pop_all().close)
+            """Release the snapshot."""
 
     def passage(self, row: int) -> StoredPassage:
         """A passage by its row in ``words`` and :meth:`nearest`."""
@@ -101,10 +108,6 @@ class DocumentStore:
         """For each vector of a query, the rows of the passages with the largest inner products."""
         return [best(self._vectors @ query, k) for query in queries]
 
-    def close(self) -> None:
-        """Release the snapshot."""
-        self._database.close()
-
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
         try:
@@ -112,14 +115,6 @@ class DocumentStore:
         except sqlite3.DatabaseError as error:
             why = f"this cache of {self._folder} cannot be used ({error}); free some space, or remove it"
             raise UserError(why, file=self._cache) from None
-
-    def _opened(self) -> sqlite3.Connection:
-        # Searches come from any thread, one at a time.
-        path = self._cache / "documents.sqlite"
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        database.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN; {_TABLES} COMMIT;")
-        database.execute("PRAGMA foreign_keys = ON")
-        return database
 
     def _refresh(self, files: Sequence[FoundFile], reader: BoundedReader) -> None:
         """Read new and changed files, and forget those that are gone."""

@@ -181,7 +181,7 @@ addEventListener("keydown", (event) => {
   action();
 });
 
-document.documentElement.classList.add("ready");
 addEventListener("hashchange", route);
 await route();
+document.documentElement.classList.add("ready");
 performance.mark("madke-ready");
