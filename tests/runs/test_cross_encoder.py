@@ -13,9 +13,10 @@ from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.runs.cross_encoder import CrossEncoderReranker
+from tests.support.installed import needs
 from tests.support.tiny_reranker import save_tiny_reranker
 
-pytest.importorskip("sentence_transformers")
+needs("sentence_transformers", extra="offline")
 
 WORDS = ["how", "deep", "is", "the", "lake", "baikal", "geneva", "metres", "cats", "purr"]
 PASSAGES = ("lake baikal is deep", "cats purr", "lake geneva metres")
