@@ -16,7 +16,7 @@ from madke.runs.cross_encoder import CrossEncoderReranker
 from tests.support.installed import needs
 from tests.support.tiny_reranker import save_tiny_reranker
 
-needs("sentence_transformers", extra="offline")
+needs("sentence_transformers", "offline")
 
 WORDS = ["how", "deep", "is", "the", "lake", "baikal", "geneva", "metres", "cats", "purr"]
 PASSAGES = ("lake baikal is deep", "cats purr", "lake geneva metres")

@@ -185,6 +185,6 @@ function showPassage() {
 }
 
 addEventListener("hashchange", showPassage);
-document.documentElement.classList.add("ready");
 if (location.pathname.startsWith("/debates/")) await showTranscript();
 else await begin();
+document.documentElement.classList.add("ready");
