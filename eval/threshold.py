@@ -40,7 +40,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_first_rounds, read_questions
 from madke.engine.debate import debate
-from madke.engine.scene import Cast
+from madke.engine.scene import Cast, Scene
 from madke.files import atomic_write
 from madke.llm import CallStore, Limiter, close
 from madke.llm.prices import estimated_usage
@@ -144,15 +144,17 @@ class Experiment:
     async def _cell(self, question: Question, order: str, stances: Sequence[Stance], draw: int) -> Cell:
         task = get_task(question.task)
         transcript = await debate(
-            question,
-            self.variant.protocol,
-            self.cast,
-            task=task,
-            prompts=self.variant,
-            repeat=draw,
-            seed=self.seed,
-            # A name says where a stance stands, and nothing else.
-            first_round=[Turn(agent=f"Agent {n}", stance=stance) for n, stance in enumerate(stances, start=1)],
+            Scene(
+                question,
+                self.variant.protocol,
+                self.cast,
+                task=task,
+                prompts=self.variant,
+                repeat=draw,
+                seed=self.seed,
+                # A name says where a stance stands, and nothing else.
+                first_round=[Turn(agent=f"Agent {n}", stance=stance) for n, stance in enumerate(stances, start=1)],
+            )
         )
         said = [turn.stance for turn in transcript.rounds[-1].turns]
         heard = [stance for stance in said if stance.status != "failed"]
@@ -202,7 +204,7 @@ async def plan(questions: Sequence[Question], arguments: argparse.Namespace) -> 
         variant = load_variant("cot").with_settings({**SAMPLING, **settings(arguments)})
         for question in questions:
             task = get_task(question.task)
-            await debate(question, variant.protocol, {"Answerer": counting}, task=task, prompts=variant)
+            await debate(Scene(question, variant.protocol, {"Answerer": counting}, task=task, prompts=variant))
         done = sum(map(len, stances.values()))
         complete = done >= counting.calls * arguments.samples
         lines.append(f"sampling: {counting.budget(arguments.samples, STANCE_CHARACTERS)}; {done:,} calls are done")

@@ -20,6 +20,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.data import read_dataset
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
 from madke.runs.directory import RunDirectory
@@ -140,7 +141,9 @@ def requests_of(data: Data) -> list[ChatRequest]:
     async def all_debates() -> None:
         for question in questions:
             task = get_task(question.task)
-            await debate(question, variant.protocol, cast, pools.of(question), task=task, prompts=variant, seed=0)
+            await debate(
+                Scene(question, variant.protocol, cast, pools.of(question), task=task, prompts=variant, seed=0)
+            )
 
     asyncio.run(all_debates())
     return model.requests

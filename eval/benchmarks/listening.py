@@ -18,6 +18,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.events import Event, Listener
 from madke.core.question import Question
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import close, open_model
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -89,14 +90,16 @@ def _debates(
         async def work() -> None:
             for question in left:
                 await debate(
-                    question,
-                    variant.protocol,
-                    cast,
-                    POOL,
-                    task=task,
-                    prompts=variant,
-                    listen=listen,
-                    clock=time.monotonic,
+                    Scene(
+                        question,
+                        variant.protocol,
+                        cast,
+                        POOL,
+                        task=task,
+                        prompts=variant,
+                        listen=listen,
+                        clock=time.monotonic,
+                    )
                 )
 
         async with asyncio.TaskGroup() as group:

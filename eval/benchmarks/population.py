@@ -24,7 +24,7 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
-from madke.engine.scene import Cast
+from madke.engine.scene import Cast, Scene
 from madke.llm.offline.prompt_reader import Prompt, Remark, read_prompt
 from madke.llm.prices import estimated_usage
 from madke.tasks import get_task
@@ -301,12 +301,14 @@ async def play(population: Population, variant: Variant, asked: Sequence[Questio
     cast: Cast = dict.fromkeys(variant.protocol.roles, SimulatedModel(population=population))
     return [
         await debate(
-            question,
-            variant.protocol,
-            cast,
-            pool_of(population, question, variant.protocol),
-            task=get_task(question.task),
-            prompts=variant,
+            Scene(
+                question,
+                variant.protocol,
+                cast,
+                pool_of(population, question, variant.protocol),
+                task=get_task(question.task),
+                prompts=variant,
+            )
         )
         for question in asked
     ]

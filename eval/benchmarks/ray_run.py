@@ -21,6 +21,7 @@ from madke.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.question import Question
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import CallStore, Limiter
 from madke.runs.cast import guarded, role_models
 from madke.runs.ray_cast import ray_models
@@ -91,7 +92,7 @@ async def _debated(models: Mapping[str, ChatModel], count: int, most: int, store
             async def work() -> None:
                 for question in left:
                     task = get_task(question.task)
-                    await debate(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0)
+                    await debate(Scene(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0))
 
             await gather(work() for _ in range(most))
 

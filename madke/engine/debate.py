@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from madke.concurrency import gather
 from madke.core import events
 from madke.core.errors import UserError
-from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
-from madke.core.question import Question
+from madke.core.knowledge import Hits
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.order import order_for, reading_order
-from madke.engine.protocol import Debater, Protocol
-from madke.engine.scene import Cast, Prompts, Retrieve, Scene, ScoreAnswers
+from madke.engine.protocol import Debater
+from madke.engine.scene import Scene
 from madke.engine.view import View, stances_of, view
-from madke.tasks.base import Task
 
 
-async def debate(
-    question: Question,
-    protocol: Protocol,
-    cast: Cast,
-    pool: KnowledgePool = EMPTY_POOL,
-    *,
-    task: Task,
-    prompts: Prompts,
-    repeat: int = 0,
-    seed: int | None = None,
-    first_round: Sequence[Turn] = (),
-    retrieve: Retrieve | None = None,
-    score_answers: ScoreAnswers | None = None,
-    listen: events.Listener | None = None,
-    deltas: bool = False,
-    clock: Callable[[], float] = lambda: 0.0,
-) -> Transcript:
-    """Debate one question.
-
-    Args:
-        question: Its gold answers are read only by the orders ``truth_first`` and ``truth_last``.
-        protocol: Who speaks when, who sees what, when the debate ends and where the answer comes from.
-        cast: A model for each of ``protocol.roles``.
-        pool: Numbered passages; ignored if ``protocol.knowledge`` is None.
-        task: The answer format of ``question.task``.
-        prompts: The variant's templates.
-        repeat: 0-based.
-        seed: The run's sampling seed; each call derives its own. None leaves sampling to the server.
-        first_round: The turns of round 1, for ``protocol.first_round_given``. An agent outside the cast is read by all
-            but does not speak.
-        retrieve: Answers debaters' searches (``knowledge.allow_search``).
-        score_answers: The answer scorer of ``finish: rerank``.
-        listen: Receives each event of :mod:`madke.core.events` when it happens.
-        deltas: Whether it also receives the parts of streamed replies.
-        clock: Returns seconds, for the times of events.
+async def debate(scene: Scene) -> Transcript:
+    """Debate the question of a scene.
 
     Returns:
         The transcript. A debater whose call failed is left out of its round; the debate goes on with the others and is
@@ -64,28 +29,10 @@ async def debate(
     Raises:
         UserError: The protocol needs something that is missing: given stances, golds, a search, an answer scorer.
     """
-    _check(question, protocol, first_round, retrieve, score_answers)
-    pool = EMPTY_POOL if protocol.knowledge is None else pool
-    protocol = _with_passage_holders(protocol, pool)
-    debaters = protocol.cast
-    scene = Scene(
-        question=question,
-        task=task,
-        protocol=protocol,
-        prompts=prompts,
-        cast=cast,
-        pool=pool,
-        repeat=repeat,
-        seed=seed,
-        retrieve=retrieve,
-        score_answers=score_answers,
-        listen=events.never_raising(listen) if listen is not None else None,
-        deltas=deltas and listen is not None,
-        clock=clock,
-        usage=dict(pool.usage),
-    )
-    scene.tell(events.DebateStarted, pool=pool)
-    await gather(roles.prepare(scene, debater) for debater in debaters if debater.prepare)
+    _check(scene)
+    question, protocol, first_round = scene.question, scene.protocol, scene.first_round
+    scene.tell(events.DebateStarted, pool=scene.pool)
+    await gather(roles.prepare(scene, debater) for debater in protocol.cast if debater.prepare)
     rounds: list[Round] = []
     stop_reason = None
     while stop_reason is None:
@@ -95,7 +42,7 @@ async def debate(
             for turn in first_round:
                 scene.tell(events.StanceGiven, n=1, agent=turn.agent, stance=turn.stance)
         else:
-            rounds.append(await _play_round(scene, debaters, rounds))
+            rounds.append(await _play_round(scene, rounds))
         rounds[-1], stop_reason = await _close_round(scene, rounds)
         scene.tell(events.RoundEnded, round=rounds[-1])
     final = await _finish(scene, rounds)
@@ -116,33 +63,20 @@ async def debate(
         final=final,
         degraded=any(stage.failed for stage in scene.usage.values()) or turn_failed,
         oracle=protocol.needs_golds,
-        repeat=repeat,
+        repeat=scene.repeat,
         first_round_given=bool(first_round),
         prepared=scene.prepared,
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
-        retrieval=pool.retrieval,
+        retrieval=scene.pool.retrieval,
         usage=scene.usage,
     )
     scene.tell(events.DebateFinished, transcript=transcript)
     return transcript
 
 
-def _with_passage_holders(protocol: Protocol, pool: KnowledgePool) -> Protocol:
-    """For ``select = one_each``: the protocol with as many debaters as passages. A single debater gets one round."""
-    if protocol.knowledge is None or protocol.knowledge.select != "one_each":
-        return protocol
-    kept = protocol.cast[: max(1, len(pool.passages))]
-    return protocol.model_copy(update={"debaters": kept, "rounds": 1 if len(kept) == 1 else protocol.rounds})
-
-
-def _check(
-    question: Question,
-    protocol: Protocol,
-    first_round: Sequence[Turn],
-    retrieve: Retrieve | None,
-    score_answers: ScoreAnswers | None,
-) -> None:
+def _check(scene: Scene) -> None:
+    question, protocol, first_round = scene.question, scene.protocol, scene.first_round
     where = f"question {question.id!r}"
     if protocol.first_round_given != bool(first_round):
         expected, found = ("needs", "none were") if protocol.first_round_given else ("does not take", "some were")
@@ -152,9 +86,9 @@ def _check(
         raise UserError(f"{where}: two first-round stances are by {twice[0]!r}; names must differ")
     if protocol.needs_golds and not question.answers:
         raise UserError(f"{where} has no gold answer; order.by = {protocol.order.by} needs one")
-    if protocol.needs_answer_scorer and score_answers is None:
+    if protocol.needs_answer_scorer and scene.score_answers is None:
         raise UserError("finish = rerank needs an answer scorer; name a command with --answer-scorer")
-    if protocol.needs_search and retrieve is None:
+    if protocol.needs_search and scene.retrieve is None:
         raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
 
 
@@ -181,8 +115,8 @@ async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
     return await FINISHES[scene.protocol.finish](scene, rounds)
 
 
-async def _play_round(scene: Scene, debaters: Sequence[Debater], rounds: Sequence[Round]) -> Round:
-    n, protocol = len(rounds) + 1, scene.protocol
+async def _play_round(scene: Scene, rounds: Sequence[Round]) -> Round:
+    n, protocol, debaters = len(rounds) + 1, scene.protocol, scene.protocol.cast
     names = [debater.name for debater in debaters]
     seed = repr((scene.seed, scene.question.id, scene.repeat, n))
     order, scores = reading_order(protocol.order, rounds, names, question=scene.question, task=scene.task, seed=seed)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypedDict
 from typing import Protocol as TypingProtocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of
-from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener
-from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
+from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import PoolEntry, StageUsage, Truncation
+from madke.core.transcript import PoolEntry, StageUsage, Truncation, Turn
 from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.view import Group, Spoken, without_tags
@@ -31,10 +31,10 @@ Cast = Mapping[str, ChatModel]
 """The model of each of :attr:`Protocol.roles`."""
 
 Retrieve = Callable[[str, Purpose], Awaitable[Hits]]
-"""Answers a debater's search, given the query and the purpose of the call."""
+"""Answers a debater's search (``knowledge.allow_search``), given the query and the purpose of the call."""
 
 ScoreAnswers = Callable[[Question, Sequence[str]], Awaitable[Sequence[float]]]
-"""Scores candidate answers without the golds; the highest is the best."""
+"""The answer scorer of ``finish: rerank``: scores answers without the golds; the highest is the best."""
 
 _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
@@ -50,38 +50,58 @@ class CallResult(TypedDict):
     truncated: Truncation | None
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Scene:
-    """What all calls of one debate share, and what they have used so far."""
+    """One debate: its inputs, what all its calls share, and what they have used so far. Each debate needs a new one."""
 
     question: Question
-    task: Task
+    """Its gold answers are read only by the orders ``truth_first`` and ``truth_last``."""
     protocol: Protocol
-    prompts: Prompts
     cast: Cast
-    pool: KnowledgePool
-    """Grows if debaters search."""
+    pool: KnowledgePool = EMPTY_POOL
+    """Numbered passages; ignored if ``protocol.knowledge`` is None. Grows if debaters search."""
+    _: KW_ONLY
+    task: Task
+    """The answer format of ``question.task``."""
+    prompts: Prompts
     repeat: int = 0
+    """0-based."""
     seed: int | None = None
+    """The run's sampling seed; each call derives its own. None leaves sampling to the server."""
+    first_round: Sequence[Turn] = ()
+    """The turns of round 1, for ``protocol.first_round_given``. An agent outside the cast is read by all but does not
+    speak."""
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
     listen: Listener | None = None
-    """Must not raise."""
+    """Receives each event of :mod:`madke.core.events` when it happens."""
     deltas: bool = False
-    clock: Callable[[], float]
+    """Whether it also receives the parts of streamed replies."""
+    clock: Callable[[], float] = lambda: 0.0
+    """Returns seconds, for the times of events."""
     began: float = field(init=False)
-    usage: dict[str, StageUsage] = field(default_factory=dict)
-    prepared: dict[str, dict[str, str]] = field(default_factory=dict)
+    usage: dict[str, StageUsage] = field(init=False)
+    prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
     """Debater -> stage -> text."""
-    unprepared: dict[str, str] = field(default_factory=dict)
+    unprepared: dict[str, str] = field(default_factory=dict, init=False)
     """Debater -> why its preparation failed."""
-    found: dict[int, PoolEntry] = field(default_factory=dict)
+    found: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
     _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
+        if self.listen is not None:
+            self.listen = never_raising(self.listen)
+        if self.protocol.knowledge is None:
+            self.pool = EMPTY_POOL
+        elif self.protocol.knowledge.select == "one_each":
+            # As many debaters as passages; a single debater gets one round.
+            debaters = self.protocol.cast[: max(1, len(self.pool.passages))]
+            rounds = 1 if len(debaters) == 1 else self.protocol.rounds
+            self.protocol = self.protocol.model_copy(update={"debaters": debaters, "rounds": rounds})
+        self.usage = dict(self.pool.usage)
         self._shared = {
             # Without golds and metadata, so that no template can show the answer.
             "question": replace(self.question, answers=(), metadata={}),
@@ -144,7 +164,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
-                on_delta=on_delta if self.deltas else None,
+                on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
             self.tell(CallStarted, purpose=purpose, request=request)
             completion = await self.cast[agent].complete(request)

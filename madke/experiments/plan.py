@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
@@ -255,15 +254,22 @@ class Planner:
             )
             for role, model in job.spec.models.items()
         }
-        same: Any = {"task": get_task(question.task), "prompts": job.variant, "seed": job.spec.seed}
-        same["score_answers"] = _equal_scores
-        pool = _pool(question, protocol.knowledge, pool_of)
-        given = job.first_round.of(question.id, 0) if job.first_round is not None else ()
-        transcript = await debate(question, protocol, cast, pool, first_round=given, retrieve=_nothing_found, **same)
+        scene = Scene(
+            question,
+            protocol,
+            cast,
+            _pool(question, protocol.knowledge, pool_of),
+            task=get_task(question.task),
+            prompts=job.variant,
+            seed=job.spec.seed,
+            first_round=job.first_round.of(question.id, 0) if job.first_round is not None else (),
+            retrieve=_nothing_found,
+            score_answers=_equal_scores,
+        )
+        transcript = await debate(scene)
         simulated.calls += calls
         simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}
         calls.clear()
-        scene = Scene(question=question, protocol=protocol, cast=cast, pool=pool, clock=lambda: 0.0, **same)
         for rounds in possible_rounds(protocol):
             if rounds < len(transcript.rounds):
                 await FINISHES[protocol.finish](scene, transcript.rounds[:rounds])

@@ -18,6 +18,7 @@ from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
+from madke.engine.scene import Scene
 from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
@@ -209,13 +210,14 @@ class _Debate:
     async def run(self, ask: Ask) -> DebateResult:
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
         judge = None if self.judge is None else self._judge(self.judge, ask)
-        transcript = await engine_debate(
+        scene = Scene(
             Question(id="debate", question=str(self.query)),
             self._protocol(),
             cast if judge is None else {**cast, "judge": judge},
             task=get_task("short_answer"),
             prompts=_variant(),
         )
+        transcript = await engine_debate(scene)
         replies = {seat.label: cast[seat.name].replies for seat in self.seats}
         rounds = [
             DebateRound(n, {label: drafts[n] for label, drafts in replies.items()})

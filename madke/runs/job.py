@@ -22,6 +22,7 @@ from madke.data.questions import id_of, question_from_fields
 from madke.data.sampling import sample
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.scene import Scene
 from madke.knowledge import named
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source
@@ -101,8 +102,8 @@ class Job:
         repeat: int = 0,
         **services: Any,
     ) -> Transcript:
-        """Run one debate with the wrapped models in ``cast``; ``services`` are keywords of :func:`debate`."""
-        return await debate(
+        """Run one debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
+        scene = Scene(
             question,
             self.protocol,
             cast,
@@ -115,6 +116,7 @@ class Job:
             clock=time.monotonic,
             **services,
         )
+        return await debate(scene)
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
         """Close the models opened by name; the caller closes its own objects."""

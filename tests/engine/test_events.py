@@ -28,6 +28,7 @@ from madke.core.events import (
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -64,7 +65,7 @@ def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name: str) 
     cast = dict.fromkeys(variant.protocol.roles, model)
 
     transcript = asyncio.run(
-        debate(QUESTION, variant.protocol, cast, POOL, task=task, prompts=variant, listen=told.append)
+        debate(Scene(QUESTION, variant.protocol, cast, POOL, task=task, prompts=variant, listen=told.append))
     )
 
     assert isinstance(told[0], DebateStarted)

@@ -11,6 +11,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, Truncation
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import TASKS
 from tests.conftest import passage
@@ -202,7 +203,7 @@ def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path)
     def played(model: Stored) -> Transcript:
         task = TASKS[QUESTION.task]
         return asyncio.run(
-            debate(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY)
+            debate(Scene(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY))
         )
 
     with CallStore(tmp_path / "calls.sqlite") as store:

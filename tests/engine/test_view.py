@@ -13,6 +13,7 @@ from madke.core.chat import ChatRequest, Completion, Message
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS, Task
 from tests.support.plain import PlainPrompts, play, prompts, protocol, read_by, signed, tokens
@@ -278,6 +279,6 @@ def test_no_template_sees_the_gold_answers() -> None:
     model = ScriptedChat(signed(judge="[No]", summarize="[Oslo]"))
     question = Question(id="q", question="Which?", answers=("Oslo",), metadata={"gold": "Oslo"})
     cast = dict.fromkeys(rules.roles, model)
-    asyncio.run(debate(question, rules, cast, task=TASKS["short_answer"], prompts=Curious()))
+    asyncio.run(debate(Scene(question, rules, cast, task=TASKS["short_answer"], prompts=Curious())))
     assert {asked.question for asked in seen} == {"Which?"}
     assert not any(asked.answers or asked.metadata for asked in seen)

@@ -9,6 +9,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
@@ -171,9 +172,9 @@ def test_a_pool_file_of_other_questions_is_refused(tmp_path: Path) -> None:
 def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkeypatch: pytest.MonkeyPatch) -> None:
     played = []
 
-    async def counted(question: Any, *given: Any, **more: Any) -> Any:
-        played.append(question.id)
-        return await debate(question, *given, **more)
+    async def counted(scene: Scene) -> Any:
+        played.append(scene.question.id)
+        return await debate(scene)
 
     monkeypatch.setattr(plan, "debate", counted)
     vote = {"name": "same", **SAME}

@@ -14,6 +14,7 @@ from madke.core.transcript import Stance, Turn
 from madke.data.first_round import FirstRounds
 from madke.data.formats import FORMATS
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
@@ -167,13 +168,15 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
     protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
     played = debate(
-        QUESTIONS[0],
-        protocol,
-        cast,
-        EMPTY_POOL,
-        task=get_task("short_answer"),
-        prompts=job.variant,
-        first_round=job.first_round.of("q0", 0),
+        Scene(
+            QUESTIONS[0],
+            protocol,
+            cast,
+            EMPTY_POOL,
+            task=get_task("short_answer"),
+            prompts=job.variant,
+            first_round=job.first_round.of("q0", 0),
+        )
     )
     asyncio.run(played)
     prompts = {tuple((message.role, message.content) for message in call.messages) for call in model.requests}

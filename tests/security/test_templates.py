@@ -12,6 +12,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
 from madke.variants import load_variant
@@ -69,4 +70,6 @@ def _play_own(prompts: Any, question: Any) -> Any:
     model = ScriptedChat(lambda request: "[x]")
     cast = dict.fromkeys(variant.protocol.roles, model)
     pool = KnowledgePool()
-    return asyncio.run(debate(question, variant.protocol, cast, pool, task=TASKS["short_answer"], prompts=variant))
+    return asyncio.run(
+        debate(Scene(question, variant.protocol, cast, pool, task=TASKS["short_answer"], prompts=variant))
+    )

@@ -11,6 +11,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
 from madke.variants import Variant
@@ -26,15 +27,17 @@ def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
     agents = [debater.name for debater in protocol.cast]
     first = [Turn(agent=agent, stance=Stance(text=f"[{agent}]", answer=agent)) for agent in agents]
     played = debate(
-        QUESTION,
-        protocol,
-        dict.fromkeys(protocol.roles, model),
-        KnowledgePool(passages=tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))),
-        task=TASKS[QUESTION.task],
-        prompts=variant,
-        first_round=first if protocol.first_round_given else (),
-        retrieve=_nothing,
-        score_answers=_alike,
+        Scene(
+            QUESTION,
+            protocol,
+            dict.fromkeys(protocol.roles, model),
+            KnowledgePool(passages=tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))),
+            task=TASKS[QUESTION.task],
+            prompts=variant,
+            first_round=first if protocol.first_round_given else (),
+            retrieve=_nothing,
+            score_answers=_alike,
+        )
     )
     return asyncio.run(played), model
 

@@ -13,6 +13,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
@@ -40,7 +41,9 @@ def play(
     model = ScriptedChat(reply)
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = TASKS[question.task]
-    return asyncio.run(debate(question, variant.protocol, cast, pool, task=task, prompts=variant, **options)), model
+    return asyncio.run(
+        debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
+    ), model
 
 
 @cache

@@ -16,6 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.scene import Scene
 from madke.engine.view import Spoken
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS, Task
@@ -107,7 +108,7 @@ def play(
     model = model or ScriptedChat(replies or signed())
     cast = dict.fromkeys(rules.roles, model)
     task = TASKS[question.task]
-    played = debate(question, rules, cast, pool, task=task, prompts=PlainPrompts(), first_round=given, **options)
+    played = debate(Scene(question, rules, cast, pool, task=task, prompts=PlainPrompts(), first_round=given, **options))
     return asyncio.run(played), model
 
 

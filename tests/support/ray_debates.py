@@ -14,6 +14,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import CallStore, Limiter, close
 from madke.runs.cast import guarded
 from madke.runs.meter import Meter
@@ -42,7 +43,7 @@ def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter
     async def _play(n: int) -> bytes:
         question = Question(id=f"q{n}", question=f"Which lake is the deepest, in survey {n}?")
         task = get_task(question.task)
-        return to_json(await debate(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0))
+        return to_json(await debate(Scene(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0)))
 
     with CallStore(store_file) as store:
         cast = guarded(models, limiter=Limiter(CONCURRENCY), store=store, meter=meter)
