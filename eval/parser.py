@@ -26,7 +26,8 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.engine.parse import Judged, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
+from madke.core.transcript import Verdict
+from madke.engine.parse import Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
 from madke.files import atomic_write, read_jsonl
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
@@ -301,15 +302,15 @@ def _ids(text: str) -> Parsed[tuple[int, ...]]:
     return Parsed(value=parsed.value.ids, status=parsed.status, rule=parsed.rule, span=parsed.span)
 
 
-def _verdict(text: str) -> Parsed[Judged]:
+def _verdict(text: str) -> Parsed[Verdict]:
     return parse_verdict(text, sides=SIDES)
 
 
-def _is_judged(judged: Judged, told: tuple[bool, str | None, str | None]) -> bool:
+def _is_judged(judged: Verdict, told: tuple[bool, str | None, str | None]) -> bool:
     return (judged.consensus, judged.side, judged.answer) == told
 
 
-def _is_translation(judged: Judged, told: str) -> bool:
+def _is_translation(judged: Verdict, told: str) -> bool:
     # The file has lost the apostrophes of its translations.
     return _same_words(judged.answer or "", told)
 
@@ -396,7 +397,7 @@ def cited(item: Item) -> Iterator[Item]:
 
 
 def _says_nothing_else(value: Any, truth: Any) -> bool:
-    if isinstance(value, Judged):
+    if isinstance(value, Verdict):
         read = (value.consensus, value.side, value.answer)
         return all(one in (None, told) for one, told in zip(read, truth, strict=True))
     return bool(value == truth)

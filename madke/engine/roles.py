@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
@@ -62,8 +62,7 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
         return Selection(status="failed", **reply), None
     shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
     parsed = parse_selection(reply["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
-    chosen = parsed.value
-    selection = Selection(ids=chosen.ids, dropped=chosen.dropped, status=parsed.status, rule=parsed.rule, **reply)
+    selection = replace(parsed.value, status=parsed.status, rule=parsed.rule, **reply)
     query = parse_search(reply["text"]).value if allow_search else None
     return selection, Search(query=query) if query else None
 
@@ -108,7 +107,7 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
         return Verdict(consensus=None, **reply)
     sides = [debater.name for debater in scene.protocol.cast]
     parsed = parse_verdict(reply["text"], sides=sides, read=scene.read)
-    return Verdict(**asdict(parsed.value), rule=parsed.rule, **reply)
+    return replace(parsed.value, rule=parsed.rule, **reply)
 
 
 async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:

@@ -1,7 +1,8 @@
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import Judged, parse_grade, parse_side, parse_verdict
+from madke.core.transcript import Verdict
+from madke.engine.parse import parse_grade, parse_side, parse_verdict
 from madke.tasks import TASKS
 
 SIDES = ("Affirmative side", "Negative side")
@@ -76,7 +77,7 @@ def test_a_verdict_has_words_that_no_answer_shares(text: str, consensus: bool | 
 )
 def test_a_list_of_keys_is_read_as_a_record(text: str) -> None:
     parsed = parse_verdict(text, sides=SIDES)
-    assert parsed.value == Judged(consensus=True, side="Negative side", answer="Danube", reason="both name the Danube")
+    assert parsed.value == Verdict(consensus=True, side="Negative side", answer="Danube", reason="both name the Danube")
     assert parsed.rule == "list"
 
 
@@ -111,7 +112,7 @@ def test_grades(text: str, right: bool | None) -> None:
     assert parse_grade(text).value is right
 
 
-JUDGED = Judged(consensus=True, side="Negative side", answer="He went home.", reason="It's the sense of 'home'.")
+JUDGED = Verdict(consensus=True, side="Negative side", answer="He went home.", reason="It's the sense of 'home'.")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +168,8 @@ def test_a_side_is_a_whole_name(side: str, named: str | None) -> None:
 def test_an_answer_that_the_task_cannot_read_is_none() -> None:
     question = Question(id="q", question="?", task="choice", choices=("tin", "mercury"))
     read = lambda raw: TASKS["choice"].read(raw, question)  # noqa: E731
-    assert parse_verdict('{"settled": "yes", "answer": "[B]"}', read=read).value == Judged(consensus=True, answer="B")
-    assert parse_verdict('{"settled": "yes", "answer": "gold"}', read=read).value == Judged(consensus=True)
+    assert parse_verdict('{"settled": "yes", "answer": "[B]"}', read=read).value == Verdict(consensus=True, answer="B")
+    assert parse_verdict('{"settled": "yes", "answer": "gold"}', read=read).value == Verdict(consensus=True)
 
 
 @pytest.mark.parametrize(

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
+from madke.core.transcript import Selection
 from madke.engine.parse.context import NEAR, Parsed, abstained, found, is_placeholder, outermost, sentences, windowed
 from madke.engine.parse.forms import ID_LIST, IDS, NUMBERS
 
 _LONGEST_QUERY = 300
 _SEARCH = re.compile(r"\s*search\s*:\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SelectedIds:
-    """Pool numbers, in order of mention."""
-
-    ids: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()
-    """Numbers mentioned as helpful, but beyond the limit or not chosen."""
-
-
 _MARKER = re.compile(rf"\[([^\[\]\n]{{1,80}})\]|\b(?=[kpeids])({IDS})", re.IGNORECASE)
 _ASKED_LINE = re.compile(
     r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}select(?:ed|ions?)\b[^:\n]{0,40}:[*_]*\s{0,9}([^\n]*)", re.I | re.M
@@ -48,7 +37,7 @@ _USELESS = re.compile(
 
 
 @windowed
-def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[SelectedIds]:
+def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] | None = None) -> Parsed[Selection]:
     """The pool numbers that a reply selects, among those ``shown`` (None: all) of a pool of ``size`` passages.
 
     Up to ``limit`` distinct numbers: those of the line "Selected: ..." or of a last line with only numbers (rule
@@ -62,15 +51,15 @@ def parse_selection(text: str, *, size: int, limit: int, shown: Container[int] |
     counted, rule = (asked, "selected") if asked else (named, "ids")
     declined = [marker.span() for marker in _NO_FOUND.finditer(unquoted)]
     if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
-        return found(SelectedIds(), "no_found", declined[-1])
+        return found(Selection(), "no_found", declined[-1])
     if not counted:
-        return abstained(SelectedIds())
+        return abstained(Selection())
     mentioned = list(dict.fromkeys(n for ids, _ in counted for n in ids))
     chosen, (concluding, last) = mentioned[:limit], counted[-1]
     if len(mentioned) > limit:
         chosen, rule = (concluding[:limit], "concluding") if len(counted) > 1 else (chosen, "first")
     dropped = tuple(dict.fromkeys(n for ids, _ in [*asked, *named] for n in ids if n not in chosen))
-    return found(SelectedIds(ids=tuple(chosen), dropped=dropped), rule, last)
+    return found(Selection(ids=tuple(chosen), dropped=dropped), rule, last)
 
 
 _Named = tuple[list[int], tuple[int, int]]

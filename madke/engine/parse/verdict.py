@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from madke.core.transcript import Verdict
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, T, abstained, found, windowed
 from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, key_value_lines, records
@@ -98,21 +99,10 @@ _SIDE_LINE = re.compile(r"^[^\w\n]{0,9}side[*_]{0,3}:([^\n]{1,200})", re.IGNOREC
 _YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\s*(?:or\b|/|\|))", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """A judge's verdict."""
-
-    consensus: bool | None = None
-    """Whether the debate is settled."""
-    side: str | None = None
-    answer: str | None = None
-    reason: str = ""
-
-
 @windowed
 def parse_verdict(
     text: str, *, sides: Sequence[str] = (), read: Callable[[str], str | None] | None = None
-) -> Parsed[Judged]:
+) -> Parsed[Verdict]:
     """The verdict of a judge, or of a debater on its own stance, from a record or a marker.
 
     ``sides`` are the debaters' names. ``read`` is the task's reader for a record's answer; None keeps the text.
@@ -126,8 +116,8 @@ def parse_verdict(
     read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
     if len({judged.consensus for _, judged in whole} - {None}) > 1:
-        return abstained(Judged(), "contradictory")
-    record, judged = (whole or read_from)[-1] if read_from else (None, Judged())
+        return abstained(Verdict(consensus=None), "contradictory")
+    record, judged = (whole or read_from)[-1] if read_from else (None, Verdict(consensus=None))
     # A record without the decision, such as one of answers, may come with a marker.
     marked = _marked(text)
     if record is not None and (judged.consensus is not None or marked.value is None):
@@ -185,7 +175,7 @@ def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
     return what != "none" and not (may_be_quoted and is_quoted)
 
 
-def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Judged | None:
+def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
     """The verdict in a record; None if it holds none. Values that are cut off are ignored, except reasons."""
     consensus: bool | None = None
     side = answer = None
@@ -206,7 +196,7 @@ def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | No
             answer = value.strip() if read is None else Reader(read)(value)
     if consensus is None and side is None and answer is None:
         return None
-    return Judged(consensus=consensus, side=side, answer=answer, reason=reasons[-1])
+    return Verdict(consensus=consensus, side=side, answer=answer, reason=reasons[-1])
 
 
 def _side(value: str, sides: Sequence[str]) -> str | None:
