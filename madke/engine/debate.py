@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from madke.concurrency import gather
 from madke.core import events
+from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn
@@ -30,7 +31,7 @@ async def debate(scene: Scene) -> Transcript:
         UserError: The protocol needs something that is missing: given stances, golds, a search, an answer scorer.
     """
     _check(scene)
-    question, protocol, first_round = scene.question, scene.protocol, scene.first_round
+    protocol, first_round = scene.protocol, scene.first_round
     scene.tell(events.DebateStarted, pool=scene.pool)
     await gather(roles.prepare(scene, debater) for debater in protocol.cast if debater.prepare)
     rounds: list[Round] = []
@@ -49,13 +50,7 @@ async def debate(scene: Scene) -> Transcript:
     turns = [turn for entry in rounds for turn in entry.turns]
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
     transcript = Transcript(
-        id=question.id,
-        question=question.question,
-        task=question.task,
-        answers=question.answers,
-        choices=question.choices,
-        instructions=question.instructions,
-        metadata=question.metadata,
+        **fields_of(scene.question),
         status=final.status,
         answer=final.answer,
         stop_reason=stop_reason,

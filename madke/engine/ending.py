@@ -92,12 +92,7 @@ async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer of the largest group; a tie goes to the group with the earliest debater and is recorded."""
-    groups = answer_groups(_last_turns(scene, rounds), scene.same)
-    if not groups:
-        return Final(by="majority", status="abstained", rule="none")
-    largest = max(groups, key=len)
-    tie = sum(len(group) == len(largest) for group in groups) > 1
-    return Final(by="majority", answer=largest[0].stance.answer, rule="tie" if tie else "votes", tie=tie)
+    return replace(_voted(scene, rounds, "majority", lambda turn: 1), scores={})
 
 
 async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -165,16 +160,7 @@ async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def weighted(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer with the largest sum of recalibrated confidences (Chen et al., 2024, ReConcile)."""
-    groups = answer_groups(_last_turns(scene, rounds), scene.same)
-    if not groups:
-        return Final(by="weighted", status="abstained", rule="none")
-    weights = [sum(vote_weight(turn.stance.confidence) for turn in group) for group in groups]
-    answers = [group[0].stance.answer or "" for group in groups]
-    best = max(weights)
-    tie = sum(abs(weight - best) < 1e-9 for weight in weights) > 1
-    scores = dict(zip(answers, weights, strict=True))
-    answer = answers[weights.index(best)]
-    return Final(by="weighted", answer=answer, rule="tie" if tie else "votes", tie=tie, scores=scores)
+    return _voted(scene, rounds, "weighted", lambda turn: vote_weight(turn.stance.confidence))
 
 
 def vote_weight(confidence: float | None) -> float:
@@ -200,6 +186,16 @@ FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
 
 def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
     return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
+
+
+def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Turn], float]) -> Final:
+    groups = answer_groups(_last_turns(scene, rounds), scene.same)
+    if not groups:
+        return Final(by=by, status="abstained", rule="none")
+    scores = {group[0].stance.answer or "": sum(map(weight, group)) for group in groups}
+    answer = max(scores, key=scores.__getitem__)
+    tie = sum(abs(score - scores[answer]) < 1e-9 for score in scores.values()) > 1
+    return Final(by=by, answer=answer, rule="tie" if tie else "votes", tie=tie, scores=scores)
 
 
 def _best(turns: Sequence[Turn], scores: Sequence[float], *, by: str, rule: str) -> Final:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke.engine.parse import Marker
 
@@ -35,26 +35,19 @@ def role_key(role: str) -> str:
     return re.sub(r"[\W_]+", "", role.casefold())
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Rerank(_Strict):
+class Rerank(BaseModel, frozen=True, extra="forbid", serialize_by_alias=True):
     """A second ranking of retrieved passages by a model that reads them together with the question."""
-
-    # "from" is a keyword of Python.
-    model_config = ConfigDict(serialize_by_alias=True)
 
     model: Annotated[str, Field(min_length=1)]
     """``hf/NAME_OR_PATH``: a cross-encoder in this process. ``llm``: one call of the role ``retriever`` orders all.
     Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
-    candidates: _Count = Field(default=100, alias="from")
+    candidates: _Count = Field(default=100, alias="from")  # "from" is a keyword of Python.
     """How many passages of each source are ranked, after duplicates are removed."""
     keep: _Count | None = None
     """How many passages the pool keeps, over all sources. None: the sum of ``per_source``."""
 
 
-class Knowledge(_Strict):
+class Knowledge(BaseModel, frozen=True, extra="forbid"):
     """Which retrieved passages the debaters get."""
 
     sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
@@ -129,7 +122,7 @@ class Knowledge(_Strict):
         return self
 
 
-class Debater(_Strict):
+class Debater(BaseModel, frozen=True, extra="forbid"):
     """One debater with settings of its own."""
 
     name: str
@@ -145,7 +138,7 @@ class Debater(_Strict):
     """Stages called once before its first turn; templates get their texts as ``prepared.<stage>``."""
 
 
-class Talk(_Strict):
+class Talk(BaseModel, frozen=True, extra="forbid"):
     """When debaters speak."""
 
     first: Literal["simultaneous", "sequential"] = "simultaneous"
@@ -153,7 +146,7 @@ class Talk(_Strict):
     """``simultaneous_with_summary``: debaters read a summary of the debate instead of each other (ChatEval)."""
 
 
-class Sees(_Strict):
+class Sees(BaseModel, frozen=True, extra="forbid"):
     """What a debater reads from the second round on (with sequential talk: from the second turn on)."""
 
     peers: Literal["last_round", "latest", "history", "answers", "none"] = "last_round"
@@ -172,7 +165,7 @@ class Sees(_Strict):
     """``chat``: the history as chat messages, the reader's own turns as ``assistant``, the others' as ``user``."""
 
 
-class Order(_Strict):
+class Order(BaseModel, frozen=True, extra="forbid"):
     """The order in which a debater reads the others, and in which they speak if talk is sequential (Zhang et al.)."""
 
     by: Literal["fixed", "random", "truth_first", "truth_last", "madc"] = "fixed"
@@ -186,7 +179,7 @@ class Order(_Strict):
     """Personas move to the next debater in every round (dynamic role switching)."""
 
 
-class Protocol(_Strict):
+class Protocol(BaseModel, frozen=True, extra="forbid"):
     """One debate protocol. Unknown keys are refused; the defaults are MADKE's reference settings."""
 
     source: str
@@ -229,16 +222,9 @@ class Protocol(_Strict):
     """``finish: judge_extract``: when the judge extracts the answer from the whole history. ``unsettled``: at the end,
     if it never settled the debate. ``always``: at the end. ``each_round``: after every round."""
     finish: Literal[
-        "summarizer",
-        "majority",
-        "judge_extract",
-        "judge_pick",
-        "convergence",
-        "rerank",
-        "weighted",
-        "only",
+        "summarizer", "majority", "judge_extract", "judge_pick", "convergence", "rerank", "weighted", "only",
         "agreed_or_summarizer",
-    ] = "summarizer"
+    ] = "summarizer"  # fmt: skip
     """Where the answer comes from, in the order of the values: a summary of the last round (Eq. 6); the majority; the
     judge; the debater that the judge picks; the debater whose words overlap most with the others'; the answer scorer's
     best; the answer with the most confidence; the only debater; the answer that all agree on, else a summary. Ties go

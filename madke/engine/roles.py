@@ -7,16 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
+from madke.engine import parse
 from madke.engine.order import persona_of
-from madke.engine.parse import (
-    answer_of,
-    parse_confidence,
-    parse_pick,
-    parse_search,
-    parse_selection,
-    parse_side,
-    parse_verdict,
-)
 from madke.engine.protocol import Debater
 from madke.engine.scene import CallResult, Scene
 from madke.engine.view import View, stances_of
@@ -61,10 +53,10 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     if reply["error"] is not None:
         return Selection(status="failed", **reply), None
     shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
-    parsed = parse_selection(reply["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
+    parsed = parse.parse_selection(reply["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
     selection = replace(parsed.value, status=parsed.status, rule=parsed.rule, **reply)
-    query = parse_search(reply["text"]).value if allow_search else None
-    return selection, Search(query=query) if query else None
+    queries = parse.parse_searches(reply["text"], limit=1).value if allow_search else ()
+    return selection, Search(query=queries[0]) if queries else None
 
 
 async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[int], view: View) -> Stance:
@@ -77,8 +69,8 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     if reply["error"] is not None:
         return Stance(stage=stage, status="failed", **reply)
     shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
-    parsed = answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
-    confidence = parse_confidence(reply["text"]).value if scene.protocol.finish == "weighted" else None
+    parsed = parse.answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+    confidence = parse.parse_confidence(reply["text"]).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, parsed.status, parsed.rule
     return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **reply)
 
@@ -89,7 +81,7 @@ async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Ref
     reply = await _ask(scene, "reflect", debater, round_n, values)
     if reply["error"] is not None:
         return Reflection(satisfied=None, **reply)
-    parsed = parse_verdict(reply["text"])
+    parsed = parse.parse_verdict(reply["text"])
     return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **reply)
 
 
@@ -106,7 +98,7 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     if reply["error"] is not None:
         return Verdict(consensus=None, **reply)
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse_verdict(reply["text"], sides=sides, read=scene.read)
+    parsed = parse.parse_verdict(reply["text"], sides=sides, read=scene.read)
     return replace(parsed.value, rule=parsed.rule, **reply)
 
 
@@ -125,7 +117,7 @@ async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None
     reply = await _conclude(scene, "pick", "judge", rounds)
     if reply["error"] is not None:
         return Final(by="judge", status="failed", **reply), None
-    parsed = parse_pick(reply["text"], [spoken.agent for spoken in stances_of(rounds)])
+    parsed = parse.parse_pick(reply["text"], [spoken.agent for spoken in stances_of(rounds)])
     return Final(by="judge", status=parsed.status, rule=parsed.rule, **reply), parsed.value
 
 
@@ -146,9 +138,9 @@ async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], 
     if reply["error"] is not None:
         return Final(by=agent, status="failed", **reply)
     shown = _citable(scene, rounds)
-    parsed = answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+    parsed = parse.answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse_side(reply["text"], sides).value
+    side = parse.parse_side(reply["text"], sides).value
     return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **reply)
 
 
@@ -180,8 +172,4 @@ async def _ask(
         "persona": persona_of(debater, cast, round_n, scene.protocol.order),
         "prepared": {name: texts.get(name) for other in cast for name in other.prepare},
     }
-    prompt, temperature = debater.prompt, debater.temperature
-    shown = {**values, **own}
-    return await scene.call(
-        stage, debater.name, round_n, shown, prompt=prompt, temperature=temperature, droppable=droppable
-    )
+    return await scene.call(stage, debater.name, round_n, {**values, **own}, droppable=droppable)

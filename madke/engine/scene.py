@@ -140,16 +140,15 @@ class Scene:
         round_n: int,
         values: Mapping[str, Any],
         *,
-        prompt: str | None = None,
-        temperature: float | None = None,
         droppable: int = 0,
     ) -> CallResult:
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
-        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. ``prompt`` and ``temperature`` are
-        a debater's own.
+        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped.
         """
+        debater = next((debater for debater in self.protocol.cast if debater.name == agent), None)
+        prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
         purpose = self.purpose(stage, agent, round_n)
         kept, truncated, retries = dict(values), _NOTHING_TRUNCATED, 0
 

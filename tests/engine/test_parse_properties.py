@@ -14,7 +14,7 @@ from madke.engine.parse import (
     parse_confidence,
     parse_grade,
     parse_pick,
-    parse_search,
+    parse_searches,
     parse_selection,
     parse_side,
     parse_verdict,
@@ -60,7 +60,7 @@ def in_every_grammar(text: str) -> Iterator[Parsed]:
     yield parse_grade(text)
     yield parse_pick(text, NAMES)
     yield parse_confidence(text)
-    yield parse_search(text)
+    yield parse_searches(text, limit=1)
 
 
 @given(TEXTS)
@@ -88,8 +88,9 @@ def test_values_are_of_their_kind(text: str) -> None:
     assert confidence is None or 0 <= confidence <= 1
     assert parse_pick(text, NAMES).value in (None, *NAMES)
     assert parse_verdict(text, sides=NAMES).value.side in (None, *NAMES)
-    query = parse_search(text).value
-    assert query is None or (0 < len(query) <= 300 and query == " ".join(query.split()))
+    for query in parse_searches(text, limit=3).value:
+        assert 0 < len(query) <= 300
+        assert query == " ".join(query.split())
 
 
 SENTENCES = st.sampled_from(
@@ -173,7 +174,7 @@ def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> N
         for marker in ("brackets", "parentheses", "boxed"):
             assert parse_answer(text, reader(task), marker).value is None
     assert parse_grade(text).value is None
-    assert parse_search(text).value is None
+    assert parse_searches(text, limit=1).value == ()
     assert parse_confidence(text).value is None
     assert parse_pick(text, NAMES).value is None
     assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status == "abstained"
@@ -241,7 +242,7 @@ def read_all(text: str) -> None:
         parse_grade(text),
         parse_pick(text, NAMES),
         parse_confidence(text),
-        parse_search(text),
+        parse_searches(text, limit=1),
         parse_side(text, NAMES),
     ):
         assert parsed.status in ("ok", "abstained")

@@ -1,6 +1,6 @@
 import pytest
 
-from madke.engine.parse import parse_confidence, parse_pick, parse_search, without_reasoning
+from madke.engine.parse import parse_confidence, parse_pick, parse_searches, without_reasoning
 
 AGENTS = ("AGENT_1", "AGENT_2", "AGENT_10")
 
@@ -75,7 +75,7 @@ def test_the_confidence_stated_last_counts(text: str, confidence: float | None) 
     ],
 )
 def test_the_last_search_asked_for_counts(text: str, query: str | None) -> None:
-    assert parse_search(text).value == query
+    assert parse_searches(text, limit=1).value == (() if query is None else (query,))
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ text does not settle on a value. Call :func:`without_reasoning` first. Figures o
 
 from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer, parse_confidence
 from madke.engine.parse.context import TRUNCATED, Parsed, checked, without_reasoning
-from madke.engine.parse.selected_ids import parse_ranking, parse_search, parse_searches, parse_selection
+from madke.engine.parse.selected_ids import parse_ranking, parse_searches, parse_selection
 from madke.engine.parse.verdict import parse_grade, parse_pick, parse_side, parse_verdict
 
 __all__ = [
     "TRUNCATED", "Marker", "Parsed", "answer_of", "checked", "marked", "parse_answer",
-    "parse_confidence", "parse_grade", "parse_pick", "parse_ranking", "parse_search", "parse_searches",
+    "parse_confidence", "parse_grade", "parse_pick", "parse_ranking", "parse_searches",
     "parse_selection", "parse_side", "parse_verdict", "without_reasoning",
 ]  # fmt: skip

@@ -96,27 +96,19 @@ def _numbers(content: str, valid: Container[int]) -> list[int]:
 
 
 @windowed
-def parse_search(text: str) -> Parsed[str | None]:
-    """The query of the last ``[Search: query]`` of a reply (rule ``marker``), cut to 300 characters."""
-    for query, span in _searches(text):
-        return found(query, "marker", span)
-    return abstained(None)
-
-
-@windowed
 def parse_searches(text: str, *, limit: int) -> Parsed[tuple[str, ...]]:
-    """The last ``limit`` distinct queries of a reply, in its order, each as :func:`parse_search` reads one."""
-    queries = list(dict.fromkeys(query for query, _ in _searches(text)))[:limit]
+    """The last ``limit`` distinct queries ``[Search: query]`` of a reply, in its order, each cut to 300 characters."""
+    queries = list(dict.fromkeys(_searches(text)))[:limit]
     return found(tuple(reversed(queries)), "marker", (0, len(text))) if queries else abstained(())
 
 
-def _searches(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Each ``[Search: query]`` and its span, the last one first."""
+def _searches(text: str) -> Iterator[str]:
+    """Each ``[Search: query]``, the last one first."""
     for start, end in reversed(outermost(text)):
         marker = _SEARCH.match(text, start + 1, end - 1)
         query = " ".join(text[marker.end() : end - 1].split()).strip("\"'") if marker else ""
         if not is_placeholder(query):
-            yield query[:_LONGEST_QUERY].rstrip(), (start, end)
+            yield query[:_LONGEST_QUERY].rstrip()
 
 
 _RANKING = re.compile(r"^[^\w\n]{0,9}(?:(?:my|the|final)\s+){0,2}ranking\b[^:\n]{0,40}:", re.IGNORECASE | re.MULTILINE)
