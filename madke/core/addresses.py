@@ -1,7 +1,5 @@
 """Server addresses without secrets, for names, files and logs, and the wait time that a response asks for."""
 
-from __future__ import annotations
-
 import email.utils
 import math
 import re

@@ -1,7 +1,5 @@
 """The interface of every model: messages in, a completion out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Exceptions: bad input, a failed model call, an unknown name."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass

@@ -4,8 +4,6 @@ A listener is called synchronously, one event at a time, in order. The calls of 
 identifies each.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Retrieved passages, pools of them, and the interface of sources."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Names for code: built-in ones, those of installed plugins, and ``module:object``."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping

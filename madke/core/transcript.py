@@ -1,7 +1,5 @@
 """The complete record of one question's debate. All scores and reports are computed from it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

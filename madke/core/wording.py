@@ -1,7 +1,5 @@
 """Numbers in sentences."""
 
-from __future__ import annotations
-
 
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 question``, ``1,234 questions``. ``many`` is the plural; by default ``one`` with an s."""

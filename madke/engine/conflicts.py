@@ -1,7 +1,5 @@
 """Settings of a protocol that cannot work together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from madke.engine.protocol import RETRIEVER, STAGES, Knowledge, Protocol, readable_by, role_key

@@ -1,7 +1,5 @@
 """How many model calls a debate makes, computed from its protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One debate, from a question to its transcript (Wang et al., Algorithm 1; Liang et al., Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The stop rules (when a debate ends early) and the finish rules (where its answer comes from), one function each."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite

@@ -4,8 +4,6 @@ A vague answer can match several that contradict each other ("July 1969" matches
 therefore checked for every pair, and groups do not depend on the order of the answers.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The declarative description of a debate, as in a variant's ``protocol.yaml``."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Annotated, Any, Literal, Self

@@ -1,7 +1,5 @@
 """The roles: each function renders a stage's template, makes the call and parses the reply."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The state of one debate, and the function that makes its model calls."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypedDict

@@ -1,7 +1,5 @@
 """Who sees whom: which stances a debater's prompt shows, and how texts of others are quoted in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

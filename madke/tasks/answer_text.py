@@ -1,7 +1,5 @@
 """Answer texts: removing quotes and emphasis, SQuAD normalisation, and phrases that mean "no answer"."""
 
-from __future__ import annotations
-
 import re
 import string
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The interface of a task, and the base class for custom tasks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Answers from a closed set: the letter of an option, or one of FEVER's three labels."""
 
-from __future__ import annotations
-
 import re
 from string import ascii_uppercase
 

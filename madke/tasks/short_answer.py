@@ -9,8 +9,6 @@ given names must be compatible, and no word of a title may be replaced. ``eval/m
 against EVOUNA's human judgements.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Container, Sequence

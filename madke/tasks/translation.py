@@ -1,7 +1,5 @@
 """A translation: the whole text is the answer."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from madke.core.question import Question

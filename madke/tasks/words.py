@@ -1,7 +1,5 @@
 """Normalise text into comparable words: no accents or punctuation, one spelling, singular, numbers as digits."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

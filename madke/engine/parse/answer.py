@@ -1,7 +1,5 @@
 """Parse the final answer of a reply."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Container, Sequence

@@ -1,7 +1,5 @@
 """What all parsers share: their result type, spans in a text, and the meaning of the words around a marker."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

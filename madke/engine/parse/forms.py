@@ -3,8 +3,6 @@ r"""Marked forms of a final answer: ``[X]``, ``(X)``, ``\boxed{X}``, ``<answer>X
 A record is JSON or a Python dict, even if fenced, badly quoted or cut off, or a list of ``key: value`` lines.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass

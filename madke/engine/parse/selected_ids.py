@@ -1,7 +1,5 @@
 """Parse the pool numbers that a reply selects."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterator
 from itertools import pairwise

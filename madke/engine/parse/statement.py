@@ -3,8 +3,6 @@
 Free text counts only if it looks like an answer: a name, a number, yes or no, quoted text, or a labelled line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Names match whole words: ``AGENT_1`` does not match ``AGENT_10``. "Negative" means "Negative side".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
