@@ -132,13 +132,7 @@ class Scene:
         return sum(used.prompt_tokens + used.completion_tokens for used in self.usage.values())
 
     async def call(
-        self,
-        stage: str,
-        agent: str,
-        round_n: int,
-        values: Mapping[str, Any],
-        *,
-        droppable: int = 0,
+        self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
     ) -> CallResult:
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 

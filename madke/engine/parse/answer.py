@@ -1,15 +1,17 @@
-"""Parse the final answer of a reply."""
+"""Parse the final answer of a reply, in a marker or stated in words: "The answer is B.", "Final answer: Lake Baikal".
+
+Stated free text counts only if it looks like an answer: a name, a number, yes or no, quoted text, or a labelled line.
+"""
 
 import re
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Literal
 
 from madke.core.question import Question
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, abstained, found, windowed
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
-from madke.engine.parse.statement import declined, last_number, lone_label, stated_in_words, undecided
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
@@ -30,14 +32,6 @@ _BEFORE_RESULT = re.compile(r"(?:\b(?:is|are|was|were|equals|be)|[=:])[\s*_]*\Z"
 _AFTER = r"[ \t*_`\"'”’$\\]*"  # noqa: RUF001
 _ENDS_SENTENCE = re.compile(rf"{_AFTER}(?:[.!]?{_AFTER}(?:\n|\Z)|[.!][ \t])")
 _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|and/or))[\s*_`\"'$]*", re.IGNORECASE)
-_CONFIDENCE = re.compile(
-    r"\bconfidence(?:\s+(?:level|score|rating|value))?(?:\s+(?:in|that|for)\s+[^.:\n]{0,60}?)?"
-    r"(?:\s?\([^()\n]{0,60}\))?[\s*_`\"']{0,9}(?:is|of|at|=|:)?[\s*_`\"'\[(:~]{0,9}"
-    r"(?P<number>-?(?:\d{1,9}(?:[.,]\d{1,20})?|\.\d{1,20}))"
-    r"\s?(?P<share>%|percent\b|(?:/|out\s+of)\s?(?P<total>\d{1,4}))?(?!\s?[-\u2013]\s?\d|[\w/]|[.,]\d)"
-    r"|(?<![\w.,/-])(?P<sure>\d{1,3}(?:\.\d{1,6})?)\s?(?:%|percent)\s+(?:confident|sure|certain)\b",
-    re.IGNORECASE,
-)
 
 
 @windowed
@@ -85,9 +79,9 @@ def parse_answer(
     return (
         _marked(cleaned, marks, reader)
         or _unmarked(cleaned, marks, reader)
-        or lone_label(cleaned, reader)
-        or (abstained(None, "declined") if declined(cleaned) else None)
-        or (last_number(cleaned, reader) if is_math else None)
+        or _lone_label(cleaned, reader)
+        or (abstained(None, "declined") if _declined(cleaned) else None)
+        or (_last_number(cleaned, reader) if is_math else None)
         or abstained(None)
     )
 
@@ -113,13 +107,13 @@ def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
 def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
     """The last stated answer in a marker; abstains if it cannot be read."""
     stated = [mark for mark in marks if mark.standing == "stated"]
-    unsettled = [Mark(content="", span=span, rule="undecided") for span in undecided(text)]
+    unsettled = [Mark(content="", span=span, rule="undecided") for span in _undecided(text)]
     for mark in sorted([*stated, *stated_forms(text), *unsettled], key=lambda mark: mark.span[1], reverse=True):
         if mark.rule == "undecided":
-            worded = stated_in_words(text, reader)
+            worded = _stated_in_words(text, reader)
             if worded and worded.span and worded.span > mark.span:
                 return worded
-            return abstained(None, "declined" if declined(text) else "undecided")
+            return abstained(None, "declined" if _declined(text) else "undecided")
         content = context.unwrap(mark.content)
         if context.is_placeholder(content):
             continue
@@ -134,7 +128,7 @@ def _marked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | No
 
 
 def _unmarked(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | None] | None:
-    worded, plain = stated_in_words(text, reader), _plain(text, marks, reader)
+    worded, plain = _stated_in_words(text, reader), _plain(text, marks, reader)
     if worded and plain:
         return max(worded, plain, key=lambda parsed: parsed.span or (0, 0))
     return worded or plain
@@ -175,6 +169,178 @@ def _are_joined(text: str, mark: Mark, other: Mark) -> bool:
     """Whether two markers are alternatives or a list: "[A] or [B]", "(A) tin and (B)"."""
     left, right = mark.span[1], other.span[0]
     return right - left < context.NEAR and bool(_JOINED.fullmatch(text, left, right))
+
+
+_ANSWER = (
+    r"(?:(?:(?:final|correct|right|best|closest|only|most\s+\w+)\s+){0,3}answer(?:\s+(?:choice|option|letter|label))?"
+    r"|(?:final|correct|right|best|closest|most\s+\w+)\s+(?:choice|option|label|conclusion|result))"
+    r"(?:\s*\([^()\n]{1,40}\))?"
+)
+_FOR = r"(?:\s+(?:to|for)\s+[^.,:;\n]{1,60}?|\s+here)?,?(?:\s+(?:then|therefore|thus|hence),?)?"
+_START = r"(?:^|(?<=[.!?])[ \t]{1,9}|\b(?:my|our)\s+)[*_#> \t]{0,9}(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?"
+_IS = r"(?:is|are|was|would\s+be|should\s+be|must\s+be)\b:?"
+_TASK_NOUN = r"(?:label|letter|option|choice|translation|result|solution)"
+_CUE = re.compile(
+    rf"(?:(?P<label>{_START}(?:{_ANSWER}|{_TASK_NOUN})[*_\s]{{0,4}}[:=][*_]{{0,3}})|\b{_ANSWER}{_FOR}\s+{_IS}|(?P<closed>\b(?:label|verdict)\s+is\b))"
+    r"\s{0,9}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LETTER = r"[(\[*]{0,3}([A-Z])[)\]*]{0,3}"
+_BEST = r"(?:correct|right|best|(?:most\s+)?(?:likely|plausible|suitable|appropriate|reasonable)|only)"
+_CONCLUDED = re.compile(
+    rf"(?<![\w'’]){_LETTER}\s+is\s+the\s+(?:{_BEST}\s+){{1,2}}(?:answer|choice|option|one)\b"  # noqa: RUF001
+    rf"|\b(?:[Ss]o|[Tt]hus|[Hh]ence|[Tt]herefore),?\s+(?:(?:option|choice|answer)\s+)?{_LETTER}"
+    rf"\s+is\s+(?:the\s+)?{_BEST}\b(?=[^.!?\n]*[^\w\n]*\Z)"
+)
+_FILLER = re.compile(
+    r"[\s:]{0,9}(?:(?:most\s+likely|likely|probably|definitely|clearly|indeed|still|simply|therefore|thus|hence|then"
+    r"|option|choice|letter|(?:final\s+)?answer)\b[\s,:]{1,9}){0,4}",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\W{0,9}(?:either|neither|both|none|unclear|unknown|uncertain|ambiguous|debatable|subjective|yes\s+and\s+no"
+    r"|not\s+(?:one\s+of|among|provided|given|listed|clear|certain|known|possible|an?\s+\w+))\b",
+    re.IGNORECASE,
+)
+
+_ABBREVIATION = "".join(rf"(?<!\b{word})" for word in ("[A-Z]", "St", "Mr", "Ms", "Mrs", "Dr", "Jr", "Sr", "Mt", "No"))
+_SENTENCE = re.compile(rf"[^\n]{{0,300}}?(?=\n|\Z|\?|{_ABBREVIATION}[.!](?:[\s\"*]|\Z))[.!]?")
+_CLAUSE = re.compile(r",\s+(?:which|who)\s|,?\s+(?:because|since|as|but|so)\s|;|\s+\(", re.IGNORECASE)
+_DASH = re.compile(r"\s+[-\u2013\u2014]\s|,")
+_GROUP = re.compile(
+    r"\*\*(?P<bold>[^*\n]{1,200})\*\*|[\"“](?P<quoted>[^\"“”\n]{1,200})[\"”]|\$(?P<math>[^$\n]{1,200})\$"
+    r"|\((?P<round>[^()\n]{1,100})\)(?![\w(^])|\[(?P<square>[^\[\]\n]{1,100})\](?!\w)"
+)
+_WORD = r"(?:[A-Z][\w'’.&/-]*|[\d$€£][\w.,/%:-]*)"  # noqa: RUF001
+_SMALL = "of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&"
+_NAME = re.compile(rf"(?:the )?{_WORD}(?:,? (?:{_WORD}|{_SMALL})){{0,9}}")
+_NUMBER = re.compile(r"[-+]?[$€£]?\d")
+_YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b", re.IGNORECASE)
+_MOST_WORDS = 12
+_LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
+"""A line that may be only a label: a short line, or one that begins with an option letter."""
+_TURNED_DOWN = re.compile(r"\b(?:not(?!\s+enough)|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
+
+_DIGITS = r"\d+(?:(?:,|\{,\}|,\\!)\d{3})*(?:\.\d+)?|\.\d+"
+_LAST_NUMBER = re.compile(
+    r"(?:(?<![\w)}])[-\u2212])?(?:\\[dt]?frac\{[^{}\n]{1,60}\}\{[^{}\n]{1,60}\}"
+    rf"|\\?[$€£]?(?:{_DIGITS})(?:/\d+)?(?:\s?\\?%)?)"
+)
+_COUNTED = re.compile(r"(?:\b(?:agent|debater|step|knowledge|equation|eq)\W{0,3}|[\w^_])\Z", re.IGNORECASE)
+"""Text before a number that counts something or is part of a word."""
+_TERM = re.compile(r"(?:[\w)}]\s?[+*^_×·/]|\d,|\bor(?:\s+\w+\s*=)?)\s?\Z", re.IGNORECASE)  # noqa: RUF001
+"""Text before a number that is only one part of the result."""
+_IN_MATH = re.compile(r"\$(?!\s)([^$\n]*[^$\s])\$(?!\d)|\\\(([^\n]+?)\\\)")
+_CONFIDENCE_LINE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE | re.MULTILINE)
+
+
+def _stated_in_words(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``."""
+    for cue, (start, end) in reversed(_cues(text)):
+        if (cue["closed"] and reader.is_open) or context.standing(text, start, end) != "stated":
+            continue
+        for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader):
+            if (value := reader(content)) is not None:
+                return found(value, "labelled" if cue["label"] else "stated", (start, end))
+    for match in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
+        if (value := reader(match.group(match.lastindex or 0))) is not None:
+            return found(value, "stated", match.span(match.lastindex or 0))
+    return None
+
+
+def _undecided(text: str) -> Iterator[tuple[int, int]]:
+    """Spans where the text does not decide on an answer: "the answer is either (A) or (B)"."""
+    for cue, (start, end) in _cues(text):
+        several = _UNDECIDED.match(text, start) or context.offers_several(text[start:end])
+        if several and context.standing(text, start, end) == "stated":
+            yield cue.span()
+
+
+def _declined(text: str) -> bool:
+    """Whether a sentence of the text says that there is no answer."""
+    return any(declines(text[start:end]) for start, end in list(context.sentences(text))[-context.MOST :])
+
+
+def _lone_label(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """A label or letter (never free text) alone on the first or last line, if no other line has a different one."""
+    if reader.is_open:
+        return None
+    lines = [line for line in re.finditer(r"[^\n]+", text) if not line[0].isspace()]
+    read = [
+        (line, value)
+        for line in lines[: context.MOST]
+        if _LABEL_LINE.fullmatch(line[0]) and not _TURNED_DOWN.search(line[0])
+        if (value := reader(line[0])) is not None
+    ]
+    outer = [(line, value) for line, value in read if line in (lines[0], lines[-1])]
+    if outer and len({value for _, value in read}) == 1:
+        return found(outer[-1][1], "alone", outer[-1][0].span())
+    return None
+
+
+def _last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """The last number or formula of the last sentence, after an equals sign if there is one."""
+    text = _CONFIDENCE_LINE.sub(lambda line: " " * len(line[0]), text)
+    closing = context.last_sentence(text)
+    formula = next(reversed(list(_IN_MATH.finditer(text, closing))), None)
+    if formula and not re.search(r"\d", text[formula.end() :]):
+        result = (formula[1] or formula[2]).rpartition("=")[2].strip()
+        if context.is_formula(result) and (value := reader(result)) is not None:
+            return found(value, "last_number", formula.span())
+    closing = max(closing, text.rfind("=", closing))
+    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(context.before(text, n.start()))]
+    if not numbers:
+        return None
+    number = numbers[0 if text[closing] == "=" else -1]
+    is_part = _TERM.search(context.before(text, number.start())) or text.startswith("^", number.end())
+    value = None if is_part else reader(number.group())
+    return None if value is None else found(value, "last_number", number.span())
+
+
+def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
+    """Cues, also quoted ones, each with the span of the words after it in its sentence."""
+    cues = list(_CUE.finditer(text))[-context.MOST :]
+    sentences = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
+    return [(cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip()]
+
+
+def _contents(sentence: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
+    filler = _FILLER.match(sentence)
+    whole = sentence[filler.end() if filler else 0 :].strip(" \t\n,;")
+    sentence = whole.rstrip(".!")
+    if context.is_placeholder(sentence) or sentence.startswith("{"):
+        return
+    group = _GROUP.match(sentence)
+    inner = group[group.lastgroup] if group and group.lastgroup else None
+    clause = _CLAUSE.split(sentence, maxsplit=1)[0].strip(context.EMPHASIS)
+    head = _DASH.split(clause, maxsplit=1)[0]
+    if not reader.is_open:
+        # "the answer is a ...", or a word cut off after its first letter, does not name an option.
+        parts = (sentence, inner or "", clause, head)
+        yield from (part for part in parts if labelled or not re.fullmatch(r"[a-z]\W*", part))
+    elif inner and group and not re.search(r"\w", sentence[group.end() :]):
+        yield inner
+    elif not _NO_ANSWER.match(clause):
+        if labelled and len(sentence.split()) <= _MOST_WORDS:
+            yield whole
+        yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
+        if _NUMBER.match(clause):
+            yield re.split(r",\s+(?=[a-z])", clause, maxsplit=1)[0]
+        if context.is_formula(sentence):
+            yield sentence
+        if _YES_NO.fullmatch(head):
+            yield head
+
+
+_CONFIDENCE = re.compile(
+    r"\bconfidence(?:\s+(?:level|score|rating|value))?(?:\s+(?:in|that|for)\s+[^.:\n]{0,60}?)?"
+    r"(?:\s?\([^()\n]{0,60}\))?[\s*_`\"']{0,9}(?:is|of|at|=|:)?[\s*_`\"'\[(:~]{0,9}"
+    r"(?P<number>-?(?:\d{1,9}(?:[.,]\d{1,20})?|\.\d{1,20}))"
+    r"\s?(?P<share>%|percent\b|(?:/|out\s+of)\s?(?P<total>\d{1,4}))?(?!\s?[-\u2013]\s?\d|[\w/]|[.,]\d)"
+    r"|(?<![\w.,/-])(?P<sure>\d{1,3}(?:\.\d{1,6})?)\s?(?:%|percent)\s+(?:confident|sure|certain)\b",
+    re.IGNORECASE,
+)
 
 
 @windowed
