@@ -22,12 +22,9 @@ RENAMED = {
 
 
 class UserError(Exception):
-    """Bad input, explained in one line for the user. The CLI prints it and exits with ``exit_status``.
+    """Bad input, explained in one line: ``file``, 1-based ``line``, what was found and what was expected.
 
-    Args:
-        message: What was found and what was expected.
-        file: Where it was found.
-        line: 1-based.
+    The CLI prints it and exits with ``exit_status``.
     """
 
     exit_status = 2

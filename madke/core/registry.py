@@ -16,17 +16,13 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Name -> value of one kind: built-in values, and those of plugins, loaded on first use.
+    """Name -> value of one ``kind``: built-in values, and those of plugins (entry points of ``group``).
 
-    Looking up a name of the form ``module:object`` imports it. Do so only with names from the user, never with names
-    from data (``in`` imports nothing: it tells whether the name was looked up before).
+    Plugins are loaded on first use. Looking up a name of the form ``module:object`` imports it. Do so only with names
+    from the user, never with names from data (``in`` imports nothing: it tells whether the name was looked up before).
 
-    Args:
-        kind: What the values are, for errors: ``task``.
-        own: The built-in values.
-        group: The group of entry points, such as ``madke.tasks``.
-        check: Returns what is wrong with a value that is not built in, or None.
-        adapt: Makes a value from a name and an object that is not built in; raises a UserError if it cannot.
+    For an object that is not built in, ``check`` returns what is wrong with it, or None; ``adapt`` makes a value from
+    its name and the object, or raises a UserError.
     """
 
     def __init__(
@@ -76,8 +72,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def name_of(self, value: object) -> str:
         """The name of a value that is given as a name or as an object; a UserError if it cannot be used.
 
-        An object is registered under its qualified name, ``module:object``; another process that can import the module
-        finds it by that name. A later object with the same name replaces it.
+        An object is registered under its qualified name, by which another process can import it. A later object with
+        the same name replaces it.
         """
         if isinstance(value, str):
             self[value]

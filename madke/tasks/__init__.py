@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from madke.core.errors import UserError
 from madke.core.registry import Registry
-from madke.tasks.base import BaseTask, Example, Task, as_task, is_imported_task
+from madke.tasks.base import BaseTask, Task, as_task, is_imported_task
 from madke.tasks.choice import Choice, Claim
 from madke.tasks.math import Math
 from madke.tasks.short_answer import ShortAnswer
@@ -37,7 +37,4 @@ def code_of(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-__all__ = [
-    "TASKS", "BaseTask", "Choice", "Claim", "Example", "Math", "ShortAnswer", "Task", "Translation", "code_of",
-    "get_task",
-]  # fmt: skip
+__all__ = ["TASKS", "BaseTask", "Task", "code_of", "get_task"]

@@ -45,19 +45,7 @@ class Task(Protocol):
 
 
 class BaseTask:
-    """Base class for tasks: set a name, instructions and examples; the rest has defaults.
-
-    For example::
-
-        class Colour(madke.BaseTask):
-            name = "colour"
-            instructions = "Answer with one of: red, green, blue."
-            choices = ("red", "green", "blue")
-            examples = (
-                {"question": "Which colour has grass?", "reasoning": "Leaves hold chlorophyll.", "answer": "green"},
-                {"question": "Which colour has blood?", "reasoning": "It carries iron.", "answer": "red"},
-            )
-    """
+    """Base class for tasks: set a name, instructions and examples; the rest has defaults."""
 
     name: str
     instructions: str = ""

@@ -61,16 +61,10 @@ def _wording(text: str) -> str:
 
 
 _FORMS = {
-    "SUPPORTS": ("supports", "support", "supported"),
-    "REFUTES": ("refutes", "refute", "refuted"),
-    "NOT ENOUGH INFO": (
-        *(f"not enough {what}" for what in ("info", "information", "evidence")),
-        "insufficient information",
-        "insufficient evidence",
-        "nei",
-    ),
+    "SUPPORTS": r"support(?:s|ed)?",
+    "REFUTES": r"refute[sd]?",
+    "NOT ENOUGH INFO": r"not enough info(?:rmation)?|(?:not enough|insufficient) evidence|insufficient information|nei",
 }
-_LABELS = {form: label for label, forms in _FORMS.items() for form in forms}
 _CLAIM = re.compile(r"\Athe (?:claim|label) is | the claim\Z")
 
 
@@ -84,4 +78,5 @@ class Claim(BaseTask):
     def read(self, text: str, question: Question) -> str | None:
         """A label in any case and inflection: ``REFUTES``, ``**Refuted.**``, ``The claim is refuted``."""
         words = " ".join(re.sub(r"[^a-z]+", " ", text.lower()).split())
-        return _LABELS.get(_CLAIM.sub("", words))
+        words = _CLAIM.sub("", words)
+        return next((label for label, forms in _FORMS.items() if re.fullmatch(forms, words)), None)

@@ -178,34 +178,31 @@ def _symbol(name: str) -> str:
 
 _MAGNITUDES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _TEXT = r"\\(?:text|mathrm|textbf|textrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
-_REWRITES = tuple(
-    (re.compile(pattern), written)
-    for pattern, written in (
-        # Spacing, size and text commands, which do not change the value.
-        (r"\\!\s*", ""),
-        (r"\\(?:left|right|displaystyle)(?![a-z])|(?<!\\)\\[,;: ]|~|\\q?quad(?![a-z])", " "),
-        (r"\\[dt]frac", r"\\frac"),
-        (rf"\\frac\s*\{{\s*{_TEXT}\s*\}}\s*\{{\s*{_TEXT}(\^\{{?\d\}}?)?\s*\}}", r" \1/\2\3"),
-        (_TEXT, r" \1 "),
-        # Signs: degrees and cents are units; currency signs are removed.
-        (r"\^\s*(?:\\circ(?![a-z])|\{\s*\\circ\s*\})|\u00b0", " degrees "),
-        (r"\u00a2", " cents"),
-        (r"\b([ap])\.\s?m\b\.?", r"\1m"),
-        (r"\\?%", " % "),
-        (r"\\\$|[$\u20ac\u00a3]", " "),
-        (r"[\u2212\u2013]", "-"),
-        (r"\u00b2", "^2"),
-        (r"\u00b3", "^3"),
-        (r"\u00b7", r" \\cdot "),
-        (r"\u221e", r"\\infty "),
-        (r"(?<![\\A-Za-z])pi(?![A-Za-z])|\u03c0", r"\\pi "),
-        (r"\u221a\s*(\w+)", r"\\sqrt{\1}"),
-        # Numbers: mixed, with an exponent, with a magnitude, fractions of digits without braces.
-        (r"(?<![\w.])(\d+)\s+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}"),
-        (r"(?<=\d)[eE]([-+]?\d+)(?!\w)", r"\\times 10^{\1}"),
-        *((rf"(?<=\d) ?{name}(?![a-z])", rf"\\times 10^{{{zeros}}}") for name, zeros in _MAGNITUDES.items()),
-        (r"\\frac\s*(\d)\s*(\d+)", r"\\frac{\1}{\2}"),
-    )
+_REWRITES = (
+    # Spacing, size and text commands, which do not change the value.
+    (r"\\!\s*", ""),
+    (r"\\(?:left|right|displaystyle)(?![a-z])|(?<!\\)\\[,;: ]|~|\\q?quad(?![a-z])", " "),
+    (r"\\[dt]frac", r"\\frac"),
+    (rf"\\frac\s*\{{\s*{_TEXT}\s*\}}\s*\{{\s*{_TEXT}(\^\{{?\d\}}?)?\s*\}}", r" \1/\2\3"),
+    (_TEXT, r" \1 "),
+    # Signs: degrees and cents are units; currency signs are removed.
+    (r"\^\s*(?:\\circ(?![a-z])|\{\s*\\circ\s*\})|\u00b0", " degrees "),
+    (r"\u00a2", " cents"),
+    (r"\b([ap])\.\s?m\b\.?", r"\1m"),
+    (r"\\?%", " % "),
+    (r"\\\$|[$\u20ac\u00a3]", " "),
+    (r"[\u2212\u2013]", "-"),
+    (r"\u00b2", "^2"),
+    (r"\u00b3", "^3"),
+    (r"\u00b7", r" \\cdot "),
+    (r"\u221e", r"\\infty "),
+    (r"(?<![\\A-Za-z])pi(?![A-Za-z])|\u03c0", r"\\pi "),
+    (r"\u221a\s*(\w+)", r"\\sqrt{\1}"),
+    # Numbers: mixed, with an exponent, with a magnitude, fractions of digits without braces.
+    (r"(?<![\w.])(\d+)\s+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}"),
+    (r"(?<=\d)[eE]([-+]?\d+)(?!\w)", r"\\times 10^{\1}"),
+    *((rf"(?<=\d) ?{name}(?![a-z])", rf"\\times 10^{{{zeros}}}") for name, zeros in _MAGNITUDES.items()),
+    (r"\\frac\s*(\d)\s*(\d+)", r"\\frac{\1}{\2}"),
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _SEVERAL = ("(", "[", "\\{")
@@ -239,7 +236,7 @@ def expression(text: str) -> Expression:
     if len(text) > _MAX_LENGTH:
         return Expression(value=text)
     for pattern, written in _REWRITES:
-        text = pattern.sub(written, text)
+        text = re.sub(pattern, written, text)
     text = " ".join(text.split())
     if not text.startswith(_SEVERAL):  # In a tuple or a set a comma separates items.
         text = _THOUSANDS.sub("", text)
