@@ -8,9 +8,8 @@ from madke.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, Turn, Verdict
 from madke.engine import roles
-from madke.engine.order import agreed, answer_groups, by_cast
 from madke.engine.scene import Scene
-from madke.engine.view import stances_of
+from madke.engine.view import agreed, answer_groups, by_cast, stances_of
 
 Ending = tuple[Round, str | None]
 """The last round, with the calls made after its turns, and the stop reason; None if the debate goes on."""

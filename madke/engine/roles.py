@@ -6,8 +6,7 @@ from typing import Any
 
 from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
 from madke.engine import parse
-from madke.engine.order import persona_of
-from madke.engine.protocol import Debater
+from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import CallResult, Scene
 from madke.engine.view import View, stances_of
 
@@ -167,7 +166,14 @@ async def _ask(
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,
-        "persona": persona_of(debater, cast, round_n, scene.protocol.order),
+        "persona": _persona(debater, scene.protocol, round_n),
         "prepared": {name: texts.get(name) for other in cast for name in other.prepare},
     }
     return await scene.call(stage, debater.name, round_n, {**values, **own}, droppable=droppable)
+
+
+def _persona(debater: Debater, protocol: Protocol, round_n: int) -> str:
+    if not protocol.order.rotate_personas:
+        return debater.persona
+    place = next(n for n, other in enumerate(protocol.cast) if other.name == debater.name)
+    return protocol.cast[(place - (round_n - 1)) % len(protocol.cast)].persona

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
-from madke.engine.order import Same, agreed, answer_groups, by_cast, matcher, same_answers
+from madke.engine.view import Same, agreed, answer_groups, by_cast, matcher, same_answers
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.tasks import get_task
 from madke.tasks.base import BaseTask
