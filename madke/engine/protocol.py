@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from madke.engine.parse import Marker
 
@@ -26,6 +26,10 @@ Topology = str | tuple[tuple[bool, ...], ...]
 def is_name(name: str) -> bool:
     """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
     return bool(_NAME.fullmatch(name) and role_key(name))
+
+
+def _none_as_null(value: Any) -> Any:
+    return None if value == "none" else value
 
 
 def role_key(role: str) -> str:
@@ -184,13 +188,13 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """The paper or code that the variant follows."""
     debaters: Annotated[int, Field(ge=1, le=MAX_DEBATERS, strict=True)] | tuple[Debater, ...] = 2
     """A count, or a list (Wang et al., section 4.4: 2)."""
-    knowledge: Knowledge | None = Knowledge()
+    knowledge: Annotated[Knowledge | None, BeforeValidator(_none_as_null)] = Knowledge()
     """None or ``none``: no knowledge pool."""
     rounds: _Count = 3
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
     sees: Sees = Sees()
-    order: Order = Order()
+    order: Annotated[Order, BeforeValidator(lambda value: {"by": value} if isinstance(value, str) else value)] = Order()
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "brackets"
     """How replies mark the answer: ``[X]``, ``(X)``, ``\\boxed{X}``; with ``text`` the whole reply is the answer."""
@@ -227,16 +231,6 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     judge; the debater that the judge picks; the debater whose words overlap most with the others'; the answer scorer's
     best; the answer with the most confidence; the only debater; the answer that all agree on, else a summary. Ties go
     to the earliest debater and are recorded."""
-
-    @field_validator("knowledge", mode="before")
-    @classmethod
-    def _none_is_none(cls, value: Any) -> Any:
-        return None if value == "none" else value
-
-    @field_validator("order", mode="before")
-    @classmethod
-    def _short_order(cls, value: Any) -> Any:
-        return {"by": value} if isinstance(value, str) else value
 
     @field_validator("debaters")
     @classmethod
