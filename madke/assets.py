@@ -1,7 +1,5 @@
 """Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from shlex import quote

@@ -1,10 +1,9 @@
 """Run coroutines together, or from synchronous code."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,18 +27,13 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     # Not inside an except block: its exception would be the context of those of the coroutine.
     if asyncio._get_running_loop() is None:
         return asyncio.run(work)
-    results: list[T] = []
-    errors: list[BaseException] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.append(asyncio.run(work))
+            outcome.set_result(asyncio.run(work))
         except BaseException as error:  # raised again in the calling thread
-            errors.append(error)
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=run, name="madke", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    threading.Thread(target=run, name="madke", daemon=True).start()
+    return outcome.result()

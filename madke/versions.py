@@ -1,7 +1,5 @@
 """Package versions for manifests and run records."""
 
-from __future__ import annotations
-
 import platform
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version

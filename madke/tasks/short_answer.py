@@ -3,9 +3,9 @@
 :func:`same` is symmetric and reflexive, but not transitive: "1969" is the same as "20 July 1969" and as "21 July
 1969", "Lincoln" the same as "Abraham Lincoln" and as "Mary Lincoln".
 
-:func:`accepts` also takes sentences. Human judges accept additions to a gold answer, but no contradictions. An answer
-must therefore contain all of the gold's numbers and at least half of its words that are not in the question. Dates and
-given names must be compatible, and no word of a title may be replaced. ``eval/matcher.md`` measures both functions
+:meth:`ShortAnswer.accepts` also takes sentences. Human judges accept additions to a gold answer, but no contradictions.
+An answer must therefore contain all of the gold's numbers and at least half of its words that are not in the question.
+Dates and given names must be compatible, and no word of a title may be replaced. ``eval/matcher.md`` measures both
 against EVOUNA's human judgements.
 """
 
@@ -40,8 +40,23 @@ class ShortAnswer(BaseTask):
         return same(a, b)
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
-        return accepts(answer, question.answers, question.question)
+        """Whether the answer, a phrase or sentences, is the same as a gold or states one.
+
+        Words of the question do not count as evidence.
+        """
+        if any(same(answer, gold) for gold in question.answers):
+            return True
+        asked = frozenset(word.key for word in words(question.question))
+        reading, readings = read(answer), [read(gold) for gold in question.answers]
+        if _lists_names(reading) or reading.items[0].head:
+            # Every name in a list must be right, and so must the state after a city.
+            stated = reading.items
+        elif any(_abridges(reading, gold, asked) for gold in readings):
+            return True
+        else:
+            dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
+            stated = (Phrase(order=words(rest), dates=dates),)
+        return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
@@ -116,26 +131,6 @@ _DENIED = re.compile(
     r"|\b(?:rather than|instead of|unlike|nor|neither)\b)(?:(?! but\b)[^,.;:!?\n])*"
 )
 """A negation up to the end of its clause."""
-
-
-def accepts(answer: str, golds: Sequence[str], question: str) -> bool:
-    """Whether the answer, a phrase or sentences, is the same as a gold or states one.
-
-    Words of the question do not count as evidence.
-    """
-    if any(same(answer, gold) for gold in golds):
-        return True
-    asked = frozenset(word.key for word in words(question))
-    reading, readings = read(answer), [read(gold) for gold in golds]
-    if _lists_names(reading) or reading.items[0].head:
-        # Every name in a list must be right, and so must the state after a city.
-        stated = reading.items
-    elif any(_abridges(reading, gold, asked) for gold in readings):
-        return True
-    else:
-        dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
-        stated = (Phrase(order=words(rest), dates=dates),)
-    return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
 
 def _lists_names(answer: Reading) -> bool:
