@@ -1,13 +1,12 @@
 """How many model calls a debate makes, computed from its protocol."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from madke.engine.protocol import STAGES, Protocol
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageCalls:
+class StageCalls(NamedTuple):
     """The calls of one stage in a debate."""
 
     stage: str
@@ -32,8 +31,7 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage of the protocol, as counted by :func:`calls`; ``speak`` includes replies."""
     stages = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
-    counts = ((stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in stages)
-    return tuple(StageCalls(stage=s, formula=formula, fewest=few, most=most) for s, formula, few, most in counts)
+    return tuple(StageCalls(stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in stages)
 
 
 _Count = tuple[str, int, int]  # formula, fewest, most

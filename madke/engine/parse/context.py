@@ -187,10 +187,7 @@ _ALTERNATIVES = re.compile(
 def unwrap(content: str) -> str:
     """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
     for _ in range(4 if len(content) <= LONGEST else 0):
-        stripped = _unwrap_once(content)
-        if stripped == content:
-            break
-        content = stripped
+        content = _unwrap_once(content)
     return content
 
 
