@@ -1,6 +1,6 @@
 """The stop rules (when a debate ends early) and the finish rules (where its answer comes from), one function each."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -13,8 +13,6 @@ from madke.engine.view import agreed, answer_groups, by_cast, stances_of
 
 Ending = tuple[Round, str | None]
 """The last round, with the calls made after its turns, and the stop reason; None if the debate goes on."""
-Stop = Callable[[Scene, Sequence[Round]], Awaitable[Ending]]
-Finish = Callable[[Scene, Sequence[Round]], Awaitable[Final]]
 
 
 async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
@@ -75,8 +73,7 @@ async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
     return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
 
 
-_STOPS = (never, judge, agreement, agreement_then_judge, satisfied, stability, budget)
-STOPS: Mapping[str, Stop] = {rule.__name__: rule for rule in _STOPS}
+STOPS = {rule.__name__: rule for rule in (never, judge, agreement, agreement_then_judge, satisfied, stability, budget)}
 
 
 async def summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -178,7 +175,7 @@ async def only(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pick, convergence, rerank, weighted, only)
-FINISHES: Mapping[str, Finish] = {rule.__name__: rule for rule in _FINISHES}
+FINISHES = {rule.__name__: rule for rule in _FINISHES}
 
 
 def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
