@@ -1,6 +1,5 @@
 """How many model calls a debate makes, computed from its protocol."""
 
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from madke.engine.protocol import STAGES, Protocol
@@ -30,55 +29,27 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
 
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage of the protocol, as counted by :func:`calls`; ``speak`` includes replies."""
-    stages = {stage if stage in STAGES else "prepare" for stage in protocol.stages}
-    return tuple(StageCalls(stage, *count(protocol, rounds)) for stage, count in _COUNTS.items() if stage in stages)
-
-
-_Count = tuple[str, int, int]  # formula, fewest, most
-
-
-def _prepare(p: Protocol, r: int) -> _Count:
-    count = sum(len(debater.prepare) for debater in p.cast)
-    return str(count), count, count
-
-
-def _turns(p: Protocol, r: int) -> _Count:
-    count = len(p.cast) * (r - p.first_round_given)
-    return "n(r - 1)" if p.first_round_given else "n r", count, count
-
-
-def _reflect(p: Protocol, r: int) -> _Count:
-    # Reflection after the last possible round is skipped; given stances may be by agents outside the cast.
-    n, last = len(p.cast), r == p.rounds
-    return "n(r - 1 or r)", n * (r - last - p.first_round_given), n * (r - last)
-
-
-def _judge(p: Protocol, r: int) -> _Count:
+    p, r, n = protocol, rounds, len(protocol.cast)
+    given, is_last = p.first_round_given, rounds == p.rounds
+    prepared = sum(len(debater.prepare) for debater in p.cast)
+    turns = ("n(r - 1)" if given else "n r", n * (r - given), n * (r - given))
+    counts = {
+        "prepare": (str(prepared), prepared, prepared),
+        "select": turns,
+        "speak": turns,
+        # Reflection after the last possible round is skipped; given stances may be by agents outside the cast.
+        "reflect": ("n(r - 1 or r)", n * (r - is_last - given), n * (r - is_last)),
+        "digest": ("(r - 1)", r - 1, r - 1),
+        "judge": ("(r - 1 or r)", r - 1, r - 1 if is_last and not p.judge_finishes else r),
+        **dict.fromkeys(("extract", "pick", "summarize"), ("1", 1, 1)),
+    }
     if p.stop == "judge":
-        return "r", r, r
-    return "(r - 1 or r)", r - 1, r - 1 if r == p.rounds and not p.judge_finishes else r
-
-
-def _extract(p: Protocol, r: int) -> _Count:
+        counts["judge"] = ("r", r, r)
     if p.extract == "each_round":
-        return "r", r, r
-    return ("(0 or 1)", 0, 1) if p.extract == "unsettled" and "judge" in p.stages else ("1", 1, 1)
-
-
-def _summarize(p: Protocol, r: int) -> _Count:
-    if p.finish == "summarizer":
-        return "1", 1, 1
-    return "(0 or 1)", 0, 0 if p.stop == "agreement" and r < p.rounds else 1
-
-
-_COUNTS: Mapping[str, Callable[[Protocol, int], _Count]] = {
-    "prepare": _prepare,
-    "select": _turns,
-    "speak": _turns,
-    "reflect": _reflect,
-    "digest": lambda p, r: ("(r - 1)", r - 1, r - 1),
-    "judge": _judge,
-    "extract": _extract,
-    "pick": lambda p, r: ("1", 1, 1),
-    "summarize": _summarize,
-}
+        counts["extract"] = ("r", r, r)
+    elif p.extract == "unsettled" and "judge" in p.stages:
+        counts["extract"] = ("(0 or 1)", 0, 1)
+    if p.finish != "summarizer":
+        counts["summarize"] = ("(0 or 1)", 0, 0 if p.stop == "agreement" and r < p.rounds else 1)
+    needed = {stage if stage in STAGES else "prepare" for stage in p.stages}
+    return tuple(StageCalls(stage, *count) for stage, count in counts.items() if stage in needed)
