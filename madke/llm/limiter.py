@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, fields
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Paced
+from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
 
@@ -53,9 +53,8 @@ class Limiter:
     **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
     least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
 
-    **Pauses.** Rate headers without remaining quota delay every call until the reset. So does the Retry-After of an
-    overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota,
-    which a failed call reports at once.
+    **Pauses.** The Retry-After of an overload, or of a first call, delays every call. Pauses longer than
+    :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota, which a failed call reports at once.
 
     **Rates** are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an
     overdrawn bucket refills before the next call starts.
@@ -267,7 +266,7 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter and report rejections and rate headers to it.
+    """A model whose calls wait for a limiter and report rejections to it.
 
     Wrap it in :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
     """
@@ -275,7 +274,6 @@ class Limited:
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name
         self._model = model
-        self._paced = model if isinstance(model, Paced) else None
         self._limiter = limiter
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -287,8 +285,6 @@ class Limited:
                 if error.overloaded and self._limiter.back_off(began):
                     self._limiter.pause(error.retry_after or 0.0)
                 raise
-            finally:
-                self._limiter.pause(self._paced.hold if self._paced else 0.0)
             self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
             return completion
 

@@ -18,8 +18,7 @@ from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.limiter import LONGEST_PAUSE
-from madke.llm.openai_wire import assembled, delta_text, rates_wait, read_broken, read_completion, read_refusal
+from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
 
 if TYPE_CHECKING:
@@ -79,7 +78,6 @@ class OpenAIChat:
         self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
-        self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -91,11 +89,6 @@ class OpenAIChat:
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
-
-    @property
-    def hold(self) -> float:
-        """Seconds for which no call should start, since the rate headers report no remaining quota."""
-        return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
@@ -175,11 +168,6 @@ class OpenAIChat:
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
 
-    def _note_rates(self, headers: Mapping[str, str]) -> None:
-        wait = rates_wait(headers)
-        if 0 < wait <= LONGEST_PAUSE:
-            self._free_at = max(self._free_at, time.monotonic() + wait)
-
     def _redacted(self, reason: str) -> str:
         """The reason without secrets, on one line, shortened."""
         for secret in self.endpoint.secrets:
@@ -193,7 +181,7 @@ class OpenAIChat:
         from madke.llm.transport import open_transport
 
         if self._client is None:
-            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
+            self._client = self._connect(open_transport(self._transport, self._timeout))
         return self._client
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:

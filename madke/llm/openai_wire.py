@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import ssl
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -142,25 +140,6 @@ def read_broken(error: Exception) -> CallError | None:
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
     return None
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
-_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
-
-
-def rates_wait(headers: Mapping[str, str]) -> float:
-    """Seconds until an exhausted rate limit resets, by OpenAI's headers; 0 if quota remains.
-
-    A reset has the form ``1s``, ``6m0s``, ``120ms``, or a bare number of seconds (Azure).
-    """
-    longest = 0.0
-    for rate in ("requests", "tokens"):
-        if headers.get(f"x-ratelimit-remaining-{rate}") == "0":
-            reset = headers.get(f"x-ratelimit-reset-{rate}", "").strip()
-            parts = _DURATION.findall(reset)
-            if "".join(number + unit for number, unit in parts) == reset:
-                longest = max(longest, sum(float(number) * _SECONDS[unit] for number, unit in parts))
-    return longest
 
 
 def provider_usage(usage: Any, written: str = "") -> Usage | None:
