@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
+from madke.concurrency import finished, gather
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
 from madke.llm.prices import Price
@@ -257,33 +257,25 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 def probe(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
-    if names:
-        # Imported before the clock starts, so that import time does not count as the server's.
-        import httpx2  # noqa: F401
-    reasons: dict[str, str] = {}
-    # Daemon threads, since resolving a name has no timeout. A probe that does not finish reports no error.
-    probes = [threading.Thread(target=_probe_one, args=(address, reasons), daemon=True) for address in names]
-    for thread in probes:
-        thread.start()
-    end = time.monotonic() + PROBE_SECONDS + _ANSWER_SECONDS
-    for thread in probes:
-        thread.join(max(0.0, end - time.monotonic()))
-    for address, reason in list(reasons.items()):
-        raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+    for address, reason in zip(names, finished(gather(map(_unreachable, names))), strict=True):
+        if reason is not None:
+            raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
-def _probe_one(address: str, reasons: dict[str, str]) -> None:
+async def _unreachable(address: str) -> str | None:
+    """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
     try:
-        with (
-            httpx2.Client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
+        async with (
+            asyncio.timeout(PROBE_SECONDS + _ANSWER_SECONDS),
+            httpx2.AsyncClient(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
             client.stream("GET", f"{address.rstrip('/')}/models"),
         ):
-            pass
+            return None
     except httpx2.ConnectTimeout:
-        reasons[address] = f"no connection within {PROBE_SECONDS:g} s"
+        return f"no connection within {PROBE_SECONDS:g} s"
     except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
-        reasons[address] = str(error) or type(error).__name__
+        return str(error) or type(error).__name__
     except Exception:  # connected but slow or odd, or behind a proxy that only the transport of calls supports
-        return
+        return None

@@ -19,7 +19,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
-from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
+from madke.llm.refusals import REFUSALS, Dialect, ServerError
 
 if TYPE_CHECKING:
     import httpx2
@@ -106,21 +106,12 @@ class OpenAIChat:
             sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
-                # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
-                async with asyncio.timeout(self._timeout):
-                    body = await self._post(sent, request.on_delta)
+                body = await self._post(sent, request.on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
                     continue
-                if field := missing_field(refusal, sent):
-                    refusal = replace(refusal, message=f"{refusal.message} (set {field!r} in extra_body, models.yaml)")
                 return read_refusal(refusal, error.response, attempts=requests)
-            except Exception as error:
-                failure = read_broken(error)
-                if failure is None:
-                    raise
-                raise failure from None
             self._report_dialect()
             body = assembled(body) if "stream" in sent else body
             completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
@@ -129,8 +120,23 @@ class OpenAIChat:
     def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
         return dialect.body(self._model, request)
 
-    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
-        """The body of the response. If it is a stream, ``on_delta`` gets each part of the text as it arrives."""
+    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
+        """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
+
+        If it is a stream, ``on_delta`` gets each part of the text as it arrives.
+        """
+        import openai
+
+        try:
+            # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
+            async with asyncio.timeout(self._timeout):
+                return await self._body_of(sent, on_delta)
+        except openai.APIStatusError:
+            raise
+        except Exception as error:
+            raise read_broken(error) from None
+
+    async def _body_of(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
         import httpx2
         import openai
 

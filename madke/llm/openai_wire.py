@@ -119,8 +119,8 @@ def _redirected(response: httpx2.Response) -> str:
     return f" redirects to {target}; redirects are not followed: set the base URL to the address of the API"
 
 
-def read_broken(error: Exception) -> CallError | None:
-    """The CallError for a network exception; None for any other exception."""
+def read_broken(error: Exception) -> Exception:
+    """The CallError for a network exception; any other exception itself."""
     import aiohttp
     import openai
     from httpx2 import ConnectTimeout, TransportError
@@ -139,7 +139,7 @@ def read_broken(error: Exception) -> CallError | None:
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
-    return None
+    return error
 
 
 def provider_usage(usage: Any, written: str = "") -> Usage | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
@@ -15,7 +12,7 @@ from madke.core.errors import CallError, UserError
 from madke.llm.endpoints import Models
 from madke.llm.models import ADDRESS
 from madke.llm.openai_client import OpenAIChat
-from madke.llm.openai_wire import read_broken, read_refusal
+from madke.llm.openai_wire import read_refusal
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import ServerError
 
@@ -29,6 +26,7 @@ class RerankEndpoint(OpenAIChat):
     A server that asks for ``texts`` is TEI: its requests are then sent in that form, in batches of 32.
     """
 
+    _path = "/rerank"
     _texts = False
 
     async def _attempt(self, request: ChatRequest) -> Completion:
@@ -41,34 +39,22 @@ class RerankEndpoint(OpenAIChat):
         while len(scores) < len(passages):
             size = _TEI_BATCH if self._texts else len(passages)
             part = passages[len(scores) : len(scores) + size]
+            sent: dict[str, Any] = {"texts": part, "truncate": True}
+            if not self._texts:
+                sent = {"model": self._model, "documents": part}
             try:
-                async with asyncio.timeout(self._timeout):
-                    body = await self._ask(query, part)
+                body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body})
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
                     self._texts = True
                     continue
                 return read_refusal(refusal, error.response, attempts=1)
-            except Exception as error:
-                failure = read_broken(error)
-                if failure is None:
-                    raise
-                raise failure from None
             found, used = read_scores(body, len(part))
             scores += found
             tokens = None if tokens is None or used is None else tokens + used
         usage = Usage(prompt_tokens=tokens) if tokens else _estimated(request)
         return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
-
-    async def _ask(self, query: str, passages: Sequence[str]) -> bytes:
-        sent: dict[str, Any] = {"query": query}
-        sent |= {"texts": passages, "truncate": True} if self._texts else {"model": self._model, "documents": passages}
-        client = self._connected()
-        body: bytes = await client.post(
-            "/rerank", body={**sent, **self.endpoint.entry.extra_body}, options=self._options, cast_to=bytes
-        )
-        return body
 
 
 def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
@@ -89,9 +75,8 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
 
 def _estimated(request: ChatRequest) -> Usage:
     """A cross-encoder reads the question with every passage."""
-    query, passages = request.messages[0], request.messages[1:]
-    pairs = [message for passage in passages for message in (query, passage)]
-    return replace(estimated_usage(pairs, ""), estimated=True)
+    query, *passages = request.messages
+    return estimated_usage([message for passage in passages for message in (query, passage)], "")
 
 
 def open_rerank_endpoint(name: str, models: Models, *, needs_key: bool = True) -> RerankEndpoint:
