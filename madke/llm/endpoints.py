@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
-from madke.concurrency import finished, gather
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
 from madke.llm.prices import Price
@@ -257,19 +256,19 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 def probe(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
-    for address, reason in zip(names, finished(gather(map(_unreachable, names))), strict=True):
-        if reason is not None:
-            raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+    with ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
-async def _unreachable(address: str) -> str | None:
+def _unreachable(address: str) -> str | None:
     """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
     try:
-        async with (
-            asyncio.timeout(PROBE_SECONDS + _ANSWER_SECONDS),
-            httpx2.AsyncClient(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
+        with (
+            httpx2.Client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
             client.stream("GET", f"{address.rstrip('/')}/models"),
         ):
             return None
