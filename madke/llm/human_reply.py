@@ -40,12 +40,12 @@ def may_search(prompt: Prompt) -> bool:
     return "[Search:" in prompt.closing
 
 
-def selection(prompt: Prompt, numbers: Sequence[int], query: str = "") -> str:
+def selection(prompt: Prompt, numbers: Sequence[int | str], query: str = "") -> str:
     """The passages that the person chooses, and what it searches for."""
-    known = sorted(passage.number for passage in prompt.knowledge)
-    if wrong := [number for number in numbers if number not in known]:
-        raise UserError(f"There is no passage '{wrong[0]}'. The numbers are {', '.join(map(str, known))}.")
-    chosen = list(dict.fromkeys(numbers))
+    known = [str(number) for number in sorted(passage.number for passage in prompt.knowledge)]
+    chosen = list(dict.fromkeys(map(str, numbers)))
+    if wrong := [number for number in chosen if number not in known]:
+        raise UserError(f"There is no passage {wrong[0]!r}. The numbers are {', '.join(known)}.")
     if len(chosen) > prompt.limit:
         raise UserError(f"You chose {len(chosen)} passages. Choose up to {prompt.limit}.")
     # A bracket would end the marker.
