@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
@@ -40,10 +40,8 @@ def _variable_name(name: str) -> str:
 _Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()):
     """One entry of ``models.yaml``. ``key``, ``headers`` and ``python`` need a file that the user named explicitly."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: str | None = None
     """The model's name at the server. Default: the entry's name."""

@@ -43,7 +43,7 @@ class Limiter:
     """The limit that all calls to one endpoint share. ``async with limiter:`` waits for a free slot, in FIFO order.
 
     **Concurrency.** The limit grows from ``start`` by one for each successful call that was in flight while others
-    waited. It thus doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
+    waited, so it doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
     (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
@@ -65,7 +65,7 @@ class Limiter:
         tpm: Maximum number of prompt and completion tokens per minute; None for no limit.
         start: Initial limit; ``concurrency`` for local models, which have no other clients.
         clock: Monotonic clock, in seconds.
-        sleep: Waits for a number of seconds.
+        sleep: As :func:`asyncio.sleep`.
     """
 
     def __init__(
@@ -160,12 +160,11 @@ class Limiter:
         return self._state.episodes
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._queue and self._state.in_flight >= int(self._limit):
-            self._crowded = self._state.in_flight
+        in_flight, limit = self._state.in_flight, int(self._limit)
+        if self._queue and in_flight >= limit:
+            self._crowded = in_flight
         # When calls end together, the queue is empty until their debates make the next calls: _wanted includes both.
-        slots_are_short = self._crowded and self._state.in_flight <= int(self._limit) < min(
-            self._wanted, self._concurrency
-        )
+        slots_are_short = self._crowded and in_flight <= limit < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
@@ -164,10 +164,8 @@ def _message(body: Any) -> str:
     return f"{text}: {raw}" if raw else text
 
 
-class Dialect(BaseModel):
+class Dialect(BaseModel, extra="forbid", frozen=True):
     """The request format that one model at one endpoint accepts. The defaults fit most servers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_tokens: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
     """Name of the field that limits completion tokens; ``none``: the field is not sent."""
