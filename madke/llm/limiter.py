@@ -47,8 +47,7 @@ class Limiter:
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
     (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
-    that is lower, is halved. Random rejections of less than a fifth of the calls change nothing. A server that accepts
-    half of the calls is detected within fifteen. Calls that began before a cut are not counted.
+    that is lower, is halved. Calls that began before a cut are not counted.
 
     **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
     least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
@@ -211,10 +210,7 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of a run: one for each endpoint, and one for all models on this machine.
-
-    The arguments are those of :class:`Limiter`, for endpoints without limits in ``models.yaml``.
-    """
+    """The limiters of a run: one for each endpoint, and one for all models on this machine; arguments as there."""
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
         self._default = (concurrency, rpm, tpm)
@@ -247,10 +243,7 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter and report rejections to it.
-
-    Wrap it in :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
-    """
+    """A model whose calls wait for a limiter and report rejections to it."""
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name

@@ -12,7 +12,7 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.llm.endpoints import Models, read_models
+from madke.llm.endpoints import ADDRESS, Models, read_models
 from madke.llm.human import HumanChat
 from madke.llm.offline import OfflineChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
@@ -38,8 +38,6 @@ UNPAID = ("offline", "scripted", "human")
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
-ADDRESS = re.compile(r"(.+)@(https?://.*)")
-"""A name with the address of its server."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 _THREADS = 256
@@ -66,8 +64,7 @@ def open_model(
 ) -> ChatModel:
     """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` models are loaded; no server is called.
 
-    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
-    ``Stored(Retrying(Limited(model, limiter)), store)``.
+    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as :mod:`madke.llm` says.
 
     Args:
         name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
