@@ -1,4 +1,4 @@
-"""A person at the terminal, as a chat model.
+"""A person at the terminal, as a chat model; and replies made of what a person there or at the page types.
 
 The person reads no prompt: a prompt is written for models. :func:`madke.llm.offline.prompt_reader.read_prompt` finds
 its parts. Prompts of other forms are shown whole, and the person types the whole reply.
@@ -16,14 +16,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import fill, shorten
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
+from madke.core.question import Question
+from madke.engine.parse import marked, parse_answer
 from madke.engine.protocol import Protocol
-from madke.llm import human_reply
 from madke.llm.offline.prompt_reader import Knowledge, Prompt, read_prompt
+from madke.tasks import get_task
 from madke.terminal import printable, say
 
 PASSAGES = "Passages (e.g. 0 2, Enter for none): "
@@ -43,6 +45,12 @@ _STAGES: Mapping[str, str] = {
 }
 _SYSTEM_SHOWN = 200
 _NARROWEST = 40
+
+NO_ANSWER = "-"
+"""What a person types who does not know the answer."""
+
+_TASKS: Mapping[str, str] = {"choice": "choice", "claim": "claim", "span": "short_answer"}
+_EXPECTED: Mapping[str, str] = {"choice": "the letter of an option", "claim": "SUPPORTS, REFUTES or NOT ENOUGH INFO"}
 
 T = TypeVar("T")
 
@@ -91,7 +99,7 @@ class HumanChat:
         """Take these roles of a debate, whose events :meth:`hear` gets."""
         self._roles = roles
         self._debates = not roles.isdisjoint(debater.name for debater in protocol.cast)
-        self._reads_all = human_reply.reads_all(protocol)
+        self._reads_all = reads_all(protocol)
 
     def hear(self, event: Event) -> None:
         """Show the turns of the others as they end: of a round after the person's own turn, and not at a prompt."""
@@ -143,7 +151,7 @@ class Dialogue:
         for remark in prompt.remarks:
             if _key(purpose, remark.text) not in self._known:
                 self._show_reply(purpose, f"{remark.who}:", remark.text)
-        match human_reply.kind_of(prompt):
+        match kind_of(prompt):
             case "select":
                 return self._selection(prompt)
             case "answer":
@@ -168,23 +176,23 @@ class Dialogue:
         self._say(f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "There are none yet.")
         if prompt.knowledge:
             numbers = self._until_read(lambda: self._numbers(prompt))
-        query = self._line(SEARCH) if human_reply.may_search(prompt) else ""
-        return human_reply.selection(prompt, numbers, query)
+        query = self._line(SEARCH) if may_search(prompt) else ""
+        return selection(prompt, numbers, query)
 
     def _numbers(self, prompt: Prompt) -> list[str]:
         numbers = re.sub(r"[\[\](),;]", " ", self._line(PASSAGES)).split()
-        human_reply.selection(prompt, numbers)
+        selection(prompt, numbers)
         return numbers
 
     def _answer(self, prompt: Prompt) -> str:
         def stated() -> tuple[str, str]:
             typed = self._line(ANSWER)
-            return typed, human_reply.answer(prompt, typed)
+            return typed, answer(prompt, typed)
 
         typed, reply = self._until_read(stated)
         if prompt.stage == "summarize":
             return reply
-        return self._until_read(lambda: human_reply.answer(prompt, typed, "\n".join(self._lines(REASONS))))
+        return self._until_read(lambda: answer(prompt, typed, "\n".join(self._lines(REASONS))))
 
     def _until_read(self, ask: Callable[[], T]) -> T:
         """Ask until the engine can read what the person types; the person is told why it cannot."""
@@ -197,7 +205,7 @@ class Dialogue:
     def _verdict(self) -> str:
         while (typed := self._line(SAME).casefold()) not in ("y", "yes", "n", "no"):
             self._say("Type y or n.")
-        return human_reply.verdict(typed.startswith("y"))
+        return verdict(typed.startswith("y"))
 
     def _free(self, request: ChatRequest) -> str:
         """Show the messages and return a reply of one or more lines."""
@@ -299,3 +307,68 @@ async def _in_daemon_thread(ask: Callable[[], str]) -> str:
 
     threading.Thread(target=work, name="human", daemon=True).start()
     return await reply
+
+
+def kind_of(prompt: Prompt) -> Literal["select", "answer", "verdict", "free"]:
+    """What the person is asked for; ``free`` is a whole reply."""
+    if not prompt.question:
+        return "free"
+    if prompt.stage == "select":
+        return "select"
+    if prompt.stage in ("speak", "summarize") and "The answer is" in prompt.closing:
+        return "answer"
+    return "verdict" if prompt.stage == "judge" and "[SAME]" in prompt.closing else "free"
+
+
+def may_search(prompt: Prompt) -> bool:
+    """Whether a selection may come with a search."""
+    return "[Search:" in prompt.closing
+
+
+def selection(prompt: Prompt, numbers: Sequence[int | str], query: str = "") -> str:
+    """The passages that the person chooses, and what it searches for."""
+    known = [str(number) for number in sorted(passage.number for passage in prompt.knowledge)]
+    chosen = list(dict.fromkeys(map(str, numbers)))
+    if wrong := [number for number in chosen if number not in known]:
+        raise UserError(f"There is no passage {wrong[0]!r}. The numbers are {', '.join(known)}.")
+    if len(chosen) > prompt.limit:
+        raise UserError(f"You chose {len(chosen)} passages. Choose up to {prompt.limit}.")
+    # A bracket would end the marker.
+    query = " ".join(re.sub(r"[][]", " ", query).split())
+    search = f"[Search: {query}]\n" if query else ""
+    return search + "Selected: " + (" ".join(f"[{number}]" for number in chosen) or "[No Found]")
+
+
+def answer(prompt: Prompt, typed: str, reasons: str = "") -> str:
+    """The answer, after the reasons for the others; a summarizer gives none."""
+    if typed == NO_ANSWER:
+        return "\n".join(filter(None, [reasons, "I do not know the answer."]))
+    task = get_task(_TASKS[prompt.form])
+    question = Question(question=prompt.question, choices=tuple(text for _, text in prompt.options))
+    shown = {passage.number for passage in prompt.knowledge}
+    wanted = task.read(typed, question) if typed else None
+
+    def is_read(text: str) -> bool:
+        parsed = parse_answer(text, lambda raw: task.read(raw, question), prompt.marker, shown=shown)
+        return wanted is not None and parsed.value == wanted
+
+    closing = f"The answer is {marked(typed, prompt.marker)}."
+    if not is_read(closing):
+        expected = _EXPECTED.get(prompt.form, "a few words without brackets")
+        found = f"{typed[:60]!r} cannot be read. " if typed else ""
+        raise UserError(f"{found}Type {expected}, or {NO_ANSWER} for no answer.")
+    text = "\n".join(filter(None, [reasons, closing]))
+    if prompt.stage != "summarize" and not is_read(text):
+        raise UserError("These reasons state another answer than yours. Write them again.")
+    return closing if prompt.stage == "summarize" else text
+
+
+def verdict(same: bool) -> str:
+    """Whether all debaters give the same answer."""
+    return f"Verdict: [{'SAME' if same else 'DIFFERENT'}]"
+
+
+def reads_all(protocol: Protocol) -> bool:
+    """Whether every debater reads what all others say, with their names; only then a person hears them live."""
+    sees = protocol.sees
+    return sees.topology == "full" and sees.peers != "none" and not sees.anonymous
