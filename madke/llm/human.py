@@ -208,7 +208,6 @@ class Dialogue:
         return verdict(typed.startswith("y"))
 
     def _free(self, request: ChatRequest) -> str:
-        """Show the messages and return a reply of one or more lines."""
         for message in request.messages:
             if message.role == "system":
                 self._say(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
@@ -219,7 +218,6 @@ class Dialogue:
         return "\n".join(lines)
 
     def _lines(self, label: str) -> list[str]:
-        """The lines up to an empty one."""
         lines: list[str] = []
         while line := self._line("" if lines else label):
             lines.append(line)
@@ -247,7 +245,6 @@ class Dialogue:
         self._say(text.strip(), indent="    ")
 
     def _say(self, *parts: str, indent: str = "") -> None:
-        """Show a text, wrapped to the width of the terminal."""
         width = max(_NARROWEST, shutil.get_terminal_size().columns - 1)
         lines = printable("".join(parts)).splitlines()
         if lines:

@@ -187,7 +187,6 @@ class OpenAIChat:
         return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
 
     def _connected(self) -> AsyncOpenAI:
-        """The client, opened in the event loop that calls it."""
         from madke.llm.transport import open_transport
 
         if self._client is None:
@@ -230,9 +229,8 @@ class AzureChat(OpenAIChat):
         key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
-        super().__init__(
-            deployment, name=name, endpoint=Endpoint(address=address, limited_as=address, key=key), **options
-        )
+        where = Endpoint(address=address, limited_as=address, key=key)
+        super().__init__(deployment, name=name, endpoint=where, **options)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI

@@ -100,7 +100,6 @@ class OfflineChat:
 
 
 def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
-    """The text up to a stop string or the token limit, and the finish reason."""
     text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > request.max_tokens:
@@ -300,7 +299,6 @@ def _leader(prompt: Prompt) -> tuple[str, str] | None:
 
 
 def _stated_answers(prompt: Prompt) -> list[tuple[str, str | None]]:
-    """Each debater's name and stated answer, if any."""
     return [(remark.who, stated_answer(remark.text, prompt.marker)) for remark in prompt.remarks]
 
 
