@@ -173,9 +173,6 @@ class Limiter:
         self._crowded = max(0, self._crowded - 1)
         self._leave()
 
-    def _slot_is_free(self) -> bool:
-        return self._state.in_flight < int(self._limit) and not self._closed
-
     def _wait(self) -> float:
         """Seconds until the next call may start, if a slot is free."""
         pause = self._paused_until - self._clock() if self._paused_until else 0.0
@@ -189,7 +186,7 @@ class Limiter:
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._slot_is_free():
+        while self._queue and self._state.in_flight < int(self._limit) and not self._closed:
             if self._queue[0].done():  # cancelled
                 self._queue.popleft()
             elif self._wait():

@@ -277,7 +277,9 @@ class RerankEndpoint(OpenAIChat):
             found, used = read_scores(body, len(part))
             scores += found
             tokens = None if tokens is None or used is None else tokens + used
-        usage = Usage(prompt_tokens=tokens) if tokens else _estimated(request)
+        # A cross-encoder reads the question with every passage.
+        pairs = [text for passage in request.messages[1:] for text in (request.messages[0], passage)]
+        usage = Usage(prompt_tokens=tokens) if tokens else estimated_usage(pairs, "")
         return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
 
 
@@ -295,12 +297,6 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
     usage = reply.get("usage") if isinstance(reply, dict) else None
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
-
-
-def _estimated(request: ChatRequest) -> Usage:
-    """A cross-encoder reads the question with every passage."""
-    query, *passages = request.messages
-    return estimated_usage([message for passage in passages for message in (query, passage)], "")
 
 
 def open_rerank_endpoint(name: str, models: Models, *, needs_key: bool = True) -> RerankEndpoint:
