@@ -95,15 +95,6 @@ class ChatModel(Protocol):
 
 
 @runtime_checkable
-class Paced(Protocol):
-    """A model whose endpoint tells how long to wait before the next call."""
-
-    @property
-    def hold(self) -> float:
-        """Seconds from now during which no call should start."""
-
-
-@runtime_checkable
 class Closable(Protocol):
     """A model that holds resources: connections, a thread."""
 

@@ -99,7 +99,6 @@ class EndpointEncoder:
         return vectors
 
     async def _answers(self, batches: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """The vectors of each batch."""
         import numpy as np
 
         calls = self._calls()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
@@ -21,6 +20,8 @@ from madke.llm.prices import Price
 from madke.llm.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
+ADDRESS = re.compile(r"(.+)@(https?://.*)")
+"""A name with the address of its server."""
 PROBE_SECONDS = 4.0
 """Connection timeout, after which an endpoint counts as unreachable."""
 _ANSWER_SECONDS = 0.9
@@ -41,10 +42,8 @@ def _variable_name(name: str) -> str:
 _Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()):
     """One entry of ``models.yaml``. ``key``, ``headers`` and ``python`` need a file that the user named explicitly."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: str | None = None
     """The model's name at the server. Default: the entry's name."""
@@ -257,22 +256,14 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 def probe(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
-    if names:
-        # Imported before the clock starts, so that import time does not count as the server's.
-        import httpx2  # noqa: F401
-    reasons: dict[str, str] = {}
-    # Daemon threads, since resolving a name has no timeout. A probe that does not finish reports no error.
-    probes = [threading.Thread(target=_probe_one, args=(address, reasons), daemon=True) for address in names]
-    for thread in probes:
-        thread.start()
-    end = time.monotonic() + PROBE_SECONDS + _ANSWER_SECONDS
-    for thread in probes:
-        thread.join(max(0.0, end - time.monotonic()))
-    for address, reason in list(reasons.items()):
-        raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
+    with ThreadPoolExecutor() as threads:
+        for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
+            if reason is not None:
+                raise UserError(f"the endpoint of {names[address]}, {public_url(address)}, cannot be reached: {reason}")
 
 
-def _probe_one(address: str, reasons: dict[str, str]) -> None:
+def _unreachable(address: str) -> str | None:
+    """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
     try:
@@ -280,10 +271,10 @@ def _probe_one(address: str, reasons: dict[str, str]) -> None:
             httpx2.Client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
             client.stream("GET", f"{address.rstrip('/')}/models"),
         ):
-            pass
+            return None
     except httpx2.ConnectTimeout:
-        reasons[address] = f"no connection within {PROBE_SECONDS:g} s"
+        return f"no connection within {PROBE_SECONDS:g} s"
     except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
-        reasons[address] = str(error) or type(error).__name__
+        return str(error) or type(error).__name__
     except Exception:  # connected but slow or odd, or behind a proxy that only the transport of calls supports
-        return
+        return None

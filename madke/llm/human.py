@@ -1,21 +1,58 @@
-"""A person at the terminal, as a chat model."""
+"""A person at the terminal, as a chat model; and replies made of what a person there or at the page types.
+
+The person reads no prompt: a prompt is written for models. :func:`madke.llm.offline.prompt_reader.read_prompt` finds
+its parts. Prompts of other forms are shown whole, and the person types the whole reply.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from textwrap import fill, shorten
+from typing import Any, Literal, TypeVar, cast
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
+from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
-from madke.terminal import say
+from madke.core.question import Question
+from madke.engine.parse import marked, parse_answer
+from madke.engine.protocol import Protocol
+from madke.llm.offline.prompt_reader import Knowledge, Prompt, read_prompt
+from madke.tasks import get_task
+from madke.terminal import printable, say
 
-if TYPE_CHECKING:
-    from madke.engine.protocol import Protocol
+PASSAGES = "Passages (e.g. 0 2, Enter for none): "
+SEARCH = "Search for (Enter for nothing): "
+ANSWER = "Your answer: "
+REASONS = "Your reasons, for the others (an empty line ends them): "
+SAME = "Do all debaters give the same answer? (y/n): "
+REPLY = "Your reply (an empty line ends it): "
+
+_HELP = "Type ? to see the passages and the question again, Ctrl-D to leave."
+_STAGES: Mapping[str, str] = {
+    "select": "choose passages",
+    "speak": "answer",
+    "reply": "answer",
+    "judge": "compare the answers",
+    "summarize": "final answer",
+}
+_SYSTEM_SHOWN = 200
+_NARROWEST = 40
+
+NO_ANSWER = "-"
+"""What a person types who does not know the answer."""
+
+_TASKS: Mapping[str, str] = {"choice": "choice", "claim": "claim", "span": "short_answer"}
+_EXPECTED: Mapping[str, str] = {"choice": "the letter of an option", "claim": "SUPPORTS, REFUTES or NOT ENOUGH INFO"}
+
+T = TypeVar("T")
 
 
 class HumanChat:
@@ -30,10 +67,8 @@ class HumanChat:
     name = "human"
 
     def __init__(self, ask: Callable[[str], str] | None = None, show: Callable[[str], None] | None = None) -> None:
-        from madke.llm.human_dialogue import Dialogue
-
         self._at_terminal = ask is None
-        self._dialogue = Dialogue(ask or ask_terminal, show or _show)
+        self._dialogue = Dialogue(ask or ask_terminal, show or partial(say, err=True))
         self._turn = asyncio.Lock()
         self._busy = False
         self._roles: frozenset[str] = frozenset()
@@ -62,8 +97,6 @@ class HumanChat:
 
     def sit(self, roles: frozenset[str], protocol: Protocol) -> None:
         """Take these roles of a debate, whose events :meth:`hear` gets."""
-        from madke.llm.human_reply import reads_all
-
         self._roles = roles
         self._debates = not roles.isdisjoint(debater.name for debater in protocol.cast)
         self._reads_all = reads_all(protocol)
@@ -85,6 +118,142 @@ class HumanChat:
                 self._held.append(event)
             else:
                 self._dialogue.tell(event)
+
+
+class Dialogue:
+    """The dialogue with a person over all debates. ``ask`` shows a label and returns a line; ``show`` shows a text."""
+
+    def __init__(self, ask: Callable[[str], str], show: Callable[[str], None]) -> None:
+        self._ask = ask
+        self._show = show
+        self._debate: tuple[str, int] | None = None
+        self._prompt: Prompt | None = None
+        self._pool: dict[int, Knowledge] = {}
+        self._known: set[tuple[str, int, str]] = set()
+        """Replies of others that the person has seen."""
+
+    def reply(self, request: ChatRequest) -> str:
+        """Show a request and return the person's reply, in the form that the engine reads."""
+        purpose, prompt = request.purpose, read_prompt(request.messages)
+        if self._debate != (purpose.question, purpose.repeat):
+            self._debate, self._prompt = (purpose.question, purpose.repeat), None
+            self._pool.clear()
+        self._say(f"\n--- {purpose.agent}, round {purpose.round}: {_STAGES.get(purpose.stage, purpose.stage)} ---")
+        if not prompt.question:
+            return self._free(request)
+        self._show_passages([passage for passage in prompt.knowledge if passage.number not in self._pool])
+        if self._prompt is None:
+            self._prompt = prompt
+            self._show_question(prompt)
+            # The usual instructions are for models; a part of one's own has its own paragraph.
+            self._say(*(part.content for part in request.messages if part.role == "system" and "\n\n" in part.content))
+            self._say(f"You are {'the ' if purpose.agent.islower() else ''}{purpose.agent}. {_HELP}")
+        for remark in prompt.remarks:
+            if _key(purpose, remark.text) not in self._known:
+                self._show_reply(purpose, f"{remark.who}:", remark.text)
+        match kind_of(prompt):
+            case "select":
+                return self._selection(prompt)
+            case "answer":
+                return self._answer(prompt)
+            case "verdict":
+                return self._verdict()
+        return self._free(request)
+
+    def tell(self, event: Event) -> None:
+        """Show a turn of another debater, a verdict, or the end of a debate."""
+        if isinstance(event, StanceGiven):
+            said = event.stance.text or f"({event.stance.error or 'no text'})"
+            self._show_reply(event, f"{event.agent} (round {event.n}):", said)
+        elif isinstance(event, VerdictGiven):
+            found = {True: "the answers agree", False: "the answers differ", None: "no verdict"}
+            self._say(f"Judge (round {event.n}): {found[event.verdict.consensus]}")
+        elif isinstance(event, DebateFinished):
+            self._say(f"The debate has ended. Final answer: {event.transcript.answer or 'none'}")
+
+    def _selection(self, prompt: Prompt) -> str:
+        numbers: list[str] = []
+        self._say(f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "There are none yet.")
+        if prompt.knowledge:
+            numbers = self._until_read(lambda: self._numbers(prompt))
+        query = self._line(SEARCH) if may_search(prompt) else ""
+        return selection(prompt, numbers, query)
+
+    def _numbers(self, prompt: Prompt) -> list[str]:
+        numbers = re.sub(r"[\[\](),;]", " ", self._line(PASSAGES)).split()
+        selection(prompt, numbers)
+        return numbers
+
+    def _answer(self, prompt: Prompt) -> str:
+        def stated() -> tuple[str, str]:
+            typed = self._line(ANSWER)
+            return typed, answer(prompt, typed)
+
+        typed, reply = self._until_read(stated)
+        if prompt.stage == "summarize":
+            return reply
+        return self._until_read(lambda: answer(prompt, typed, "\n".join(self._lines(REASONS))))
+
+    def _until_read(self, ask: Callable[[], T]) -> T:
+        """Ask until the engine can read what the person types; the person is told why it cannot."""
+        while True:
+            try:
+                return ask()
+            except UserError as error:
+                self._say(str(error))
+
+    def _verdict(self) -> str:
+        while (typed := self._line(SAME).casefold()) not in ("y", "yes", "n", "no"):
+            self._say("Type y or n.")
+        return verdict(typed.startswith("y"))
+
+    def _free(self, request: ChatRequest) -> str:
+        for message in request.messages:
+            if message.role == "system":
+                self._say(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
+            else:
+                self._say(message.content if message.role == "user" else f"You said: {message.content}")
+        while not (lines := self._lines(REPLY)):
+            self._say("Type at least one line.")
+        return "\n".join(lines)
+
+    def _lines(self, label: str) -> list[str]:
+        lines: list[str] = []
+        while line := self._line("" if lines else label):
+            lines.append(line)
+        return lines
+
+    def _line(self, label: str) -> str:
+        while (typed := self._ask(label).strip()) == "?" and self._prompt is not None:
+            self._show_passages(list(self._pool.values()))
+            self._show_question(self._prompt)
+        return typed
+
+    def _show_question(self, prompt: Prompt) -> None:
+        self._say(f"{'Claim' if prompt.form == 'claim' else 'Question'}: {prompt.question}")
+        self._say(*(f"({letter}) {text}\n" for letter, text in prompt.options))
+
+    def _show_passages(self, passages: Sequence[Knowledge]) -> None:
+        for passage in passages:
+            self._pool[passage.number] = passage
+            self._say(f"[{passage.number}] {passage.title}")
+            self._say(passage.text, indent="    ")
+
+    def _show_reply(self, of: Purpose | Event, who: str, text: str) -> None:
+        self._known.add(_key(of, text))
+        self._say(who)
+        self._say(text.strip(), indent="    ")
+
+    def _say(self, *parts: str, indent: str = "") -> None:
+        width = max(_NARROWEST, shutil.get_terminal_size().columns - 1)
+        lines = printable("".join(parts)).splitlines()
+        if lines:
+            wrapped = (fill(line, width, initial_indent=indent, subsequent_indent=indent) for line in lines)
+            self._show("\n".join(wrapped))
+
+
+def _key(of: Purpose | Event, text: str) -> tuple[str, int, str]:
+    return of.question, of.repeat, " ".join(text.split())
 
 
 def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener | None) -> Listener | None:
@@ -116,10 +285,6 @@ def ask_terminal(label: str) -> str:
         raise
 
 
-def _show(text: str) -> None:
-    say(text, err=True)
-
-
 async def _in_daemon_thread(ask: Callable[[], str]) -> str:
     """Run ``ask`` in a daemon thread. The loop's threads are joined at exit, so Ctrl-C would wait for Enter."""
     loop = asyncio.get_running_loop()
@@ -139,3 +304,68 @@ async def _in_daemon_thread(ask: Callable[[], str]) -> str:
 
     threading.Thread(target=work, name="human", daemon=True).start()
     return await reply
+
+
+def kind_of(prompt: Prompt) -> Literal["select", "answer", "verdict", "free"]:
+    """What the person is asked for; ``free`` is a whole reply."""
+    if not prompt.question:
+        return "free"
+    if prompt.stage == "select":
+        return "select"
+    if prompt.stage in ("speak", "summarize") and "The answer is" in prompt.closing:
+        return "answer"
+    return "verdict" if prompt.stage == "judge" and "[SAME]" in prompt.closing else "free"
+
+
+def may_search(prompt: Prompt) -> bool:
+    """Whether a selection may come with a search."""
+    return "[Search:" in prompt.closing
+
+
+def selection(prompt: Prompt, numbers: Sequence[int | str], query: str = "") -> str:
+    """The passages that the person chooses, and what it searches for."""
+    known = [str(number) for number in sorted(passage.number for passage in prompt.knowledge)]
+    chosen = list(dict.fromkeys(map(str, numbers)))
+    if wrong := [number for number in chosen if number not in known]:
+        raise UserError(f"There is no passage {wrong[0]!r}. The numbers are {', '.join(known)}.")
+    if len(chosen) > prompt.limit:
+        raise UserError(f"You chose {len(chosen)} passages. Choose up to {prompt.limit}.")
+    # A bracket would end the marker.
+    query = " ".join(re.sub(r"[][]", " ", query).split())
+    search = f"[Search: {query}]\n" if query else ""
+    return search + "Selected: " + (" ".join(f"[{number}]" for number in chosen) or "[No Found]")
+
+
+def answer(prompt: Prompt, typed: str, reasons: str = "") -> str:
+    """The answer, after the reasons for the others; a summarizer gives none."""
+    if typed == NO_ANSWER:
+        return "\n".join(filter(None, [reasons, "I do not know the answer."]))
+    task = get_task(_TASKS[prompt.form])
+    question = Question(question=prompt.question, choices=tuple(text for _, text in prompt.options))
+    shown = {passage.number for passage in prompt.knowledge}
+    wanted = task.read(typed, question) if typed else None
+
+    def is_read(text: str) -> bool:
+        parsed = parse_answer(text, lambda raw: task.read(raw, question), prompt.marker, shown=shown)
+        return wanted is not None and parsed.value == wanted
+
+    closing = f"The answer is {marked(typed, prompt.marker)}."
+    if not is_read(closing):
+        expected = _EXPECTED.get(prompt.form, "a few words without brackets")
+        found = f"{typed[:60]!r} cannot be read. " if typed else ""
+        raise UserError(f"{found}Type {expected}, or {NO_ANSWER} for no answer.")
+    text = "\n".join(filter(None, [reasons, closing]))
+    if prompt.stage != "summarize" and not is_read(text):
+        raise UserError("These reasons state another answer than yours. Write them again.")
+    return closing if prompt.stage == "summarize" else text
+
+
+def verdict(same: bool) -> str:
+    """Whether all debaters give the same answer."""
+    return f"Verdict: [{'SAME' if same else 'DIFFERENT'}]"
+
+
+def reads_all(protocol: Protocol) -> bool:
+    """Whether every debater reads what all others say, with their names; only then a person hears them live."""
+    sees = protocol.sees
+    return sees.topology == "full" and sees.peers != "none" and not sees.anonymous

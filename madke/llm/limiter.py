@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Paced
+from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
 
@@ -23,39 +23,37 @@ _SHORTEST = 1e-6
 """Shorter waits, in seconds, are rounding errors."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class LimiterState:
-    """A snapshot of a limiter, for display."""
+    """The state of a limiter, for display."""
 
-    limit: int
-    in_flight: int
-    waiting: int
+    limit: int = 0
+    in_flight: int = 0
+    waiting: int = 0
     """Calls that wait for a free slot, for a rate limit, or for the end of a pause."""
-    peak: int
+    peak: int = 0
     """Highest number of calls in flight; ``lowest`` is the lowest limit."""
-    lowest: int
-    episodes: int
+    lowest: int = 0
+    episodes: int = 0
     """Number of overloads; each one halved the limit."""
-    paused_seconds: float
+    paused_seconds: float = 0.0
 
 
 class Limiter:
     """The limit that all calls to one endpoint share. ``async with limiter:`` waits for a free slot, in FIFO order.
 
     **Concurrency.** The limit grows from ``start`` by one for each successful call that was in flight while others
-    waited. It thus doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
+    waited, so it doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
     (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
-    that is lower, is halved. Random rejections of less than a fifth of the calls change nothing. A server that accepts
-    half of the calls is detected within fifteen. Calls that began before a cut are not counted.
+    that is lower, is halved. Calls that began before a cut are not counted.
 
     **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
     least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
 
-    **Pauses.** Rate headers without remaining quota delay every call until the reset. So does the Retry-After of an
-    overload, or of a first call. Pauses longer than :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota,
-    which a failed call reports at once.
+    **Pauses.** The Retry-After of an overload, or of a first call, delays every call. Pauses longer than
+    :data:`LONGEST_PAUSE` are ignored: they mean a used-up quota, which a failed call reports at once.
 
     **Rates** are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an
     overdrawn bucket refills before the next call starts.
@@ -66,7 +64,7 @@ class Limiter:
         tpm: Maximum number of prompt and completion tokens per minute; None for no limit.
         start: Initial limit; ``concurrency`` for local models, which have no other clients.
         clock: Monotonic clock, in seconds.
-        sleep: Waits for a number of seconds.
+        sleep: As :func:`asyncio.sleep`.
     """
 
     def __init__(
@@ -81,25 +79,21 @@ class Limiter:
     ) -> None:
         self._concurrency = concurrency
         self._limit = float(min(start, concurrency))
-        self._lowest = int(self._limit)
+        self._state = LimiterState(lowest=int(self._limit))
         self._calls = _Bucket(rpm, clock)
         self._tokens = _Bucket(tpm, clock)
         self._clock = clock
         self._sleep = sleep
-        self._in_flight = 0
         self._crowded = 0
         """Calls in flight when a call last had to wait, minus those that have ended since."""
         self._wanted = 0
         """Calls in flight and waiting when a call last had to wait."""
-        self._peak = 0
-        self._episodes = 0
         self._score = 0.0
         self._suspected = 0
         """Calls in flight when the score left 0."""
         self._succeeded = False
         self._cut_at = 0.0
         self._paused_until = 0.0
-        self._paused_seconds = 0.0
         self._closed = False
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.Task[None] | None = None
@@ -107,15 +101,8 @@ class Limiter:
 
     def state(self) -> LimiterState:
         """A snapshot of the limiter."""
-        return LimiterState(
-            limit=int(self._limit),
-            in_flight=self._in_flight,
-            waiting=sum(not place.done() for place in self._queue),
-            peak=self._peak,
-            lowest=self._lowest,
-            episodes=self._episodes,
-            paused_seconds=self._paused_seconds,
-        )
+        waiting = sum(not place.done() for place in self._queue)
+        return replace(self._state, limit=int(self._limit), waiting=waiting)
 
     def spend(self, tokens: int) -> None:
         """Count the tokens of a finished call."""
@@ -126,25 +113,25 @@ class Limiter:
 
         ``began`` is the number of episodes before the call. Before the first success, every rejection counts.
         """
-        if began != self._episodes:
+        if began != self._state.episodes:
             return True
         if not self._score:
-            self._suspected = self._in_flight
+            self._suspected = self._state.in_flight
         self._score += 1 - TOLERATED
         if self._score < EVIDENCE:
             return not self._succeeded
-        self._episodes += 1
+        self._state.episodes += 1
         self._score = 0.0
         self._cut_at = max(1.0, min(self._limit, self._suspected))
         self._limit = max(1.0, self._cut_at / 2)
-        self._lowest = min(self._lowest, int(self._limit))
+        self._state.lowest = min(self._state.lowest, int(self._limit))
         return True
 
     def pause(self, seconds: float) -> None:
         """Start no call for ``seconds``; ignored if that is longer than :data:`LONGEST_PAUSE`."""
         if 0 < seconds <= LONGEST_PAUSE:
             now = self._clock()
-            self._paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
+            self._state.paused_seconds += max(0.0, now + seconds - max(now, self._paused_until))
             self._paused_until = max(self._paused_until, now + seconds)
 
     def close(self) -> None:
@@ -153,63 +140,53 @@ class Limiter:
 
     async def drained(self) -> None:
         """Wait until no call is in flight."""
-        while self._in_flight:
+        while self._state.in_flight:
             self._idle.clear()
             await self._idle.wait()
 
     async def __aenter__(self) -> int:
-        if self._queue or not self._slot_is_free() or self._wait():
-            place = asyncio.get_running_loop().create_future()
-            self._queue.append(place)
-            if self._in_flight >= int(self._limit):
-                self._crowded, self._wanted = self._in_flight, self._in_flight + len(self._queue)
-            self._admit()
-            try:
-                await place
-            except asyncio.CancelledError:
-                if place.done() and not place.cancelled():
-                    self._leave()
-                raise
-        else:
-            self._enter()
-        return self._episodes
+        place = asyncio.get_running_loop().create_future()
+        self._queue.append(place)
+        self._admit()
+        if not place.done() and self._state.in_flight >= int(self._limit):
+            self._crowded, self._wanted = self._state.in_flight, self._state.in_flight + len(self._queue)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._leave()
+            raise
+        return self._state.episodes
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._queue and self._in_flight >= int(self._limit):
-            self._crowded = self._in_flight
+        in_flight, limit = self._state.in_flight, int(self._limit)
+        if self._queue and in_flight >= limit:
+            self._crowded = in_flight
         # When calls end together, the queue is empty until their debates make the next calls: _wanted includes both.
-        slots_are_short = self._crowded and self._in_flight <= int(self._limit) < min(self._wanted, self._concurrency)
+        slots_are_short = self._crowded and in_flight <= limit < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)
             if slots_are_short:
                 growth = max(1.0, abs(self._cut_at - self._limit) / 2)
-                self._limit += growth / self._limit if self._episodes else 1
+                self._limit += growth / self._limit if self._state.episodes else 1
         self._crowded = max(0, self._crowded - 1)
         self._leave()
-
-    def _slot_is_free(self) -> bool:
-        return self._in_flight < int(self._limit) and not self._closed
 
     def _wait(self) -> float:
         """Seconds until the next call may start, if a slot is free."""
         pause = self._paused_until - self._clock() if self._paused_until else 0.0
         return max(pause if pause > _SHORTEST else 0.0, self._calls.wait(), self._tokens.wait())
 
-    def _enter(self) -> None:
-        self._calls.take(1)
-        self._in_flight += 1
-        self._peak = max(self._peak, self._in_flight)
-
     def _leave(self) -> None:
-        self._in_flight -= 1
-        if not self._in_flight:
+        self._state.in_flight -= 1
+        if not self._state.in_flight:
             self._idle.set()
         self._admit()
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._slot_is_free():
+        while self._queue and self._state.in_flight < int(self._limit) and not self._closed:
             if self._queue[0].done():  # cancelled
                 self._queue.popleft()
             elif self._wait():
@@ -217,7 +194,9 @@ class Limiter:
                     self._timer = asyncio.get_running_loop().create_task(self._admit_later())
                 return
             else:
-                self._enter()
+                self._calls.take(1)
+                self._state.in_flight += 1
+                self._state.peak = max(self._state.peak, self._state.in_flight)
                 self._queue.popleft().set_result(None)
 
     async def _admit_later(self) -> None:
@@ -228,10 +207,7 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of a run: one for each endpoint, and one for all models on this machine.
-
-    The arguments are those of :class:`Limiter`, for endpoints without limits in ``models.yaml``.
-    """
+    """The limiters of a run: one for each endpoint, and one for all models on this machine; arguments as there."""
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
         self._default = (concurrency, rpm, tpm)
@@ -240,20 +216,17 @@ class Limits:
     def of(self, model: object) -> Limiter:
         """The limiter of a model's calls."""
         concurrency, rpm, tpm = self._default
-        endpoint = model.endpoint if isinstance(model, AtEndpoint) else None
-        key = endpoint.limited_as if endpoint else None
-        if key not in self._limiters and endpoint is not None:
-            own = endpoint.entry
-            self._limiters[key] = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
-        elif key not in self._limiters:
-            self._limiters[key] = Limiter(concurrency, rpm, tpm, start=concurrency)
-        return self._limiters[key]
+        if not isinstance(model, AtEndpoint):
+            return self._limiters.setdefault(None, Limiter(concurrency, rpm, tpm, start=concurrency))
+        own = model.endpoint.entry
+        limiter = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
+        return self._limiters.setdefault(model.endpoint.limited_as, limiter)
 
     def state(self) -> LimiterState:
         """The sums over all limiters; ``lowest`` is their minimum."""
-        states = [asdict(limiter.state()) for limiter in self._limiters.values()]
-        sums = {each.name: sum(state[each.name] for state in states) for each in fields(LimiterState)}
-        return LimiterState(**{**sums, "lowest": min((state["lowest"] for state in states), default=0)})
+        states = [limiter.state() for limiter in self._limiters.values()]
+        sums = {each.name: sum(getattr(state, each.name) for state in states) for each in fields(LimiterState)}
+        return LimiterState(**{**sums, "lowest": min((state.lowest for state in states), default=0)})
 
     def close(self) -> None:
         """Start no further calls."""
@@ -267,15 +240,11 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter and report rejections and rate headers to it.
-
-    Wrap it in :class:`madke.llm.Retrying`, so that a call which waits for its next attempt holds no slot.
-    """
+    """A model whose calls wait for a limiter and report rejections to it."""
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name
         self._model = model
-        self._paced = model if isinstance(model, Paced) else None
         self._limiter = limiter
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -287,8 +256,6 @@ class Limited:
                 if error.overloaded and self._limiter.back_off(began):
                     self._limiter.pause(error.retry_after or 0.0)
                 raise
-            finally:
-                self._limiter.pause(self._paced.hold if self._paced else 0.0)
             self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
             return completion
 

@@ -12,8 +12,9 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.llm.endpoints import Models, read_models
+from madke.llm.endpoints import ADDRESS, Models, read_models
 from madke.llm.human import HumanChat
+from madke.llm.offline import OfflineChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import RETRYABLE
@@ -37,11 +38,7 @@ UNPAID = ("offline", "scripted", "human")
 
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
-ADDRESS = re.compile(r"(.+)@(https?://.*)")
-"""A name with the address of its server."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_CHAT_NAMES = re.compile(r"(?:gpt|o\d|chatgpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok)[\w.:-]*")
-"""Well-known model names, which people often give without the kind."""
 
 _THREADS = 256
 
@@ -67,8 +64,7 @@ def open_model(
 ) -> ChatModel:
     """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` models are loaded; no server is called.
 
-    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as
-    ``Stored(Retrying(Limited(model, limiter)), store)``.
+    The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as :mod:`madke.llm` says.
 
     Args:
         name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
@@ -103,8 +99,6 @@ def open_model(
         return ScriptedChat.from_file(rest)
     if kind == "human":
         return HumanChat()
-    from madke.llm.offline import OfflineChat
-
     return OfflineChat()
 
 
@@ -116,13 +110,9 @@ def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> 
         return OpenAIChat(served, base_url=base_url, name=name, entry=entry, named=models.named, needs_key=not replay)
     code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
-        try:
-            return as_chat_model(PLUGINS[code], name)
-        except UserError:
-            if not _CHAT_NAMES.fullmatch(name):
-                raise
+        return as_chat_model(PLUGINS[code], name)
     known = [*MODEL_FORMS, *models.entries, *PLUGINS]
-    if _CHAT_NAMES.fullmatch(name) or ("/" not in name and nearest(name, known) is None):
+    if "/" not in name and nearest(name, known) is None:
         raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")
     raise unknown("model", kind_of(name), known)
 

@@ -1,8 +1,9 @@
-"""Models at an OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, ...) or on Azure, through the ``openai`` package."""
+"""Chat models and rerankers at OpenAI-compatible endpoints (OpenAI, vLLM, ...) or on Azure, through ``openai``."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import os
@@ -15,12 +16,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from madke.core.addresses import without_path_secrets
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
-from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.limiter import LONGEST_PAUSE
-from madke.llm.openai_wire import assembled, delta_text, rates_wait, read_broken, read_completion, read_refusal
-from madke.llm.refusals import REFUSALS, Dialect, ServerError, missing_field
+from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
+from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
+from madke.llm.prices import estimated_usage
+from madke.llm.refusals import REFUSALS, Dialect, ServerError
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,6 +40,8 @@ _REASON_LENGTH = 300
 _ADAPTATIONS = 10
 """Maximum number of dialect changes in one call."""
 _NOWHERE = "https://azure.invalid"
+_TEI_BATCH = 32
+"""Texts that TEI takes in one request by default."""
 
 
 class OpenAIChat:
@@ -79,7 +82,6 @@ class OpenAIChat:
         self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
-        self._free_at = 0.0
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: ChatRequest) -> Completion:
@@ -91,11 +93,6 @@ class OpenAIChat:
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
-
-    @property
-    def hold(self) -> float:
-        """Seconds for which no call should start, since the rate headers report no remaining quota."""
-        return max(0.0, self._free_at - time.monotonic())
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
@@ -113,21 +110,12 @@ class OpenAIChat:
             sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
             requests += 1
             try:
-                # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
-                async with asyncio.timeout(self._timeout):
-                    body = await self._post(sent, request.on_delta)
+                body = await self._post(sent, request.on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
                     continue
-                if field := missing_field(refusal, sent):
-                    refusal = replace(refusal, message=f"{refusal.message} (set {field!r} in extra_body, models.yaml)")
                 return read_refusal(refusal, error.response, attempts=requests)
-            except Exception as error:
-                failure = read_broken(error)
-                if failure is None:
-                    raise
-                raise failure from None
             self._report_dialect()
             body = assembled(body) if "stream" in sent else body
             completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
@@ -136,8 +124,23 @@ class OpenAIChat:
     def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
         return dialect.body(self._model, request)
 
-    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
-        """The body of the response. If it is a stream, ``on_delta`` gets each part of the text as it arrives."""
+    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
+        """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
+
+        If it is a stream, ``on_delta`` gets each part of the text as it arrives.
+        """
+        import openai
+
+        try:
+            # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
+            async with asyncio.timeout(self._timeout):
+                return await self._body_of(sent, on_delta)
+        except openai.APIStatusError:
+            raise
+        except Exception as error:
+            raise read_broken(error) from None
+
+    async def _body_of(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
         import httpx2
         import openai
 
@@ -175,11 +178,6 @@ class OpenAIChat:
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
 
-    def _note_rates(self, headers: Mapping[str, str]) -> None:
-        wait = rates_wait(headers)
-        if 0 < wait <= LONGEST_PAUSE:
-            self._free_at = max(self._free_at, time.monotonic() + wait)
-
     def _redacted(self, reason: str) -> str:
         """The reason without secrets, on one line, shortened."""
         for secret in self.endpoint.secrets:
@@ -189,11 +187,10 @@ class OpenAIChat:
         return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
 
     def _connected(self) -> AsyncOpenAI:
-        """The client, opened in the event loop that calls it."""
         from madke.llm.transport import open_transport
 
         if self._client is None:
-            self._client = self._connect(open_transport(self._transport, self._timeout, self._note_rates))
+            self._client = self._connect(open_transport(self._transport, self._timeout))
         return self._client
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
@@ -232,9 +229,8 @@ class AzureChat(OpenAIChat):
         key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
-        super().__init__(
-            deployment, name=name, endpoint=Endpoint(address=address, limited_as=address, key=key), **options
-        )
+        where = Endpoint(address=address, limited_as=address, key=key)
+        super().__init__(deployment, name=name, endpoint=where, **options)
 
     def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncAzureOpenAI
@@ -246,6 +242,72 @@ class AzureChat(OpenAIChat):
             max_retries=0,
             http_client=http_client,
         )
+
+
+class RerankEndpoint(OpenAIChat):
+    """The ``/rerank`` of vLLM, Jina and Cohere: messages of a question and passages in, a JSON list of scores out.
+
+    A server that asks for ``texts`` is TEI: its requests are then sent in that form, in batches of 32.
+    """
+
+    _path = "/rerank"
+    _texts = False
+
+    async def _attempt(self, request: ChatRequest) -> Completion:
+        import openai
+
+        query, *passages = [message.content for message in request.messages]
+        started = time.monotonic()
+        scores: list[float] = []
+        tokens: int | None = 0
+        while len(scores) < len(passages):
+            size = _TEI_BATCH if self._texts else len(passages)
+            part = passages[len(scores) : len(scores) + size]
+            sent: dict[str, Any] = {"texts": part, "truncate": True}
+            if not self._texts:
+                sent = {"model": self._model, "documents": part}
+            try:
+                body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body})
+            except openai.APIStatusError as error:
+                refusal = ServerError.read(error.status_code, error.body)
+                if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
+                    self._texts = True
+                    continue
+                return read_refusal(refusal, error.response, attempts=1)
+            found, used = read_scores(body, len(part))
+            scores += found
+            tokens = None if tokens is None or used is None else tokens + used
+        # A cross-encoder reads the question with every passage.
+        pairs = [text for passage in request.messages[1:] for text in (request.messages[0], passage)]
+        usage = Usage(prompt_tokens=tokens) if tokens else estimated_usage(pairs, "")
+        return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
+
+
+def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
+    """The score of each of ``count`` passages, and the tokens that the server reports; CallError for another reply."""
+    try:
+        reply = json.loads(body)
+        results = reply["results"] if isinstance(reply, dict) else reply
+        scores = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in results}
+        listed = [scores[n] for n in range(count)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise CallError(f"the reply is no reranking of {count} passages", retryable=False) from None
+    if not all(map(math.isfinite, listed)):
+        raise CallError("the reply holds a score that is not finite", retryable=False)
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def open_rerank_endpoint(name: str, models: Models, *, needs_key: bool = True) -> RerankEndpoint:
+    """Open ``NAME@URL``, or an entry of ``models.yaml`` with a ``base_url``; UserError for any other name."""
+    if found := ADDRESS.fullmatch(name):
+        return RerankEndpoint(found[1], name=found[1], at=found[2], needs_key=needs_key)
+    entry = models.entry(name)
+    if entry is None or entry.base_url is None:
+        expected = "llm, hf/NAME_OR_PATH, NAME@URL, or an entry with a base_url in models.yaml"
+        raise UserError(f"unknown reranker {name!r}; expected {expected}")
+    return RerankEndpoint(entry.model or name, name=name, entry=entry, named=models.named, needs_key=needs_key)
 
 
 def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import ssl
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -121,8 +119,8 @@ def _redirected(response: httpx2.Response) -> str:
     return f" redirects to {target}; redirects are not followed: set the base URL to the address of the API"
 
 
-def read_broken(error: Exception) -> CallError | None:
-    """The CallError for a network exception; None for any other exception."""
+def read_broken(error: Exception) -> Exception:
+    """The CallError for a network exception; any other exception itself."""
     import aiohttp
     import openai
     from httpx2 import ConnectTimeout, TransportError
@@ -141,26 +139,7 @@ def read_broken(error: Exception) -> CallError | None:
         return CallError(f"connection failed: {type(root).__name__}: {root}", retryable=trusted)
     if isinstance(error, openai.APIError):
         return CallError(error.message, retryable=True)
-    return None
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms]|$)")
-_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0, "ms": 0.001}
-
-
-def rates_wait(headers: Mapping[str, str]) -> float:
-    """Seconds until an exhausted rate limit resets, by OpenAI's headers; 0 if quota remains.
-
-    A reset has the form ``1s``, ``6m0s``, ``120ms``, or a bare number of seconds (Azure).
-    """
-    longest = 0.0
-    for rate in ("requests", "tokens"):
-        if headers.get(f"x-ratelimit-remaining-{rate}") == "0":
-            reset = headers.get(f"x-ratelimit-reset-{rate}", "").strip()
-            parts = _DURATION.findall(reset)
-            if "".join(number + unit for number, unit in parts) == reset:
-                longest = max(longest, sum(float(number) * _SECONDS[unit] for number, unit in parts))
-    return longest
+    return error
 
 
 def provider_usage(usage: Any, written: str = "") -> Usage | None:

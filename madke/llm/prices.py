@@ -9,17 +9,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.core.chat import Message, Usage
 
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Price(BaseModel):
+class Price(BaseModel, extra="forbid", frozen=True):
     """Price of a model per million tokens, in any currency."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompt: _PerMillion
     completion: _PerMillion

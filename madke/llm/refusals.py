@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
@@ -164,10 +164,8 @@ def _message(body: Any) -> str:
     return f"{text}: {raw}" if raw else text
 
 
-class Dialect(BaseModel):
+class Dialect(BaseModel, extra="forbid", frozen=True):
     """The request format that one model at one endpoint accepts. The defaults fit most servers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_tokens: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
     """Name of the field that limits completion tokens; ``none``: the field is not sent."""
@@ -245,14 +243,6 @@ def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, s
     return rest
 
 
-def missing_field(error: ServerError, sent: Mapping[str, Any]) -> str | None:
-    """The field that the server requires and the request lacks, or None."""
-    if error.status not in REFUSALS:
-        return None
-    found = (name for match in _MISSING.finditer(_normalized(error.message)) for name in match.groups() if name)
-    return next((name for name in found if name not in sent and name not in ("field", "body")), None)
-
-
 _TEMPLATE_FAILED = 500
 """Status of llama.cpp when the model's chat template raises."""
 REFUSALS = (400, 416, 422, _TEMPLATE_FAILED)
@@ -303,11 +293,6 @@ _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _MIN_LIMIT = 16
 """A smaller number in a refusal is not a token limit."""
 _READ_CHARACTERS = 20_000
-_MISSING = re.compile(
-    r"missing required (?:parameter|field|argument)s?:? (\w+)|missing field (\w+)|parameter\.(\w+) must be"
-    r"|[\[(]body, ?(\w+)[\])][^}]{0,80}?(?:field required|missing)|missing,[^}]{0,40}?[\[(]body, ?(\w+)[\])]"
-    r"|\b(\w+):? (?:field required|is a required property)|\b(\w+) is required\b"
-)
 
 
 def _normalized(text: str) -> str:

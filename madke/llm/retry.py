@@ -39,8 +39,7 @@ class Retrying:
     An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``. The retry belongs to
     the same logical call: usage and seconds are summed over all replies.
 
-    The wrapped model raises CallError for a failed attempt. ``random`` draws from [0, 1). ``on_event`` is called before
-    each retry with the failure and the wait in seconds.
+    ``random`` draws from [0, 1). ``on_event`` gets the failure and the wait in seconds before each retry.
     """
 
     def __init__(
@@ -94,11 +93,9 @@ class Retrying:
             self._on_event(CallError(reply.error or reply.outcome, retryable=True), 0.0)
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
-        policy = self._policy
-        backoff = min(policy.first_wait * 2.0 ** (attempt - 1), policy.longest_wait) * (1 - self._random() / 2)
-        if retry_after is None:
-            return backoff
-        return max(backoff, retry_after + self._random() * policy.first_wait)
+        first = self._policy.first_wait
+        backoff = min(first * 2.0 ** (attempt - 1), self._policy.longest_wait) * (1 - self._random() / 2)
+        return backoff if retry_after is None else max(backoff, retry_after + self._random() * first)
 
 
 def _summed(spent: Completion | None, last: Completion) -> Completion:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import BaseModel, RootModel
 
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.llm.prices import estimated_usage
@@ -84,9 +84,7 @@ class ScriptedChat:
         return Completion(text=reply, usage=estimated_usage(request.messages, reply))
 
 
-class _Rule(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class _Rule(BaseModel, extra="forbid", frozen=True, strict=True):
     reply: str
     stage: str | None = None
     agent: str | None = None

@@ -1,5 +1,8 @@
 """The call store: cache, resume and replay in one SQLite file, to which every finished call is appended.
 
+A call is one row: columns for look-ups and sums, the whole call as compressed JSON, and a checksum. The texts of its
+messages are separate rows, keyed by their hash, so that a shared text is stored once.
+
 A damaged file (an unreadable page, or a wrong checksum) is renamed when it is opened, or at the end of the command that
 noticed the damage. Its readable calls are kept; the others are made again.
 """
@@ -7,36 +10,66 @@ noticed the damage. Its readable calls are kept; the others are made again.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sqlite3
+import zlib
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
 from madke.files import disk_full
-from madke.llm import call_rows
-from madke.llm.call_rows import COLUMNS, COUNTS, Damage, Recorded, call_key, read_record
-
-__all__ = ["CallStore", "Paid", "Stored", "call_key"]
 
 _log = logging.getLogger(__name__)
 
 _APPLICATION = 0x4D41444B
 _FORMAT = 3
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"
-_INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS texts (hash BLOB PRIMARY KEY, body BLOB);
+    CREATE TABLE IF NOT EXISTS calls (
+        id INTEGER PRIMARY KEY, key BLOB, outcome TEXT, payer TEXT, model TEXT, stage TEXT, prompt_tokens INTEGER,
+        cached_tokens INTEGER, completion_tokens INTEGER, reasoning_tokens INTEGER, body BLOB, checksum INTEGER
+    );
+    CREATE INDEX IF NOT EXISTS calls_by_key ON calls (key);
+"""
+"""``payer``: the run that made the call; several runs can share the file."""
+
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_COLUMNS = ("key", "outcome", "payer", "model", "stage", *_COUNTS, "body", "checksum")
+_LOST = "[this text of the call store is lost: the file was damaged]"
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM calls"
+_INSERT = f"INSERT INTO calls ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _LONGEST_GAP = 10_000
 """The copy of a damaged file ends after this many consecutive missing ids."""
 
-_FAILURES = (sqlite3.Error, Damage, UnicodeDecodeError, OverflowError)
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+"""ASCII output: models do emit lone surrogates, which have no UTF-8 form."""
+
+
+class _Damage(Exception):
+    """A row of the file differs from what was written."""
+
+
+class Recorded(NamedTuple):
+    """One call in a store."""
+
+    purpose: Purpose
+    messages: tuple[Message, ...]
+    completion: Completion
+    model: str
+
+
+_FAILURES = (sqlite3.Error, _Damage, UnicodeDecodeError, OverflowError)
 """Exceptions that an unreadable store can raise; the last two for invalid UTF-8 and for huge numbers in it."""
 _DAMAGED = (
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
@@ -53,7 +86,7 @@ class Paid(NamedTuple):
     usage: Usage
 
 
-class CallStore:
+class CallStore(AbstractContextManager["CallStore"]):
     """An open call store, created if missing; processes may share it. UserError if the file cannot be used as one."""
 
     def __init__(self, path: Path) -> None:
@@ -76,15 +109,15 @@ class CallStore:
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
         """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
-        column = call_rows.short_hash(key.encode())
+        column = _short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
             row = self._db.execute(f"{_SELECT} {which}", (column, not only_ok)).fetchone()
             if row is None:
                 return None
             if row[0] != column:
-                raise Damage("its index names another call")
-            return replace(call_rows.read_completion(read_record(row)), paid=row[2] == payer)
+                raise _Damage("its index names another call")
+            return replace(_read_completion(_read_record(row)), paid=row[2] == payer)
 
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
@@ -92,7 +125,7 @@ class CallStore:
         """Add a finished call; it survives a kill once this returns. Calls of one event-loop step share a commit."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((*call_rows.call_row(key, payer, model, request, completion), written))
+        self._waiting.append((*_call_row(key, payer, model, request, completion), written))
         loop.call_soon(self._commit_waiting)
         await written
 
@@ -100,16 +133,16 @@ class CallStore:
         """All stored calls, or those of one run, in the order of writing."""
         with self._errors():
             for row in self._db.execute(f"{_SELECT} WHERE ? IS NULL OR payer = ? ORDER BY id", (payer, payer)):
-                yield call_rows.read_call(row, self._db)
+                yield _read_call(row, self._db)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
         """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``."""
-        sums = ", ".join(f"sum({name})" for name in COUNTS)
+        sums = ", ".join(f"sum({name})" for name in _COUNTS)
         which = f"stage NOT IN ({', '.join('?' * len(without))})"
         query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
         with self._errors():
             return {
-                (payer, model): Paid(calls, Usage(**dict(zip(COUNTS, counts, strict=True))))
+                (payer, model): Paid(calls, Usage(**dict(zip(_COUNTS, counts, strict=True))))
                 for payer, model, calls, *counts in self._db.execute(query, tuple(without))
             }
 
@@ -122,9 +155,6 @@ class CallStore:
             if self._damaged and self._is_there():
                 with self._errors():
                     _set_aside(self.path)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -218,6 +248,81 @@ class Stored:
             running.cancel()
 
 
+def call_key(model: str, request: ChatRequest) -> str:
+    """The key of a call, a hexadecimal SHA-256. Calls with equal keys are the same call.
+
+    The key covers the model's name, the request and its purpose. The purpose keeps two debaters with identical prompts
+    apart, and two repeats of a question. The key leaves out the endpoint's address (a server may move), retries and
+    concurrency, the dataset and the variant (their effect is in the messages), and versions.
+    """
+    messages = [[message.role, message.content] for message in request.messages]
+    purpose = list(fields_of(request.purpose).values())
+    asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
+    return sha256(_to_json(asked).encode("ascii")).hexdigest()
+
+
+def _short_hash(content: bytes) -> bytes:
+    """The first 16 bytes of the SHA-256: long enough that collisions cannot be constructed."""
+    return sha256(content).digest()[:16]
+
+
+@lru_cache(maxsize=64)
+def _packed(content: bytes) -> tuple[bytes, bytes]:
+    # A higher level saves a tenth of the space and takes twice the time.
+    return _short_hash(content), zlib.compress(content, level=1)
+
+
+def _call_row(
+    key: str, payer: str, model: str, request: ChatRequest, completion: Completion
+) -> tuple[tuple[Any, ...], dict[bytes, bytes]]:
+    """The values of _COLUMNS, and the texts of the messages: hash -> compressed text."""
+    texts = [_packed(message.content.encode("utf-8", "surrogatepass")) for message in request.messages]
+    prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
+    asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
+    del asked["on_delta"]
+    record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
+    counts = (getattr(completion.usage, name) for name in _COUNTS)
+    columns = (_short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
+    values = (*columns, zlib.compress(_to_json(record).encode("ascii"), level=1))
+    return (*values, _checksum(values)), dict(texts)
+
+
+def _checksum(values: Sequence[Any]) -> int:
+    return zlib.crc32(repr(tuple(values)).encode("ascii", "backslashreplace"))
+
+
+def _read_record(row: Sequence[Any]) -> dict[str, Any]:
+    *values, checksum = row
+    if _checksum(values) != checksum:
+        raise _Damage("a call is not what was written")
+    record: dict[str, Any] = json.loads(zlib.decompress(values[-1]))
+    return record
+
+
+def _read_completion(record: dict[str, Any]) -> Completion:
+    return Completion(**{**record["completion"], "usage": Usage(**record["completion"]["usage"])})
+
+
+def _read_text(name: bytes, body: bytes) -> str:
+    with suppress(zlib.error, TypeError):
+        content = zlib.decompress(body)
+        if _short_hash(content) == name:
+            return content.decode("utf-8", "surrogatepass")
+    raise _Damage("a text is not what was written")
+
+
+def _read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
+    """The call in a row; _LOST replaces a text that the file no longer has."""
+
+    def text(name: str) -> str:
+        found = db.execute("SELECT hash, body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
+        return _read_text(*found) if found else _LOST
+
+    record = _read_record(row)
+    messages = tuple(Message(role=role, content=text(name)) for role, name in record["messages"])
+    return Recorded(Purpose(**record["purpose"]), messages, _read_completion(record), row[3])
+
+
 def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=30)
     try:
@@ -234,7 +339,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages; a checkpoint waits for the disk
         if not tables:
             header = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_FORMAT}"
-            db.executescript(f"BEGIN IMMEDIATE; {header}; {call_rows.SCHEMA} COMMIT")
+            db.executescript(f"BEGIN IMMEDIATE; {header}; {_SCHEMA} COMMIT")
     except BaseException:
         db.close()
         raise
@@ -263,13 +368,13 @@ def _set_aside(path: Path) -> None:
 def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
     kept = 0
     for row in _readable(damaged, f"{_SELECT} WHERE id = ?"):
-        with suppress(Damage):
-            read_record(row)
+        with suppress(_Damage):
+            _read_record(row)
             fresh.execute(_INSERT, row)
             kept += 1
     for row in _readable(damaged, "SELECT hash, body FROM texts WHERE rowid = ?"):
-        with suppress(Damage):
-            call_rows.read_text(*row)
+        with suppress(_Damage):
+            _read_text(*row)
             fresh.execute(_INSERT_TEXT, row)
     return kept
 

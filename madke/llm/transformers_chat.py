@@ -9,7 +9,6 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pickle import UnpicklingError
 from typing import Any
 
@@ -42,7 +41,6 @@ class HFChat:
         self._device = device
         self._batch_size = batch_size or _batch_size()
         self._local: LocalModel | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hf")
         self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -61,10 +59,11 @@ class HFChat:
         return await answer
 
     async def aclose(self) -> None:
-        """Stop the current batch and the thread."""
+        """Stop the current batch, and wait for its end."""
         if self._local is not None:
             self._local.close()
-        await asyncio.to_thread(self._thread.shutdown)
+        if self._worker is not None and not self._worker.done():
+            await asyncio.wait([self._worker])
 
     async def _work(self) -> None:
         results: Sequence[Completion | Exception]
@@ -78,7 +77,8 @@ class HFChat:
             waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
             batch, self._waiting = waiting[:size], waiting[size:]
             try:
-                results = await asyncio.get_running_loop().run_in_executor(self._thread, self._generate, batch)
+                local = await asyncio.to_thread(self.load)
+                results = await asyncio.to_thread(local.generate, [request for request, _ in batch])
             except Exception as error:
                 results = [error] * len(batch)
             for (_, answer), result in zip(batch, results, strict=True):
@@ -86,9 +86,6 @@ class HFChat:
                     answer.set_exception(result)
                 elif isinstance(result, Completion) and not answer.done():
                     answer.set_result(result)
-
-    def _generate(self, batch: Sequence[tuple[ChatRequest, object]]) -> Sequence[Completion | Exception]:
-        return self.load().generate([request for request, _ in batch])
 
 
 def _batch_size() -> int:

@@ -10,7 +10,7 @@ Import this module only where a client is made: httpx2 is slow to import.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from typing import Literal
 
 import httpx2
@@ -54,18 +54,14 @@ class BoundedReply(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def open_transport(
-    transport: Transport, timeout: float, on_headers: Callable[[Mapping[str, str]], None]
-) -> httpx2.AsyncClient:
+def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
-    ``timeout`` is the read timeout in seconds; ``on_headers`` gets the headers of every response. UserError if the
-    environment names a proxy that cannot be used.
+    ``timeout`` is the read timeout in seconds. UserError if the environment names a proxy that cannot be used.
     """
     import openai
 
     async def check(response: httpx2.Response) -> None:
-        on_headers(response.headers)
         response.stream = BoundedReply(response)
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"

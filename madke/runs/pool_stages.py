@@ -42,7 +42,7 @@ from madke.knowledge.stages import (
 )
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, open_model, read_models
 from madke.llm.endpoints import probe
-from madke.llm.rerank_endpoint import open_rerank_endpoint
+from madke.llm.openai_client import open_rerank_endpoint
 from madke.runs.cast import LiveSearch, guarded, has_endpoint
 from madke.runs.cross_encoder import CrossEncoderReranker
 from madke.runs.meter import Budget, Meter, Metered

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,8 +28,8 @@ from madke.workers.ray_cluster import cause, connected, same_versions
 
 _log = logging.getLogger(__name__)
 
-_Answer = tuple[Completion | dict[str, Any], float]
-"""A completion, or the fields of a CallError; and the seconds for which the model should not be called."""
+_Answer = Completion | dict[str, Any]
+"""A completion, or the fields of a CallError."""
 
 _RESTARTS = 3
 """Maximum number of restarts of a worker, since a model may kill it each time."""
@@ -103,7 +102,7 @@ class _Nodes:
             answer = worker.actor.complete.remote(name, request)
             worker.busy += 1
             try:
-                reply, hold = await answer
+                reply: _Answer = await answer
             except asyncio.CancelledError:
                 self._ray.cancel(answer)
                 raise
@@ -116,9 +115,9 @@ class _Nodes:
                 worker.busy -= 1
             if isinstance(reply, Completion):
                 reply = replace(reply, attempts=reply.attempts + lost)
-            return reply, hold
+            return reply
         reason = f"{_TRIES} Ray workers ended during this call, the last on node {worker.node}"
-        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_TRIES), 0.0
+        return Completion(outcome="failed", error=reason, finish_reason="error", attempts=_TRIES)
 
     async def _worker_for(self, question: str) -> _Worker:
         while not self._ready:
@@ -167,15 +166,9 @@ class _OnNodes:
             self.endpoint, self.dialect = here.endpoint, here.dialect
         self._name = name
         self._nodes = nodes
-        self._free_at = 0.0
-
-    @property
-    def hold(self) -> float:
-        return max(0.0, self._free_at - time.monotonic())
 
     async def complete(self, request: ChatRequest) -> Completion:
-        reply, hold = await self._nodes.ask(self._name, request)
-        self._free_at = max(self._free_at, time.monotonic() + hold)
+        reply = await self._nodes.ask(self._name, request)
         if isinstance(reply, Completion):
             return reply
         raise CallError(**reply)
@@ -216,15 +209,12 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
                 raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
 
         async def complete(self, name: str, request: ChatRequest) -> _Answer:
-            from madke.core.chat import Paced
             from madke.core.errors import CallError
 
-            model = self._models()[name]
             try:
-                reply: Completion | dict[str, Any] = await model.complete(request)
+                return await self._models()[name].complete(request)
             except CallError as error:
-                reply = vars(error)  # Ray would add its traceback to a raised error
-            return reply, model.hold if isinstance(model, Paced) else 0.0
+                return vars(error)  # Ray would add its traceback to a raised error
 
         def _models(self) -> dict[str, ChatModel]:
             if not self._opened:

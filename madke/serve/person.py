@@ -13,7 +13,7 @@ from madke.core import events
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.engine.protocol import Protocol
-from madke.llm import human_reply
+from madke.llm import human as human_reply
 from madke.llm.offline.prompt_reader import Prompt, read_prompt
 
 _LONGEST = 100_000

@@ -270,18 +270,6 @@ def test_a_refusal_that_never_ends_is_given_up() -> None:
     assert len(server.requests) == 11
 
 
-def test_a_field_that_must_be_there_is_named_with_the_place_to_say_it() -> None:
-    body = {
-        "object": "error",
-        "message": [{"type": "missing", "loc": ["body", "reasoning_effort"], "msg": "Field required"}],
-    }
-    with (
-        openai_server((422, {}, body)) as server,
-        pytest.raises(CallError, match="'reasoning_effort' in extra_body"),
-    ):
-        asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
-
-
 def test_extra_body_is_sent_with_every_request() -> None:
     entry = ModelEntry(extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     with openai_server(chat()) as server:

@@ -14,8 +14,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.events import DebateFinished
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm.human import HumanChat, ask_terminal
-from madke.llm.human_dialogue import ANSWER, PASSAGES, REASONS, REPLY, SAME, SEARCH
+from madke.llm.human import ANSWER, PASSAGES, REASONS, REPLY, SAME, SEARCH, HumanChat, ask_terminal
 from madke.runs.job import prepared
 from madke.runs.options import DEFAULTS
 from tests.support.chat_requests import chat_request

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from madke.data.questions import id_of
-from madke.llm.human_dialogue import ANSWER, PASSAGES, REASONS
+from madke.llm.human import ANSWER, PASSAGES, REASONS
 
 WIDTH = 60
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deep?"

@@ -420,17 +420,6 @@ def test_an_absurd_retry_after_holds_nobody_back() -> None:
     assert ask(Limited(ScriptedChat(["yes"]), limiter), 1)[0].text == "yes"
 
 
-class Paced(ScriptedChat):
-    hold = 3.0
-
-
-def test_a_model_that_knows_its_servers_rates_holds_every_call_back() -> None:
-    clock, began = Clock(), []
-    model = Paced(lambda request: began.append(clock()) or "yes")
-    ask(Limited(model, Limiter(1, clock=clock, sleep=clock.sleep)), 3)
-    assert began == [1000.0, 1003.0, 1006.0]
-
-
 def test_once_closed_nobody_gets_in_and_those_inside_are_waited_for() -> None:
     limiter = Limiter(8)
 

@@ -16,7 +16,6 @@ import pytest
 from madke.core.errors import CallError, UserError
 from madke.llm import OpenAIChat, close
 from madke.llm.openai_client import AzureChat, chosen_transport
-from madke.llm.openai_wire import rates_wait
 from madke.llm.transport import MAX_PACKED_REPLY, MAX_REPLY
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
@@ -263,47 +262,3 @@ def test_a_key_for_administration_is_sent_to_nobody(monkeypatch: pytest.MonkeyPa
         asyncio.run(both_kinds(server.url))
     assert len(server.requests) == 2
     assert not any("canary" in str(seen.headers) for seen in server.requests)
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"remaining-requests": "0", "reset-requests": "1s"}, 1.0),
-        ({"remaining-requests": "0", "reset-requests": "6m0s"}, 360.0),
-        ({"remaining-tokens": "0", "reset-tokens": "120ms"}, 0.12),
-        ({"remaining-tokens": "0", "reset-tokens": "1h2m3.5s"}, 3723.5),
-        ({"remaining-tokens": "0", "reset-tokens": "10"}, 10.0),
-        ({"remaining-requests": "0", "reset-requests": "2s", "remaining-tokens": "0", "reset-tokens": "1s"}, 2.0),
-        ({"remaining-requests": "1", "reset-requests": "2s"}, 0.0),
-        ({"remaining-requests": "-1", "reset-requests": "2s"}, 0.0),
-        ({"remaining-requests": "0"}, 0.0),
-        ({"remaining-requests": "0", "reset-requests": "soon"}, 0.0),
-        ({"remaining-requests": "0", "reset-requests": "-5s"}, 0.0),
-        ({}, 0.0),
-    ],
-)
-def test_rate_headers_say_how_long_to_wait_when_nothing_is_left(headers: dict[str, Any], seconds: float) -> None:
-    assert rates_wait({f"x-ratelimit-{name}": value for name, value in headers.items()}) == pytest.approx(seconds)
-
-
-def test_a_model_holds_calls_back_as_its_servers_rate_headers_say() -> None:
-    status, _, body = chat()
-
-    def used_up(body_: Any, n: Any) -> Any:
-        # A day is no rate but a quota.
-        reset = "24h0m0s" if n == 1 else "50s"
-        return status, {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}, body
-
-    async def holds(url: Any) -> Any:
-        model = OpenAIChat("m", base_url=url)
-        held = [model.hold]
-        for _ in range(2):
-            await model.complete(chat_request())
-            held.append(model.hold)
-        await close(model)
-        return held
-
-    with openai_server(used_up) as server:
-        first, quota, rate = asyncio.run(holds(server.url))
-    assert (first, quota) == (0.0, 0.0)
-    assert 40.0 < rate <= 50.0

@@ -9,25 +9,42 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from madke.assets import cache_dir
 from madke.core.chat import ChatRequest, Completion, Usage
-from madke.llm.offline.offline_replies import reply
-from madke.llm.offline.prompt_reader import read_prompt
+from madke.engine.parse import Marker, marked, parse_answer
+from madke.llm.offline.candidates import Candidate, answers
+from madke.llm.offline.language import STOPWORDS, content, normal, rank_passages, same, words
+from madke.llm.offline.prompt_reader import Prompt, read_prompt
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from madke.encoders import Encoder
+    from madke.llm.offline.language import Embed
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+_RELEVANT = 0.6
+"""Minimum score of a relevant passage; unrelated ones reach about 0.4."""
+_NEXT_TO_BEST = 0.6
+"""Minimum score of further passages, as a share of the best score."""
+_PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
+"""Standard deviations of the noise on scores at temperature 1."""
+_OWN_BONUS, _PEER_BONUS = 0.25, 0.2
+"""Bonus of the reader's own previous answer, and bonus for each other debater with the answer."""
+_EVIDENCE_BONUS = 0.15
+"""Bonus of a stated answer whose debater quotes knowledge: the reader's own or a peer's."""
+_AGREEING = "I agree with"
+"""Begins the reply of a reader that has changed to the answer of a peer."""
+_QUOTED = re.compile(r"\bKnowledge (\d+)")
+_QUOTED_WORDS = 45
 
 
 class OfflineChat:
@@ -83,7 +100,6 @@ class OfflineChat:
 
 
 def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
-    """The text up to a stop string or the token limit, and the finish reason."""
     text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) > request.max_tokens:
@@ -123,3 +139,175 @@ class Embeddings:
     def close(self) -> None:
         """Close the file."""
         self._disk.close()
+
+
+def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
+    """The reply to a prompt; the temperature scales the noise on the scores."""
+    match prompt.stage:
+        case "select":
+            return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
+        case "speak":
+            return _stance(prompt, embed, lambda: _ANSWER_NOISE * temperature * rng.gauss(0, 1))
+        case "reflect":
+            return _review(prompt, embed)
+        case "judge":
+            return _verdict(prompt)
+        case "pick" | "summarize":
+            return _summary(prompt)
+        case "digest":
+            return _account(prompt)
+        case "search":
+            kept = (word for word in words(prompt.question) if word not in STOPWORDS)
+            return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
+        case "rank":
+            ranked = rank_passages(prompt.question, prompt.knowledge, embed)
+            return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
+        case "note":
+            return f"Key words of the question: {', '.join(dict.fromkeys(content(prompt.question)))}."
+
+
+def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
+    own = stated_answer(prompt.previous, prompt.marker)
+    query = f"{prompt.question} {own or ''}".strip()
+    noisy = [(passage, score + noise()) for passage, score in rank_passages(query, prompt.knowledge, embed)]
+    noisy.sort(key=lambda scored: -scored[1])
+    least = max([_RELEVANT, *(_NEXT_TO_BEST * score for _, score in noisy[:1])])
+    chosen = [passage for passage, score in noisy if score >= least][: prompt.limit]
+    compared = "I compared every passage of the pool with the question, by its words and by its meaning."
+    if not chosen:
+        search = f"\n[Search: {_without_brackets(query)}]" if "[Search:" in prompt.closing else ""
+        return f"{compared} None of them is close enough to the question.{search}\nSelected: [No Found]"
+    about = "; ".join(dict.fromkeys(_without_brackets(passage.title or passage.text[:40]) for passage in chosen))
+    numbers = " ".join(f"[{passage.number}]" for passage in chosen)
+    return f"{compared} The closest passages are about: {about}.\nSelected: {numbers}"
+
+
+def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
+    before = stated_answer(prompt.previous, prompt.marker)
+    ranked = _weighed(answers(prompt, embed), prompt, before)
+    if before and _AGREEING in prompt.previous:  # nothing but new evidence changes the answer again
+        ranked = [found for found in ranked if same(found.answer, before) or _is_new(found, prompt)]
+    # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
+    noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
+    best = max(noisy, key=lambda found: found.score, default=None)
+    if best is None:
+        return "The text that I was given does not contain the answer, so I cannot tell and give none."
+    answer = _without_brackets(best.answer)
+    agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and same(stated, answer))
+    if before and same(before, answer):
+        attitude = "I have read the question again and I keep my answer. "
+    elif agreeing:
+        attitude = f"{_AGREEING} {' and '.join(agreeing)}: that answer is better supported than mine. "
+    else:
+        attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
+    stance = attitude + _grounds(best, prompt)
+    if "Confidence:" in prompt.closing:
+        rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
+        stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
+    return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
+
+
+def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
+    """The candidates and the answers stated so far, with the bonuses of the stated ones."""
+    stated = [(before, _OWN_BONUS + _evidence(prompt.previous))]
+    for remark in prompt.remarks:
+        stated.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + _evidence(remark.text)))
+    weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
+    for answer, gain in stated:
+        if answer and normal(answer):
+            known = next((each for each in weighed.values() if same(each.answer, answer)), None)
+            known = known or Candidate(answer=answer, score=0.0)
+            weighed[normal(known.answer)] = replace(known, score=known.score + gain)
+    return list(weighed.values())
+
+
+def _evidence(stance: str) -> float:
+    return _EVIDENCE_BONUS if _QUOTED.search(stance) else 0.0
+
+
+def _is_new(found: Candidate, prompt: Prompt) -> bool:
+    """Whether the answer rests on a passage that no debater has quoted."""
+    quoted = _QUOTED.findall(" ".join([prompt.previous, *(remark.text for remark in prompt.remarks)]))
+    return found.line is not None and str(found.line.number) not in quoted
+
+
+def _grounds(best: Candidate, prompt: Prompt) -> str:
+    if best.line is None:
+        if prompt.remarks and prompt.previous:
+            return "My own knowledge says nothing for or against it."
+        return "I have no knowledge to read, so this is only a guess from the wording of the question."
+    words = _without_brackets(best.line.text).split()
+    quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
+    about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
+    grounds = "Of the knowledge I chose, one sentence is closest to the question. "
+    grounds += f'Knowledge {best.line.number}{about} says: "{quoted}"'
+    if best.answer == "NOT ENOUGH INFO":
+        return f"{grounds} This does not settle the claim."
+    if prompt.form == "choice":
+        option = _without_brackets(dict(prompt.options).get(best.answer, best.answer))
+        return f'{grounds} Of the options, "{option}" fits this best.'
+    return grounds
+
+
+def _review(prompt: Prompt, embed: Embed) -> str:
+    own = stated_answer(prompt.previous, prompt.marker)
+    if own is None:
+        return "My reply states no answer that can be checked, so it must be revised.\nVerdict: [REVISE]"
+    best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
+    if best is None or same(best.answer, own):
+        return f'No text that I was given contradicts "{own}".\nVerdict: [KEEP]'
+    return f'The knowledge supports "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
+
+
+def _verdict(prompt: Prompt) -> str:
+    stated = [answer for _, answer in _stated_answers(prompt)]
+    agreed = len(stated) > 1 and all(answer and same(stated[0] or "", answer) for answer in stated)
+    why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
+    if None in stated or len(stated) < 2:
+        why = "There is no agreement unless every debater gives an answer."
+    why = f"{_account(prompt)} {why}"
+    if '"settled"' in prompt.closing:
+        side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
+        return json.dumps({"reason": why, "settled": agreed, "side": side, "answer": answer}, ensure_ascii=False)
+    yes, no = ("SAME", "DIFFERENT") if "[SAME]" in prompt.closing else ("Yes", "No")
+    return f"{why}\nVerdict: [{yes if agreed else no}]"
+
+
+def _account(prompt: Prompt) -> str:
+    stated = _stated_answers(prompt)
+    return " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
+
+
+def _summary(prompt: Prompt) -> str:
+    """The answer with the most supporters; for a judge who picks a debater, the first of them."""
+    leader = _leader(prompt)
+    if leader is None:
+        return "None of the debaters states an answer, so there is none to report."
+    first, answer = leader
+    holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
+    why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
+    if prompt.stage == "pick":
+        return f"{why}\n[{first}]"
+    side = f"\nSide: {first}" if "Side:" in prompt.closing else ""
+    return f"{why}{side}\nThe answer is {marked(answer, prompt.marker)}."
+
+
+def _leader(prompt: Prompt) -> tuple[str, str] | None:
+    """The answer with the most supporters, after the name of the first of them."""
+    stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
+    return max(stated, key=lambda held: sum(same(held[1], other) for _, other in stated), default=None)
+
+
+def _stated_answers(prompt: Prompt) -> list[tuple[str, str | None]]:
+    return [(remark.who, stated_answer(remark.text, prompt.marker)) for remark in prompt.remarks]
+
+
+def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
+    """The answer in a reply, by the engine's parser; None if it states none."""
+    found = parse_answer(text, lambda raw: raw or None, marker)
+    return found.value if found.rule in ("cue", "last", "boxed") else None
+
+
+def _without_brackets(text: str) -> str:
+    # Square brackets are markers.
+    return text.replace("[", "(").replace("]", ")")

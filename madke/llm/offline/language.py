@@ -138,11 +138,7 @@ _NEVER_RELATIVE = re.compile(rf"{_HOW}|what", re.IGNORECASE)
 _PREDICATE = re.compile(
     r"\s*(?:is|are|was|were)\s+(?:the|a|an)\s+(?:(?:full |first |real |original )?name of (?:the |a |an )?)?(.+)", re.I
 )
-_PLAIN: dict[str, tuple[Kind, str]] = {
-    "who": ("person", "a person"),
-    "where": ("place", "a place"),
-    "when": ("date", "a date"),
-}
+_PLAIN: dict[str, Kind] = {"who": "person", "where": "place", "when": "date"}
 _FOCUS_WORDS: dict[Kind, str] = {
     "number": "number percentage percent population height length age temperature distance speed depth",
     "year": "year",
@@ -174,12 +170,11 @@ def analyse(question: str) -> Query:
     word, after = wh.group().lower(), text[wh.end() :]
     if word.startswith("how"):
         return Query(text=text, kind="number", focus=_head(after) or "a number", wh=wh.span())
-    kind, focus = _PLAIN.get(re.sub(r"m?(?:'s)?$", "", word), ("thing", ""))
-    if not focus:
-        predicate = _PREDICATE.match(after)
-        focus = _head(after) or (_head(predicate[1]) if predicate else "")
-        kind = _kind_of(focus)
-    return Query(text=text, kind=kind, focus=focus, wh=wh.span())
+    if plain := _PLAIN.get(re.sub(r"m?(?:'s)?$", "", word)):
+        return Query(text=text, kind=plain, focus=f"a {plain}", wh=wh.span())
+    predicate = _PREDICATE.match(after)
+    focus = _head(after) or (_head(predicate[1]) if predicate else "")
+    return Query(text=text, kind=_kind_of(focus), focus=focus, wh=wh.span())
 
 
 def _question_word(text: str) -> re.Match[str] | None:
@@ -276,8 +271,8 @@ def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> l
     own: dict[int, float] = {}
     for passage in knowledge:
         best = max((line.score for line in lines if line.number == passage.number), default=0.0)
-        own[passage.number] = 0.75 * best + 0.4 * overlap(weights, f"{passage.title} {passage.text}")
-        own[passage.number] += 0.15 * _names(query, passage)
+        score = 0.75 * best + 0.4 * overlap(weights, f"{passage.title} {passage.text}")
+        own[passage.number] = score + 0.15 * _names(query, passage)
     first = max(knowledge, key=lambda passage: own[passage.number], default=None)
     ranked = [
         (passage, own[passage.number] + 0.2 * (passage is not first and _names(first.text if first else "", passage)))
