@@ -29,6 +29,7 @@ from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
+from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, score, total_usage
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
@@ -216,9 +217,7 @@ def compare(
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
     of_shared = tuple(only(arm, shared) for arm in arms)
-    debates = {
-        arm.name: sum(kept.repeats for kept in column.values()) for arm, column in zip(arms, columns, strict=True)
-    }
+    debates = {name: sum(kept.repeats for kept in column.values()) for name, column in zip(runs, columns, strict=True)}
     return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
 
 
@@ -231,10 +230,10 @@ def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
     external = {arm.name: external_values(arm) for arm in results}
     found = compare({arm.name: arm.transcripts() for arm in results}, external)
     shared = {(row.id, row.question) for row in found.questions}
-    scores = {
-        arm.name: score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
-        for arm in results
-    }
+    scores = {}
+    for arm in results:
+        of_shared = score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
+        scores[arm.name] = replace(of_shared, incomplete=incomplete(arm, found.debates[arm.name]))
     return replace(found, scores=scores)
 
 

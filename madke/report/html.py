@@ -29,7 +29,7 @@ from madke.runs.run_json import sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest
-from madke.scoring.scored import scored_arm, unfinished
+from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
@@ -81,11 +81,10 @@ def write_report(
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
         tests = family(arms)
-        held = unfinished(results, {name: each.transcripts for name, each in named.items()})
-        own = {"scores": table_of_arms(arms, named, tests, incomplete=held)}
+        own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
         pieces = _template(arms, named).generate(
-            _findings(results, arms, named, tests, held, own),
+            _findings(results, arms, named, tests, own),
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
@@ -112,7 +111,6 @@ def _findings(
     arms: Sequence[ArmValues],
     scores: Mapping[str, Scores],
     tests: Sequence[PairedTest],
-    incomplete: Mapping[str, str],
     own: Mapping[str, Table],
 ) -> dict[str, Any]:
     """What the page says of the runs, for its template."""
@@ -122,9 +120,9 @@ def _findings(
     return {
         "finding": finding(arms, scores, tests),
         "lead": _lead(results, scores),
-        "alerts": [*_alerts(scores, incomplete)],
-        "incomplete": bool(incomplete),
-        "bars": [*bars(scores, incomplete)] if any(each.correct for each in scores.values()) else [],
+        "alerts": [*_alerts(scores)],
+        "incomplete": any(each.incomplete for each in scores.values()),
+        "bars": [*bars(scores)] if any(each.correct for each in scores.values()) else [],
         "warnings": [
             f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
             for name, each in scores.items()
@@ -166,10 +164,9 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     return " \N{MIDDLE DOT} ".join(facts)
 
 
-def _alerts(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[str]:
+def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
     """What limits the scores: runs that are incomplete, and debates that failed."""
-    for name, done in incomplete.items():
-        yield f"Incomplete: {name}, {done}."
+    yield from (f"Incomplete: {name}, {found.incomplete}." for name, found in scores.items() if found.incomplete)
     for name, found in scores.items():
         if all_failed(found):
             yield cause(name, found)

@@ -149,11 +149,11 @@ class Bar:
     """What limits the figure: an incomplete run, failed debates."""
 
 
-def bars(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[Bar]:
+def bars(scores: Mapping[str, Scores]) -> Iterator[Bar]:
     """The chart: one bar with an interval per run."""
     for name, found in scores.items():
         failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
-        note = "; ".join(filter(None, (incomplete.get(name, "").partition(" (")[0], failed)))
+        note = "; ".join(filter(None, ((found.incomplete or "").partition(" (")[0], failed)))
         share = percent_cell(found.correct)
         href, opens = debates_of(name)
         figure = _cell("correct %", share, "", [name])

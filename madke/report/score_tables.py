@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Literal
 
 from rich.console import Group
@@ -34,7 +33,6 @@ from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.scored import unfinished
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -54,6 +52,15 @@ def grades_missing(scores: Scores) -> str:
     return f"{what} excluded from the grader's mean; with them it is between {bounds}"
 
 
+def incomplete_notes(scores: Mapping[str, Scores]) -> list[str]:
+    """How much of each incomplete run is done. The rows of one run, one for each dataset, share a note."""
+    rows: dict[str, list[str]] = {}
+    for name, found in scores.items():
+        if found.incomplete:
+            rows.setdefault(found.incomplete, []).append(name)
+    return [f"{', '.join(names)}: {text}." for text, names in rows.items()]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Arm:
     name: str
@@ -61,8 +68,6 @@ class _Arm:
     first_metric: str = "correct"
     marks: Mapping[str, str]
     """Value -> mark of its test against the first arm."""
-    unfinished: str = ""
-    """The text of :func:`madke.report.finding.incomplete`; empty for a complete run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
-        _Column("incomplete", lambda arm: Cell(text=arm.unfinished) if arm.unfinished else NOTHING, place="aside"),
+        _Column("incomplete", _incomplete, place="aside"),
         _Column("abst.", _count(lambda scores: scores.abstained), screen="abst."),
         _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
@@ -130,11 +135,16 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 def _questions(arm: _Arm) -> Cell:
     scores = arm.scores
-    if arm.unfinished:
-        return Cell(text=arm.unfinished.partition(" (")[0], value=scores.questions)
+    done = (scores.incomplete or "").partition(" (")[0]
+    if done.startswith(f"{scores.transcripts:,} of "):  # the row holds the whole run
+        return Cell(text=done, value=scores.questions)
     repeats, more = divmod(scores.transcripts, scores.questions or 1)
     times = f" ({scores.transcripts} debates)" if more else f" x {repeats}" if repeats > 1 else ""
     return Cell(text=f"{scores.questions}{times}", value=scores.questions)
+
+
+def _incomplete(arm: _Arm) -> Cell:
+    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NOTHING
 
 
 def _correct(arm: _Arm) -> Cell:
@@ -186,19 +196,18 @@ _COUNTED_IF_ANY = ("abst.", "failed")
 """Columns of terminals that follow ``correct``, and are left out if all their counts are 0."""
 
 
-def score_table(
-    runs: Sequence[tuple[str, Scores]], incomplete: Mapping[str, str] = MappingProxyType({}), *, details: bool = False
-) -> Group:
+def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run without a finished debate has no row; if all failed, the reasons stand above. ``incomplete``: run -> how much
-    of it is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: with whole
+    intervals.
     """
+    incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
     rest = [(name, scores) for name, scores in runs if scores.transcripts > scores.failed]
-    arms = [_Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, "")) for name, scores in rest]
+    arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in rest]
     if not arms:
-        return Group(*causes, *(Text(f"{name}: {text}") for name, text in incomplete.items()))
+        return Group(*causes, *map(Text, incomplete))
     columns = _on_screen(arms)
     rows = []
     for arm in arms:
@@ -206,8 +215,7 @@ def score_table(
         shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
-    notes = [f"{name}: {text}." for name, text in incomplete.items()]
-    notes += [] if details else [_HALF]
+    notes = [*incomplete, *([] if details else [_HALF])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):
@@ -232,9 +240,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
     tests of the same value in this table; ``madke compare`` tests more pairs.
     """
     arms = [arm_of(arm) for arm in results]
-    tests = paired_tests([(arms[0], other) for other in arms[1:]])
-    held = unfinished(results, {name: found.transcripts for name, found in scores.items()})
-    return table_of_arms(arms, scores, tests, incomplete=held)
+    return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
@@ -250,19 +256,11 @@ def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapp
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])
     named = {of_dataset(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
-    debates = {arm: sum(each.transcripts for each in found.values()) for arm, found in scores.items()}
-    held = unfinished(results, debates)
-    against = [arm.name for arm in first.values()]
-    return table_of_arms(rows, named, paired_tests(pairs), against=against, incomplete=held)
+    return table_of_arms(rows, named, paired_tests(pairs), [arm.name for arm in first.values()])
 
 
 def table_of_arms(
-    arms: Sequence[ArmValues],
-    scores: Mapping[str, Scores],
-    tests: Sequence[PairedTest],
-    *,
-    against: Sequence[str] = (),
-    incomplete: Mapping[str, str] = MappingProxyType({}),
+    arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
 ) -> Table:
     """The scores of arms, one row each, with marks for significant differences from the first arm.
 
@@ -277,7 +275,6 @@ def table_of_arms(
             scores=scores[arm.name],
             first_metric=arm.first_metric,
             marks={test.metric: MARK for test in held if test.significant and test.right == arm.name},
-            unfinished=incomplete.get(arm.name, ""),
         )
         for arm in arms
     ]
@@ -288,7 +285,7 @@ def table_of_arms(
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
         "Failed debates are left out of all means. Abstained ones count as wrong.",
-        *(f"{name}: {text}." for name, text in incomplete.items()),
+        *incomplete_notes(scores),
         *dict.fromkeys(column.note for column in columns if column.note),
         *(f"{arm.name}: {missing}." for arm in rows if (missing := grades_missing(arm.scores))),
     ]
