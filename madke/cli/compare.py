@@ -126,7 +126,7 @@ def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, *, details: bool) -> None:
-    from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
+    from madke.report.comparison import NOT_ON_TERMINALS, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -139,7 +139,6 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tes
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     without = () if details else NOT_ON_TERMINALS
     screen.print(score_table([*comparison.scores.items()], details=details))
-    screen.print(rich_table(cost_table(comparison.scores), details=details))
     screen.print(rich_table(pair_table(comparison.pairs), details=details))
     screen.print(rich_table(paired_table(tests), without, details=details))
     if across:

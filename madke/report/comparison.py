@@ -1,8 +1,7 @@
-"""Comparison of runs on their shared questions, with tables of tests and costs."""
+"""Comparison of runs on their shared questions, with the table of their tests."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -21,11 +20,9 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     p_value,
-    percent_cell,
-    score_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
-from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
@@ -104,7 +101,7 @@ class Comparison:
 
         Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
-        return family(self.arms, self._known(metrics), all_pairs=all_pairs)
+        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
@@ -136,44 +133,29 @@ class Comparison:
         return tuple(self._pair(*two) for two in combinations(range(len(self.unshared)), 2))
 
     def _pair(self, left: int, right: int) -> Pair:
-        marks = Counter((row.runs[left].correct, row.runs[right].correct) for row in self.questions)
-        both, only_first, only_second, neither = (
-            marks.pop(found, 0) for found in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-        )
+        flips = []
+        for row in self.questions:
+            one, other = row.runs[left], row.runs[right]
+            if "failed" not in (one.status, other.status):
+                flips.append(float(row.other_answer(one, other)))
         names = tuple(self.unshared)
-        answered = [row for row in self.questions if "failed" not in (row.runs[left].status, row.runs[right].status)]
-        return Pair(
-            first=names[left],
-            second=names[right],
-            both=both,
-            only_first=only_first,
-            only_second=only_second,
-            neither=neither,
-            left_out=marks.total(),
-            other_answer=estimate([float(row.other_answer(row.runs[left], row.runs[right])) for row in answered]),
-        )
+        return Pair(first=names[left], second=names[right], other_answer=estimate(flips))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """Numbers of questions that two runs answered correctly, in their first repeats."""
+    """How far the answers of two runs differ, in their first repeats."""
 
     first: str
     second: str
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    left_out: int
-    """Questions that failed in one run, have no gold answer, or have a metric that is not right or wrong."""
     other_answer: Estimate | None
     """Flip rate: share of questions with different final answers, among those that failed in neither run."""
 
 
-def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+def family(arms: Sequence[ArmValues]) -> list[PairedTest]:
     """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
     shared = shared_questions(arms)
-    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
+    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs=False))
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
@@ -196,11 +178,8 @@ def compare(
     for name, transcripts in runs.items():
         column: dict[QuestionKey, Outcome] = {}
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arm = read_arm(name, _recording(transcripts, name, column, asked), outside)
-        correct = arm.values.get("correct", {})
-        judged = ((key, kept, correct.get(key, {}).get(kept.repeat)) for key, kept in column.items())
-        columns.append({key: replace(kept, correct=right) for key, kept, right in judged})
-        arms.append(arm)
+        arms.append(read_arm(name, _recording(transcripts, name, column, asked), outside))
+        columns.append(column)
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
@@ -251,13 +230,12 @@ def _recording(
 
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
-    # ``correct`` is set later, from the arm's values.
     used = total_usage(transcript.usage.values()) if transcript.usage else None
     return Outcome(
         run=run,
         answer=transcript.answer,
         status=transcript.status,
-        correct=None,
+        correct=correct(transcript),
         rounds=len(transcript.rounds) if used else None,
         stop_reason=transcript.stop_reason,
         calls=used.calls if used else None,
@@ -354,16 +332,3 @@ def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
         return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
     return unit, scaled
-
-
-def cost_table(scores: Mapping[str, Scores]) -> Table:
-    """Correctness and cost per question of each run."""
-    columns = ("run", "correct %", "rounds", "calls/question", "paid/question", "tokens/question")
-    rows = []
-    for name, found in scores.items():
-        total, n = found.total, max(found.transcripts, 1)
-        rounds = found.mean_rounds.value if found.mean_rounds else 0.0
-        each = (rounds, total.calls / n, total.paid / n, total.tokens / n)
-        figures = (score_cell(figure, digits=",.1f") if found.usage else NOTHING for figure in each)
-        rows.append((Cell(text=name), percent_cell(found.correct), *figures))
-    return Table(title="Cost", columns=columns, rows=tuple(rows))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.transcript import Final
-from madke.report.comparison import compare, cost_table, paired_table
+from madke.report.comparison import compare, paired_table
 from madke.report.debate_text import pair_table, question_table
 from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
@@ -35,7 +35,7 @@ def tables_of(*names: str) -> list[Any]:
     held = runs(*names)
     scores = {name: score(each) for name, each in held.items()}
     found = compare(held)
-    shown = (question_table(found.questions), cost_table(scores), pair_table(found.pairs), paired_table(found.tests()))
+    shown = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
     return [score_table([*scores.items()]), *(rich_table(table) for table in shown)]
 
 
