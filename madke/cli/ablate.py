@@ -200,7 +200,7 @@ def _show_results(done: Ablation) -> None:
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [by_folder[arm.path] for arm in arms]
-    own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     _show_tables(tables)

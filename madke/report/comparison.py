@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -20,6 +20,7 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     p_value,
+    score_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
@@ -282,7 +283,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
-            low, high = (_unit(test)[1](value, "+") for value in test.if_failed)
+            low, high = (_figure_cell(value, _unit(test), "+").text for value in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = HEADINGS.get(test.metric, test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
@@ -294,41 +295,37 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit, scaled = _unit(test)
-    times = 100.0 if unit else 1.0
-    found, detectable, pairs, effect = test.difference, test.detectable, test.discordant, test.effect
+    unit = _unit(test)
     cells = {
         "first": Cell(text=test.left),
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
         "n": count_cell(test.n),
-        "difference": Cell(
-            text=f"{scaled(found.value, '+')} ({scaled(found.low, '+')} to {scaled(found.high, '+')})",
-            value=times * found.value,
-            low=times * found.low,
-            high=times * found.high,
-        ),
+        "difference": _figure_cell(test.difference, unit, "+"),
         "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
-        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
-        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
+        "of first": _figure_cell(test.left_value, unit),
+        "of second": _figure_cell(test.right_value, unit),
     }
-    if pairs is not None:
+    if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {
-        "effect": NOTHING
-        if effect is None
-        else Cell(text=f"{effect.name[-1]} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high),
-        "detectable": NOTHING if detectable is None else Cell(text=scaled(detectable), value=times * detectable),
-    }
+    cells |= {"effect": NOTHING, "detectable": NOTHING}
+    if (effect := test.effect) is not None:
+        text = f"{effect.name[-1]} {effect.value:+z.2f}"
+        cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
+    if test.detectable is not None:
+        cells["detectable"] = _figure_cell(test.detectable, unit)
     return cells
 
 
-def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
-    unit = " %" if in_percent(test.metric) else ""
+def _unit(test: PairedTest) -> str:
+    return " %" if in_percent(test.metric) else ""
 
-    def scaled(value: float, signed: str = "") -> str:
-        # "z": no minus sign for what rounds to zero.
-        return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
 
-    return unit, scaled
+def _figure_cell(found: Estimate | float, unit: str, signed: str = "") -> Cell:
+    """A figure, with its interval if known; without a minus sign for what rounds to zero."""
+    times, digits = (100, f"{signed}z.1f") if unit else (1, f"{signed}z.4g")
+    if not isinstance(found, Estimate):
+        return score_cell(times * found, digits=digits)
+    scaled = Estimate(value=times * found.value, low=times * found.low, high=times * found.high, n=found.n)
+    return score_cell(scaled, digits=digits)

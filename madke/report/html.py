@@ -33,21 +33,7 @@ from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "search.js",
-    "list.js",
-    "matrix.js",
-    "quotes.js",
-    "pool.js",
-    "debate.js",
-    "beside.js",
-    "summary.js",
-    "theme.js",
-    "app.js",
-    "reload.js",
-)
+_SCRIPTS = "dom data search list matrix quotes pool debate beside summary theme app reload"
 """Joined to one script in this order."""
 
 RELOADS = '<p id="reload" class="note"'
@@ -64,7 +50,7 @@ def write_report(
     tables: Sequence[Table] = (),
     reload: int | None = None,
     second_process: bool = False,
-) -> dict[str, Table]:
+) -> tuple[dict[str, Table], list[figures.Drawing]]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
@@ -74,26 +60,29 @@ def write_report(
     ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
-        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
+        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``; and its
+        figures.
     """
     results = opened(runs)
-    with packing(results, second_process=second_process) as data:
+    with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
         tests = family(arms)
         own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
+        drawings = figures.draw(results, named, arms) if figures.available() else None
         pieces = _template(arms, named).generate(
             _findings(results, arms, named, tests, own),
+            figures=drawings,
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
             tables=tables,
-            data=data.elements(arms),
+            data=elements(arms),
         )
         with atomic_write(Path(out)) as file:
             file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own
+    return own, drawings or []
 
 
 def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:
@@ -102,7 +91,7 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
     of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
-    environment.filters.update(printable=printable, share=_share, page_table=of_page)
+    environment.filters.update(printable=printable, share=_share, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
 
 
@@ -115,7 +104,7 @@ def _findings(
 ) -> dict[str, Any]:
     """What the page says of the runs, for its template."""
     shared, different = _settings(results)
-    script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
+    script, style = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split())), _asset("style.css")
     scored, replies = own["scores"].split()
     return {
         "finding": finding(arms, scores, tests),
@@ -132,7 +121,6 @@ def _findings(
         "replies": replies and replace(replies, title="Questions, paid calls and unparsed replies"),
         "tests": own.get("tests"),
         "against": arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-        "figures": figures.draw(results, scores, arms) if figures.available() else None,
         "shared": shared,
         "different": different,
         "details": [(arm.name, score_details(scores[arm.name])) for arm in results],

@@ -76,10 +76,9 @@ class _Column:
     """Distinct heading on pages and in files."""
     cell: Callable[[_Arm], Cell]
     _: KW_ONLY
-    screen: str = ""
-    """Heading on terminals; empty if not shown there."""
-    place: Literal["main", "aside", "screen"] = "main"
-    """``aside``: in a separate table on pages, left out of papers. ``screen``: only on terminals."""
+    place: Literal["all", "page", "aside", "screen"] = "all"
+    """``page``: not on terminals. ``aside``: in a separate table on pages, left out of papers and terminals.
+    ``screen``: only on terminals."""
     interval: bool = False
     """Whether terminals show the interval."""
     note: str = ""
@@ -98,32 +97,33 @@ _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's 
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
     first = _first_metric(arms)
-    measured = dict.fromkeys(name for arm in arms for name in arm.scores.metrics)
+    scores = [arm.scores for arm in arms]
+    measured = dict.fromkeys(name for each in scores for name in each.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     return [
-        _Column("n", _questions, screen="n", place="screen"),
-        _Column(named, _correct, screen="correct %", interval=True),
-        _Column(_OVER_REPEATS, _over_repeats),
-        _Column(_REPEATS, _sd_over_repeats, note=_SPREAD),
+        _Column("n", _questions, place="screen"),
+        _Column(named, _correct, interval=True),
+        *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
+        _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
+        _Column(_OVER_REPEATS, _over_repeats, place="page"),
+        _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
         *(
-            _Column(f"{name} %", partial(_consistency, value=value), screen=name, note=_CONSISTENCY)
+            _Column(f"{name} %", partial(_consistency, value=value), note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
         ),
-        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f"), screen="rounds"),
+        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f")),
         # Predictions from files have no usage.
-        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None), screen="calls"),
+        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None)),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
-        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None), screen="tokens"),
+        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
         _Column("incomplete", _incomplete, place="aside"),
-        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst."),
-        _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
-            for stage in dict.fromkeys(stage for arm in arms for stage in arm.scores.parse_failures)
+            for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
         ),
     ]
 
@@ -171,9 +171,9 @@ def _metric(name: str, first: str) -> _Column:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
     if in_percent(name):
-        return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
+        return _Column(f"{heading} %", cell, place="screen" if name == first else "all")
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
-    return _Column(name, cell, screen=name, interval=True, note=note)
+    return _Column(name, cell, interval=True, note=note)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
@@ -192,9 +192,6 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 _HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
 
-_COUNTED_IF_ANY = ("abst.", "failed")
-"""Columns of terminals that follow ``correct``, and are left out if all their counts are 0."""
-
 
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
@@ -208,7 +205,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in rest]
     if not arms:
         return Group(*causes, *map(Text, incomplete))
-    columns = _on_screen(arms)
+    columns = _filled([column for column in _score_columns(arms) if column.place in ("all", "screen")], arms)
     rows = []
     for arm in arms:
         cells = [(column.cell(arm), column.interval) for column in columns]
@@ -220,17 +217,9 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
-    headings = ("run", *(column.screen for column in columns))
+    headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))
     table = Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes))
     return Group(*causes, rich_table(table, details=details))
-
-
-def _on_screen(arms: Sequence[_Arm]) -> list[_Column]:
-    shown = _filled([column for column in _score_columns(arms) if column.screen], arms)
-    some = [each for each in shown if each.heading in _COUNTED_IF_ANY and any(each.cell(arm).value for arm in arms)]
-    others = [column for column in shown if column.heading not in _COUNTED_IF_ANY]
-    first = next(n for n, column in enumerate(others) if column.cell is _correct) + 1
-    return [*others[:first], *some, *others[first:]]
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
@@ -279,8 +268,6 @@ def table_of_arms(
         for arm in arms
     ]
     columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
-    if not any(row.scores.abstained for row in rows):
-        columns = [column for column in columns if column.heading != "abst."]
     notes = [
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
@@ -347,19 +334,20 @@ def _other_measures(scores: Scores) -> Iterator[str]:
         yield f"round by round: {joined(by_round)}"
 
 
+def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate | None) -> str:
+    return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
+
+
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
         *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
-        f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
-        f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
-        f"by the matcher {interval(scores.co2_matcher)}",
+        _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
+        _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
     ]
     if scores.co2_judge_grader or scores.co2_matcher_grader:
-        lines.append(
-            f"Co2 by the grader, consistent by the judge {interval(scores.co2_judge_grader)}, "
-            f"by the matcher {interval(scores.co2_matcher_grader)}"
-        )
+        by_grader = scores.co2_judge_grader, scores.co2_matcher_grader
+        lines.append(_by_judge_and_matcher("Co2 by the grader, consistent", *by_grader))
     lines += [
         *([_repeated(scores)] if scores.repeats else []),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",

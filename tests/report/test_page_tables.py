@@ -7,8 +7,7 @@ import pytest
 
 from madke.report.comparison import compare, paired_table
 from madke.report.experiment_tables import spending_table
-from madke.report.explanations import EXPLANATIONS, explanation
-from madke.report.page_tables import bars, debates_of, page_table
+from madke.report.page_tables import EXPLANATIONS, bars, debates_of, explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
 from madke.scoring.scores import score

@@ -74,7 +74,7 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     correct = cell(table, 0, "correct (EM) %")
     assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
-    assert table.columns[:3] == ("arm", "correct (EM) %", "F1 %")
+    assert table.columns[:5] == ("arm", "correct (EM) %", "abst.", "failed", "F1 %")
     assert "EM %" not in table.columns
     assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
     assert cell(table, 0, "rounds").text == "1.00 (1.00 to 1.00)"

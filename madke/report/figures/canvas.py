@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from madke.report.tables import ORACLE
-from madke.scoring.arms import Results
+from madke.runs.spec import RunSpec
+from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -213,15 +214,17 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
 class DrawnArm:
     """An arm with its label and style."""
 
-    results: Results
+    config: RunSpec | None
+    """None for predictions from elsewhere."""
     scores: Scores
+    values: ArmValues
     label: str
     """Unique short label, with a star if debates used the gold answers."""
     colour: str
     marker: str
 
 
-def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
+def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
     seen: Counter[str] = Counter()
     labels = []
@@ -231,13 +234,14 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Dr
         labels.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
     return [
         DrawnArm(
-            results=one,
+            config=one.config,
             scores=scores[one.name],
+            values=held,
             label=f"{label}*" if scores[one.name].read_golds else label,
             colour=COLOURS[n % len(COLOURS)],
             marker=MARKERS[n % len(MARKERS)],
         )
-        for n, (one, label) in enumerate(zip(results, labels, strict=True))
+        for n, (one, held, label) in enumerate(zip(results, values, labels, strict=True))
     ]
 
 
@@ -278,7 +282,7 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": drawing.name}):
+    with style(), matplotlib.rc_context({"svg.hashsalt": drawing.name}):
         drawing.figure.savefig(
             out,
             format=form,
@@ -300,15 +304,8 @@ def page_svg(drawing: Drawing) -> str:
     for parent in list(root.iter()):
         for child in [*parent.iterfind(f"{_SVG}metadata"), *parent.iterfind(f"{_SVG}style")]:
             parent.remove(child)
-    elements = list(root.iter())
-    for element in elements:
+    for element in root.iter():
         _make_plain(element, prefix)
-    used = {value.removeprefix("#") for element in elements if (value := element.get("href"))}
-    values = [value for element in elements for value in element.attrib.values()]
-    used |= {found[1] for value in values if (found := _REFERENCE.fullmatch(value))}
-    for element in elements:
-        if element.get("id") not in used:
-            element.attrib.pop("id", None)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {
