@@ -10,7 +10,6 @@ from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -28,7 +27,6 @@ from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
@@ -71,13 +69,35 @@ def write_report(
         own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
+        shared, different = _settings(results)
+        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
+        scored, replies = own["scores"].split()
         pieces = _template(arms, named).generate(
-            _findings(results, arms, named, tests, own),
-            figures=drawings,
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
+            finding=finding(arms, named, tests),
+            lead=_lead(results, named),
+            alerts=[*_alerts(named)],
+            incomplete=any(each.incomplete for each in named.values()),
+            bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
+            warnings=[
+                f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
+                for name, each in named.items()
+                if each.read_golds
+            ],
+            scores=None if all(map(all_failed, named.values())) else scored,
+            replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
+            tests=own.get("tests"),
+            against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
             tables=tables,
+            figures=drawings,
+            shared=shared,
+            different=different,
+            details=[(arm.name, score_details(named[arm.name])) for arm in results],
+            style=_asset("style.css"),
+            script=script,
+            script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
             data=elements(arms),
         )
         with atomic_write(Path(out)) as file:
@@ -93,41 +113,6 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
     environment.filters.update(printable=printable, share=_share, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
-
-
-def _findings(
-    results: Sequence[Results],
-    arms: Sequence[ArmValues],
-    scores: Mapping[str, Scores],
-    tests: Sequence[PairedTest],
-    own: Mapping[str, Table],
-) -> dict[str, Any]:
-    """What the page says of the runs, for its template."""
-    shared, different = _settings(results)
-    script, style = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split())), _asset("style.css")
-    scored, replies = own["scores"].split()
-    return {
-        "finding": finding(arms, scores, tests),
-        "lead": _lead(results, scores),
-        "alerts": [*_alerts(scores)],
-        "incomplete": any(each.incomplete for each in scores.values()),
-        "bars": [*bars(scores)] if any(each.correct for each in scores.values()) else [],
-        "warnings": [
-            f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
-            for name, each in scores.items()
-            if each.read_golds
-        ],
-        "scores": None if all(map(all_failed, scores.values())) else scored,
-        "replies": replies and replace(replies, title="Questions, paid calls and unparsed replies"),
-        "tests": own.get("tests"),
-        "against": arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-        "shared": shared,
-        "different": different,
-        "details": [(arm.name, score_details(scores[arm.name])) for arm in results],
-        "style": style,
-        "script": script,
-        "script_hash": f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
-    }
 
 
 def _asset(*names: str) -> str:

@@ -203,7 +203,7 @@ _MOST_ROWS = 36
 
 def flips(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
-    steps = [(arm, counts) for arm in arms if (counts := flip_counts(arm.values))]
+    steps = [(arm, found) for arm in arms if (found := flip_counts(arm.values))]
     if not steps:
         return None
     if sum(len(rows) for _, rows in steps) <= _MOST_ROWS:

@@ -70,8 +70,6 @@ _STYLE: dict[str, Any] = {
     **dict.fromkeys(_INK_PARTS.split(), INK),
 }
 
-_NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -87,10 +85,9 @@ class Drawing:
 @contextmanager
 def style() -> Iterator[None]:
     """Apply our style, independent of the user's matplotlib settings."""
-    import matplotlib
+    from matplotlib import style as styles
 
-    usual = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _NO_STYLE}
-    with matplotlib.rc_context({**usual, **_STYLE}), warnings.catch_warnings():
+    with styles.context(["default", _STYLE]), warnings.catch_warnings():
         # The font for measuring may lack a script that the reader's browser has.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
