@@ -14,11 +14,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from madke.core.wording import counted
-from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
-from madke.report.diagram import changed_settings
+from madke.report.diagram import changed_settings, pool
 from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
@@ -111,18 +110,13 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
     of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
-    environment.filters.update(printable=printable, share=_share, page_table=of_page, svg=figures.page_svg)
+    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
 
 
 def _asset(*names: str) -> str:
     folder = files("madke.report") / "page"
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
-def _share(value: float) -> str:
-    """A percentage as a CSS position from 0 to 100."""
-    return f"{min(max(value, 0.0), 100.0):.2f}"
 
 
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
@@ -175,7 +169,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {without_folders(model)}" for role, model in config.models.items()),
-        "knowledge": _knowledge(config.protocol.knowledge),
+        "knowledge": pool(config.protocol),
         "settings": changed_settings(config.protocol),
         "sources": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
         "answer scorer": without_folders(config.answer_scorer or ""),
@@ -196,11 +190,3 @@ _FOLDERS = re.compile(
 def without_folders(text: str) -> str:
     """The text with each local path reduced to its last part."""
     return _FOLDERS.sub("", text)
-
-
-def _knowledge(knowledge: Knowledge | None) -> str:
-    if knowledge is None:
-        return "none"
-    counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
-    searches = ", debaters may search" if knowledge.allow_search else ""
-    return f"{counts}; selection {knowledge.select}{searches}"

@@ -226,7 +226,7 @@ EXPLANATIONS: Mapping[str, str] = {
     "sample seed": "Seed that chose the questions from the file.",
     "protocol": "Rules of the debate: the variant, and the paper that it follows.",
     "models": "The model of each role.",
-    "knowledge": "Passages per source in the pool, and how debaters select from them.",
+    "knowledge": "Passages per source in the pool.",
     "settings": "Settings that differ from the protocol's defaults.",
     "sources": "What serves each source of passages.",
     "answer scorer": "The model that scores answers.",
