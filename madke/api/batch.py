@@ -76,12 +76,9 @@ class Run:
     def table(self) -> str:
         """The scores as a plain-text table."""
         from madke.report.score_tables import score_table
-        from madke.scoring.arms import open_results
-        from madke.scoring.scored import unfinished
         from madke.terminal import as_text
 
-        (arm,), scores = open_results([self.path]), self._scored
-        return as_text(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
+        return as_text(score_table([(self.path.name or str(self.path), self._scored)]))
 
     def report(self, file: str | Path) -> Path:
         """Write the report page; returns the file."""

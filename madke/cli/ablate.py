@@ -187,13 +187,12 @@ def _show_results(done: Ablation) -> None:
     from madke.report.tables import rich_table
     from madke.runs.cast import SERVICE_STAGES
     from madke.scoring.arms import open_results
-    from madke.scoring.scored import unfinished
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
-    incomplete = unfinished(arms, {name: scores.transcripts for name, scores in done.scores.items()})
-    console().print(score_table([*done.scores.items()], incomplete))
-    by_folder = {done.arms[name]: scores for name, scores in done.scores.items()}
+    named = done.scores
+    console().print(score_table([*named.items()]))
+    by_folder = {done.arms[name]: scores for name, scores in named.items()}
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
@@ -201,7 +200,7 @@ def _show_results(done: Ablation) -> None:
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [by_folder[arm.path] for arm in arms]
-    own = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     _show_tables(tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,7 +59,6 @@ def command(
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
     from madke.report.finding import finding
-    from madke.scoring.scored import unfinished
 
     results = open_arms(paths, data, dataset, task)
     if len(results) < 2:
@@ -73,12 +72,11 @@ def command(
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
-    incomplete = unfinished(results, comparison.debates)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        _show_json(comparison, shown, tests, across, {"finding": sentence, "incomplete": incomplete})
+        _show_json(comparison, shown, tests, across, sentence)
         return
-    _show_tables(comparison, shown, tests, across, incomplete, details=details)
+    _show_tables(comparison, shown, tests, across, details=details)
     say_wrapped(sentence)
 
 
@@ -107,9 +105,7 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     return found
 
 
-def _show_json(
-    comparison: Comparison, shown: Shown, tests: Tests, across: Tests, summary: Mapping[str, object]
-) -> None:
+def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, sentence: str) -> None:
     import json
     from dataclasses import asdict
 
@@ -123,21 +119,14 @@ def _show_json(
         "tests": [asdict(test) for test in tests],
         "repeat_tests": [asdict(test) for test in across],
         "notes": comparison.notes,
-        **summary,
+        "finding": sentence,
+        "incomplete": {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete},
     }
     say_json(json.dumps(found, ensure_ascii=False))
 
 
-def _show_tables(
-    comparison: Comparison,
-    shown: Shown,
-    tests: Tests,
-    across: Tests,
-    incomplete: Mapping[str, str],
-    *,
-    details: bool,
-) -> None:
-    from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
+def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, *, details: bool) -> None:
+    from madke.report.comparison import NOT_ON_TERMINALS, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -149,8 +138,7 @@ def _show_tables(
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))
     without = () if details else NOT_ON_TERMINALS
-    screen.print(score_table([*comparison.scores.items()], incomplete, details=details))
-    screen.print(rich_table(cost_table(comparison.scores), details=details))
+    screen.print(score_table([*comparison.scores.items()], details=details))
     screen.print(rich_table(pair_table(comparison.pairs), details=details))
     screen.print(rich_table(paired_table(tests), without, details=details))
     if across:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from madke.report.tables import Table
     from madke.scoring.arms import Results
-    from madke.scoring.scores import Scores
 
 _TABLES = ("scores", "tests")
 """Tables that :func:`madke.report.html.write_report` returns."""
@@ -78,10 +77,12 @@ def command(
             raise UserError("--question writes no files; leave out --out, --figures, --tables, --answers and --watch")
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
+    from madke.report.figures import require, write_figures
     from madke.report.html import write_report
     from madke.report.tables import write_answers
-    from madke.scoring.scored import scores_of
 
+    if figures is not None:
+        require()
     if watch and (figures or tables or answers or qrels or data):
         others = "--figures, --tables, --answers, --qrels and --data"
         raise UserError(f"--watch writes only the page of runs; leave out {others}")
@@ -101,12 +102,15 @@ def command(
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": _retrieval(results, qrels, least)}
     extra = [*published, *retrieval.values()]
-    own = write_report(results, page, title=title, source=source, tables=extra, second_process=large) | retrieval
+    own, drawn = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
     say(f"report: {page}")
     if figures is not None:
-        _write_figures(results, {arm.name: scores_of(arm) for arm in results}, page.parent / "figures", figures)
+        for path in write_figures(drawn, page.parent / "figures", figures):
+            say(f"figure: {path}")
+        if not drawn:
+            say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
     if tables is not None:
-        _write_tables(own, page.parent / "tables", tables)
+        _write_tables(own | retrieval, page.parent / "tables", tables)
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
@@ -142,18 +146,6 @@ def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Tab
     recipe, folders = read_experiment(paths[0])
     published = published_table(recipe, folders)
     return recipe.title, recipe.source, [published] if published else []
-
-
-def _write_figures(
-    results: Sequence[Results], scores: Mapping[str, Scores], folder: Path, form: Literal["pdf", "svg", "png"]
-) -> None:
-    from madke.report.figures import write_figures
-
-    written = write_figures(results, scores, folder, form)
-    for path in written:
-        say(f"figure: {path}")
-    if not written:
-        say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
 
 
 def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:

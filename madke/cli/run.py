@@ -129,8 +129,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     from madke.report.finding import all_failed
     from madke.report.html import write_report
     from madke.report.score_tables import score_table
-    from madke.scoring.arms import open_results
-    from madke.scoring.scored import kept_scores, score_run, unfinished
+    from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
@@ -138,8 +137,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    (arm,) = open_results([out])
-    console().print(score_table([(arm.name, scores)], unfinished([arm], {arm.name: scores.transcripts})))
+    console().print(score_table([(out.name or str(out), scores)]))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay

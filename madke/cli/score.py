@@ -107,7 +107,7 @@ def command(
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
-    from madke.scoring.scored import score_run, scores_by_dataset, unfinished
+    from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
     _check_endings(tables or (), _TABLES)
@@ -133,11 +133,10 @@ def command(
             write_table(table, path)
     if predictions is not None:
         write_answers(arms, predictions)
-    incomplete = unfinished(arms, {name: each.transcripts for name, each in scores.items()})
     if as_json:
         _show_json(scores, per_dataset)
     else:
-        _show(arms, scores, per_dataset, incomplete, details=details)
+        _show(arms, scores, per_dataset, details=details)
     if failed:
         say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
@@ -160,18 +159,11 @@ def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
         say_json(json.dumps(record, ensure_ascii=False))
 
 
-def _show(
-    arms: Sequence[Results],
-    scores: ByName,
-    per_dataset: Mapping[str, ByName],
-    incomplete: Mapping[str, str],
-    *,
-    details: bool,
-) -> None:
+def _show(arms: Sequence[Results], scores: ByName, per_dataset: Mapping[str, ByName], *, details: bool) -> None:
     from madke.report.score_tables import of_dataset, score_details, score_table
 
     rows = [(of_dataset(arm, dataset), found) for arm, each in per_dataset.items() for dataset, found in each.items()]
-    console().print(score_table(rows or list(scores.items()), incomplete, details=details))
+    console().print(score_table(rows or list(scores.items()), details=details))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from madke.assets import install
 from madke.core.errors import UserError
@@ -45,10 +45,9 @@ Grades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
 
 
-class KeyRow(BaseModel):
+class KeyRow(BaseModel, frozen=True, extra="forbid"):
     """One row of the sheet, with what annotators must not see."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     id: str
     shown: str
     """The question as shown on the sheet."""
@@ -60,10 +59,9 @@ class KeyRow(BaseModel):
     """The sheet's question, references and answer."""
 
 
-class SheetKey(BaseModel):
+class SheetKey(BaseModel, frozen=True, extra="forbid"):
     """The key of a sheet, which annotators must not see."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     scales: tuple[Scale, ...]
     arms: tuple[str, ...]
     rows: Mapping[str, KeyRow]

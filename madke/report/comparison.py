@@ -1,9 +1,8 @@
-"""Comparison of runs on their shared questions, with tables of tests and costs."""
+"""Comparison of runs on their shared questions, with the table of their tests."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -21,14 +20,14 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     p_value,
-    percent_cell,
     score_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
-from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
+from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, score, total_usage
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
@@ -103,7 +102,7 @@ class Comparison:
 
         Tests every pair of up to six runs. Of more runs, tests each against the first, unless ``all_pairs``.
         """
-        return family(self.arms, self._known(metrics), all_pairs=all_pairs)
+        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
@@ -135,44 +134,29 @@ class Comparison:
         return tuple(self._pair(*two) for two in combinations(range(len(self.unshared)), 2))
 
     def _pair(self, left: int, right: int) -> Pair:
-        marks = Counter((row.runs[left].correct, row.runs[right].correct) for row in self.questions)
-        both, only_first, only_second, neither = (
-            marks.pop(found, 0) for found in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-        )
+        flips = []
+        for row in self.questions:
+            one, other = row.runs[left], row.runs[right]
+            if "failed" not in (one.status, other.status):
+                flips.append(float(row.other_answer(one, other)))
         names = tuple(self.unshared)
-        answered = [row for row in self.questions if "failed" not in (row.runs[left].status, row.runs[right].status)]
-        return Pair(
-            first=names[left],
-            second=names[right],
-            both=both,
-            only_first=only_first,
-            only_second=only_second,
-            neither=neither,
-            left_out=marks.total(),
-            other_answer=estimate([float(row.other_answer(row.runs[left], row.runs[right])) for row in answered]),
-        )
+        return Pair(first=names[left], second=names[right], other_answer=estimate(flips))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """Numbers of questions that two runs answered correctly, in their first repeats."""
+    """How far the answers of two runs differ, in their first repeats."""
 
     first: str
     second: str
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    left_out: int
-    """Questions that failed in one run, have no gold answer, or have a metric that is not right or wrong."""
     other_answer: Estimate | None
     """Flip rate: share of questions with different final answers, among those that failed in neither run."""
 
 
-def family(arms: Sequence[ArmValues], metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+def family(arms: Sequence[ArmValues]) -> list[PairedTest]:
     """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
     shared = shared_questions(arms)
-    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs), metrics)
+    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs=False))
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
@@ -195,11 +179,8 @@ def compare(
     for name, transcripts in runs.items():
         column: dict[QuestionKey, Outcome] = {}
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arm = read_arm(name, _recording(transcripts, name, column, asked), outside)
-        correct = arm.values.get("correct", {})
-        judged = ((key, kept, correct.get(key, {}).get(kept.repeat)) for key, kept in column.items())
-        columns.append({key: replace(kept, correct=right) for key, kept, right in judged})
-        arms.append(arm)
+        arms.append(read_arm(name, _recording(transcripts, name, column, asked), outside))
+        columns.append(column)
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
@@ -216,9 +197,7 @@ def compare(
     )
     unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
     of_shared = tuple(only(arm, shared) for arm in arms)
-    debates = {
-        arm.name: sum(kept.repeats for kept in column.values()) for arm, column in zip(arms, columns, strict=True)
-    }
+    debates = {name: sum(kept.repeats for kept in column.values()) for name, column in zip(runs, columns, strict=True)}
     return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
 
 
@@ -231,10 +210,10 @@ def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
     external = {arm.name: external_values(arm) for arm in results}
     found = compare({arm.name: arm.transcripts() for arm in results}, external)
     shared = {(row.id, row.question) for row in found.questions}
-    scores = {
-        arm.name: score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
-        for arm in results
-    }
+    scores = {}
+    for arm in results:
+        of_shared = score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
+        scores[arm.name] = replace(of_shared, incomplete=incomplete(arm, found.debates[arm.name]))
     return replace(found, scores=scores)
 
 
@@ -252,13 +231,12 @@ def _recording(
 
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
-    # ``correct`` is set later, from the arm's values.
     used = total_usage(transcript.usage.values()) if transcript.usage else None
     return Outcome(
         run=run,
         answer=transcript.answer,
         status=transcript.status,
-        correct=None,
+        correct=correct(transcript),
         rounds=len(transcript.rounds) if used else None,
         stop_reason=transcript.stop_reason,
         calls=used.calls if used else None,
@@ -305,7 +283,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
-            low, high = (_unit(test)[1](value, "+") for value in test.if_failed)
+            low, high = (_figure_cell(value, _unit(test), "+").text for value in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = HEADINGS.get(test.metric, test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
@@ -317,54 +295,37 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit, scaled = _unit(test)
-    times = 100.0 if unit else 1.0
-    found, detectable, pairs, effect = test.difference, test.detectable, test.discordant, test.effect
+    unit = _unit(test)
     cells = {
         "first": Cell(text=test.left),
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
         "n": count_cell(test.n),
-        "difference": Cell(
-            text=f"{scaled(found.value, '+')} ({scaled(found.low, '+')} to {scaled(found.high, '+')})",
-            value=times * found.value,
-            low=times * found.low,
-            high=times * found.high,
-        ),
+        "difference": _figure_cell(test.difference, unit, "+"),
         "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
-        "of first": Cell(text=scaled(test.left_value), value=times * test.left_value),
-        "of second": Cell(text=scaled(test.right_value), value=times * test.right_value),
+        "of first": _figure_cell(test.left_value, unit),
+        "of second": _figure_cell(test.right_value, unit),
     }
-    if pairs is not None:
+    if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {
-        "effect": NOTHING
-        if effect is None
-        else Cell(text=f"{effect.name[-1]} {effect.value:+z.2f}", value=effect.value, low=effect.low, high=effect.high),
-        "detectable": NOTHING if detectable is None else Cell(text=scaled(detectable), value=times * detectable),
-    }
+    cells |= {"effect": NOTHING, "detectable": NOTHING}
+    if (effect := test.effect) is not None:
+        text = f"{effect.name[-1]} {effect.value:+z.2f}"
+        cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
+    if test.detectable is not None:
+        cells["detectable"] = _figure_cell(test.detectable, unit)
     return cells
 
 
-def _unit(test: PairedTest) -> tuple[str, Callable[..., str]]:
-    unit = " %" if in_percent(test.metric) else ""
-
-    def scaled(value: float, signed: str = "") -> str:
-        # "z": no minus sign for what rounds to zero.
-        return f"{100 * value:{signed}z.1f}" if unit else f"{value:{signed}z.4g}"
-
-    return unit, scaled
+def _unit(test: PairedTest) -> str:
+    return " %" if in_percent(test.metric) else ""
 
 
-def cost_table(scores: Mapping[str, Scores]) -> Table:
-    """Correctness and cost per question of each run."""
-    columns = ("run", "correct %", "rounds", "calls/question", "paid/question", "tokens/question")
-    rows = []
-    for name, found in scores.items():
-        total, n = found.total, max(found.transcripts, 1)
-        rounds = found.mean_rounds.value if found.mean_rounds else 0.0
-        each = (rounds, total.calls / n, total.paid / n, total.tokens / n)
-        figures = (score_cell(figure, digits=",.1f") if found.usage else NOTHING for figure in each)
-        rows.append((Cell(text=name), percent_cell(found.correct), *figures))
-    return Table(title="Cost", columns=columns, rows=tuple(rows))
+def _figure_cell(found: Estimate | float, unit: str, signed: str = "") -> Cell:
+    """A figure, with its interval if known; without a minus sign for what rounds to zero."""
+    times, digits = (100, f"{signed}z.1f") if unit else (1, f"{signed}z.4g")
+    if not isinstance(found, Estimate):
+        return score_cell(times * found, digits=digits)
+    scaled = Estimate(value=times * found.value, low=times * found.low, high=times * found.high, n=found.n)
+    return score_cell(scaled, digits=digits)

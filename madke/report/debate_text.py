@@ -11,10 +11,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke.core.question import Question
-from madke.core.transcript import Final, PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.transcript import PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
 from madke.core.wording import counted
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
-from madke.report.tables import ORACLE, Cell, Table, count_cell, one_line, percent_cell
+from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
 from madke.terminal import printable
 
@@ -37,17 +37,25 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
     for agent, texts in transcript.prepared.items():
         for stage, text in texts.items():
             yield from prepared_lines(agent, stage, text)
+    for lines in _rounds(transcript):
+        yield from ("", *lines)
+    yield from final_lines(transcript)
+
+
+def _rounds(transcript: Transcript) -> Iterator[Iterator[str]]:
     before = None
     for entry in transcript.rounds:
-        given = transcript.first_round_given and entry is transcript.rounds[0]
-        yield from ("", f"--- round {entry.n}{', from a file' if given else ''} ---")
-        yield from order_lines(entry)
-        for turn in entry.turns:
-            yield from turn_lines(turn, entry.order, before)
-            yield from reflection_lines(turn)
-        yield from verdict_lines(entry, before)
+        yield _round_lines(entry, before, given=transcript.first_round_given and before is None)
         before = entry
-    yield from final_lines(transcript)
+
+
+def _round_lines(entry: Round, before: Round | None, *, given: bool) -> Iterator[str]:
+    yield f"--- round {entry.n}{', from a file' if given else ''} ---"
+    yield from order_lines(entry)
+    for turn in entry.turns:
+        yield from turn_lines(turn, entry.order, before)
+        yield from reflection_lines(turn)
+    yield from verdict_lines(entry, before)
 
 
 def question_lines(asked: Transcript | Question) -> Iterator[str]:
@@ -128,18 +136,14 @@ def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
         yield from _indented(entry.digest.error or entry.digest.text)
 
 
-def _tie_word(final: Final) -> str:
-    """Meaning of ``Final.tie``: a tied vote, or a summarized debate that ended split."""
-    return "split" if final.by == "summarizer" else "tie"
-
-
 def final_lines(transcript: Transcript) -> Iterator[str]:
     """The final answer, why the debate ended, and what it used."""
     final = transcript.final
     yield ""
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
     answer = _answer(transcript.answer, transcript.status)
-    tie = f"  ({_tie_word(final)})" if final.tie else ""
+    # A tied vote, or a summarized debate that ended split.
+    tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final.truncated)}"
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
@@ -148,7 +152,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
         return
     calls = sum(used.calls for used in transcript.usage.values())
     tokens = sum(used.tokens for used in transcript.usage.values())
-    yield f"Ended by: {transcript.stop_reason}. {counted(calls, 'call')}, {tokens:,} tokens."
+    yield f"Ended by: {one_line(transcript.stop_reason)}. {counted(calls, 'call')}, {tokens:,} tokens."
 
 
 _SATISFIED = {
@@ -247,38 +251,39 @@ def question_table(compared: Sequence[ComparedQuestion]) -> Table:
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    """One row per pair of runs: questions that both, one or neither answered correctly, and the flip rate."""
+    """The flip rate of each pair of runs."""
     rows = []
     for pair in pairs:
-        counts = (pair.both, pair.only_first, pair.only_second, pair.neither, pair.left_out)
-        names = (Cell(text=one_line(pair.first)), Cell(text=one_line(pair.second)))
-        rows.append((*names, *map(count_cell, counts), percent_cell(pair.other_answer)))
-    columns = ("first", "second", "both right", "only first", "only second", "neither", "left out", "answer differs %")
-    note = "First repeats only. answer differs: share of questions with different answers."
-    return Table(title="", columns=columns, rows=tuple(rows), notes=(note,))
+        names = (Cell(text=one_line(name)) for name in (pair.first, pair.second))
+        rows.append((*names, percent_cell(pair.other_answer)))
+    note = "answer differs: share of questions with different answers, in the first repeats."
+    return Table(title="", columns=("first", "second", "answer differs %"), rows=tuple(rows), notes=(note,))
 
 
 def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript], width: int) -> RenderableType:
     """The debates of one question in columns with aligned rounds, as many per row as fit."""
-    head = [f"Question ({compared.id}): {compared.question}"]
-    head += [f"({letter}) {choice}" for letter, choice in lettered(transcripts[0].choices)]
-    head += [f"Gold: {' | '.join(compared.answers)}"] if compared.answers else []
     debates = list(zip(compared.runs, transcripts, strict=True))
     in_a_row = min(len(debates), max(1, width // (_NARROWEST_COLUMN + _GAP)))
     rows = [debates[start : start + in_a_row] for start in range(0, len(debates), in_a_row)]
-    return Group(Text("\n".join(map(one_line, head)) + "\n"), *(_columns(row, in_a_row) for row in rows))
+    return Group(_text(question_lines(transcripts[0]), width), *(_columns(row, in_a_row, width) for row in rows))
 
 
-def _columns(debates: Sequence[tuple[Outcome, Transcript]], width: int) -> RichTable:
+def _columns(debates: Sequence[tuple[Outcome, Transcript]], in_a_row: int, width: int) -> RichTable:
     grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
-    for _ in range(width):
+    for _ in range(in_a_row):
         grid.add_column(ratio=1, overflow="fold")
-    rounds = [[_round(entry, given=t.first_round_given and entry.n == 1) for entry in t.rounds] for _, t in debates]
-    grid.add_row(*(Text(f"== {_title(outcome)}\n") for outcome, _ in debates))
-    for entries in zip_longest(*rounds, fillvalue=""):
-        grid.add_row(*map(Text, entries))
-    grid.add_row(*(Text(_ending(outcome, transcript)) for outcome, transcript in debates))
+    heads = ([f"== {_title(outcome)}: {_cell(outcome)}"] for outcome, _ in debates)
+    rounds = zip_longest(*(_rounds(transcript) for _, transcript in debates), fillvalue=())
+    ends = (final_lines(transcript) for _, transcript in debates)
+    for cells in (heads, *rounds, ends):
+        grid.add_row(*(_text(lines, width // in_a_row - _GAP) for lines in cells))
     return grid
+
+
+def _text(lines: Iterable[str], width: int) -> Text:
+    """The lines as a cell. What is left of a line is indented, so that it cannot pass for another one."""
+    parts = [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=_INDENT) or [""]]
+    return Text("\n".join(parts) + "\n")
 
 
 def _title(outcome: Outcome) -> str:
@@ -287,60 +292,11 @@ def _title(outcome: Outcome) -> str:
     return f"{one_line(outcome.run)} ({'; '.join(marks)})" if marks else one_line(outcome.run)
 
 
-def _round(entry: Round, *, given: bool) -> str:
-    lines = [f"--- round {entry.n}{', from a file' if given else ''} ---"]
-    lines += [f"{one_line(turn.agent)}: {_stance(turn)}{_selected(turn)}" for turn in entry.turns]
-    if entry.verdict is not None:
-        lines.append(f"Judge: {_verdict(entry.verdict)}")
-    if entry.extracted is not None:
-        lines.append(f"Judge, answer extracted so far: {one_line(entry.extracted.answer or 'no answer')}")
-    return "\n".join(lines) + "\n"
-
-
-def _verdict(verdict: Verdict) -> str:
-    words = [_CONSENSUS[verdict.consensus]]
-    words += [f"sides with {one_line(verdict.side)}"] if verdict.side is not None else []
-    words += [f"says {one_line(verdict.answer)}"] if verdict.answer is not None else []
-    return "; ".join(words)
-
-
-def _stance(turn: Turn) -> str:
-    stance = turn.stance
-    if stance.status == "failed":
-        return f"failed: {_short(stance.error or 'unknown')}"
-    return "no answer" if stance.answer is None else one_line(stance.answer)
-
-
-def _selected(turn: Turn) -> str:
-    if turn.selection is None or turn.selection.error is not None:
-        return ""
-    return "; chose " + (" ".join(f"[{n}]" for n in turn.selection.ids) or "nothing")
-
-
-def _ending(outcome: Outcome, transcript: Transcript) -> str:
-    judged = {None: "", 1.0: ", right", 0.0: ", wrong"}.get(outcome.correct, f", {100 * (outcome.correct or 0):.0f} %")
-    final = transcript.final
-    tie = f", a {_tie_word(final)}" if final.tie else ""
-    whose = f" (of {one_line(final.agent)})" if final.agent is not None else ""
-    end = f"Final answer, by {one_line(final.by)}{whose}: {_outcome_answer(outcome)}{judged}{tie}\n"
-    if outcome.tokens is None:
-        return end
-    return (
-        f"{end}Ended by: {one_line(outcome.stop_reason)}. Rounds: {outcome.rounds}, calls: {outcome.calls}, "
-        f"tokens: {outcome.tokens:,}.\n"
-    )
-
-
 def _cell(outcome: Outcome) -> str:
     mark = {None: "", 1.0: "+ ", 0.0: "- "}.get(outcome.correct, f"{100 * (outcome.correct or 0):.0f} ")
+    answer = "failed" if outcome.status == "failed" else outcome.answer or "no answer"
     rounds = "" if outcome.rounds is None else f" ({outcome.rounds})"
-    return f"{mark}{_short(_outcome_answer(outcome))}{rounds}"
-
-
-def _outcome_answer(outcome: Outcome) -> str:
-    if outcome.status == "failed":
-        return "failed"
-    return "no answer" if outcome.answer is None else one_line(outcome.answer)
+    return f"{mark}{_short(answer)}{rounds}"
 
 
 def _short(text: str) -> str:

@@ -98,7 +98,7 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("cast", _cast(protocol))
     for debater in protocol.cast:
         yield from _wrapped("", _details(debater))
-    yield from _wrapped("pool", _pool(protocol))
+    yield from _wrapped("pool", pool(protocol))
     yield ""
     timing = {"sequential": "in turn"}
     yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(WIDTH, "─")
@@ -153,7 +153,8 @@ def _details(debater: Debater) -> str:
     return f"{debater.name} {'; '.join(part for part in parts if part)}" if any(parts) else ""
 
 
-def _pool(protocol: Protocol) -> str:
+def pool(protocol: Protocol) -> str:
+    """How many passages of which sources the pool holds, and who sees them, in one line."""
     knowledge = protocol.knowledge
     if knowledge is None:
         return "none"

@@ -11,8 +11,8 @@ from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell, score_cell
 from madke.runs.pool_stages import POOLS
-from madke.scoring.arms import ArmValues, Results, only, open_results, read_arm
-from madke.scoring.outside import external_values
+from madke.scoring.arms import ArmValues, Results, only, open_results
+from madke.scoring.outside import arm_of
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
@@ -30,9 +30,8 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
         quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value
     if not quoted:
         return None
-    opened = [(folder.name, open_results([folder])[0]) for folder in folders]
-    arms = {name: read_arm(name, arm.transcripts(), external_values(arm)) for name, arm in opened}
-    models = {name: _models(arm) for name, arm in opened}
+    opened = {folder.name: open_results([folder])[0] for folder in folders}
+    arms = {name: arm_of(arm) for name, arm in opened.items()}
     metrics = list(dict.fromkeys(metric for *_, metric, _ in recipe.figures()))
     rows = []
     for (arm, dataset), by_model in quoted.items():
@@ -41,7 +40,7 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
             ours = [
                 percent_cell(_mean(arms[arm], metric, dataset)) if metric in quotes else NOTHING for metric in metrics
             ]
-            rows.append(_row(arm, dataset, models[arm], ours))
+            rows.append(_row(arm, dataset, _models(opened[arm]), ours))
         for model, figures in by_model.items():
             theirs = [_figure(figures[metric]) if metric in figures else NOTHING for metric in metrics]
             rows.append(_row(arm, dataset, model, theirs))

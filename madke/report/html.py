@@ -10,16 +10,14 @@ from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from madke.core.wording import counted
-from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
-from madke.report.diagram import changed_settings
+from madke.report.diagram import changed_settings, pool
 from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
@@ -28,26 +26,11 @@ from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.run_json import sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
-from madke.scoring.paired import PairedTest
-from madke.scoring.scored import scored_arm, unfinished
+from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 from madke.terminal import printable
 
-_SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "search.js",
-    "list.js",
-    "matrix.js",
-    "quotes.js",
-    "pool.js",
-    "debate.js",
-    "beside.js",
-    "summary.js",
-    "theme.js",
-    "app.js",
-    "reload.js",
-)
+_SCRIPTS = "dom data search list matrix quotes pool debate beside summary theme app reload"
 """Joined to one script in this order."""
 
 RELOADS = '<p id="reload" class="note"'
@@ -64,7 +47,7 @@ def write_report(
     tables: Sequence[Table] = (),
     reload: int | None = None,
     second_process: bool = False,
-) -> dict[str, Table]:
+) -> tuple[dict[str, Table], list[figures.Drawing]]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
@@ -74,27 +57,51 @@ def write_report(
     ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
-        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``.
+        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``; and its
+        figures.
     """
     results = opened(runs)
-    with packing(results, second_process=second_process) as data:
+    with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
         tests = family(arms)
-        held = unfinished(results, {name: each.transcripts for name, each in named.items()})
-        own = {"scores": table_of_arms(arms, named, tests, incomplete=held)}
+        own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
+        drawings = figures.draw(results, named, arms) if figures.available() else None
+        shared, different = _settings(results)
+        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
+        scored, replies = own["scores"].split()
         pieces = _template(arms, named).generate(
-            _findings(results, arms, named, tests, held, own),
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
+            finding=finding(arms, named, tests),
+            lead=_lead(results, named),
+            alerts=[*_alerts(named)],
+            incomplete=any(each.incomplete for each in named.values()),
+            bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
+            warnings=[
+                f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
+                for name, each in named.items()
+                if each.read_golds
+            ],
+            scores=None if all(map(all_failed, named.values())) else scored,
+            replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
+            tests=own.get("tests"),
+            against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
             tables=tables,
-            data=data.elements(arms),
+            figures=drawings,
+            shared=shared,
+            different=different,
+            details=[(arm.name, score_details(named[arm.name])) for arm in results],
+            style=_asset("style.css"),
+            script=script,
+            script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
+            data=elements(arms),
         )
         with atomic_write(Path(out)) as file:
             file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own
+    return own, drawings or []
 
 
 def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:
@@ -103,55 +110,13 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
     of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
-    environment.filters.update(printable=printable, share=_share, page_table=of_page)
+    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
-
-
-def _findings(
-    results: Sequence[Results],
-    arms: Sequence[ArmValues],
-    scores: Mapping[str, Scores],
-    tests: Sequence[PairedTest],
-    incomplete: Mapping[str, str],
-    own: Mapping[str, Table],
-) -> dict[str, Any]:
-    """What the page says of the runs, for its template."""
-    shared, different = _settings(results)
-    script, style = _asset(*(f"script/{name}" for name in _SCRIPTS)), _asset("style.css")
-    scored, replies = own["scores"].split()
-    return {
-        "finding": finding(arms, scores, tests),
-        "lead": _lead(results, scores),
-        "alerts": [*_alerts(scores, incomplete)],
-        "incomplete": bool(incomplete),
-        "bars": [*bars(scores, incomplete)] if any(each.correct for each in scores.values()) else [],
-        "warnings": [
-            f"{name}: {ORACLE} in {each.read_golds} of {each.transcripts} debates."
-            for name, each in scores.items()
-            if each.read_golds
-        ],
-        "scores": None if all(map(all_failed, scores.values())) else scored,
-        "replies": replies and replace(replies, title="Questions, paid calls and unparsed replies"),
-        "tests": own.get("tests"),
-        "against": arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-        "figures": figures.draw(results, scores, arms) if figures.available() else None,
-        "shared": shared,
-        "different": different,
-        "details": [(arm.name, score_details(scores[arm.name])) for arm in results],
-        "style": style,
-        "script": script,
-        "script_hash": f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
-    }
 
 
 def _asset(*names: str) -> str:
     folder = files("madke.report") / "page"
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-
-
-def _share(value: float) -> str:
-    """A percentage as a CSS position from 0 to 100."""
-    return f"{min(max(value, 0.0), 100.0):.2f}"
 
 
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
@@ -166,10 +131,9 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     return " \N{MIDDLE DOT} ".join(facts)
 
 
-def _alerts(scores: Mapping[str, Scores], incomplete: Mapping[str, str]) -> Iterator[str]:
+def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
     """What limits the scores: runs that are incomplete, and debates that failed."""
-    for name, done in incomplete.items():
-        yield f"Incomplete: {name}, {done}."
+    yield from (f"Incomplete: {name}, {found.incomplete}." for name, found in scores.items() if found.incomplete)
     for name, found in scores.items():
         if all_failed(found):
             yield cause(name, found)
@@ -205,7 +169,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {without_folders(model)}" for role, model in config.models.items()),
-        "knowledge": _knowledge(config.protocol.knowledge),
+        "knowledge": pool(config.protocol),
         "settings": changed_settings(config.protocol),
         "sources": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
         "answer scorer": without_folders(config.answer_scorer or ""),
@@ -226,11 +190,3 @@ _FOLDERS = re.compile(
 def without_folders(text: str) -> str:
     """The text with each local path reduced to its last part."""
     return _FOLDERS.sub("", text)
-
-
-def _knowledge(knowledge: Knowledge | None) -> str:
-    if knowledge is None:
-        return "none"
-    counts = ", ".join(f"{knowledge.count(source)} of {source}" for source in knowledge.sources)
-    searches = ", debaters may search" if knowledge.allow_search else ""
-    return f"{counts}; selection {knowledge.select}{searches}"

@@ -243,35 +243,29 @@ def _bits(outcomes: Iterable[str]) -> int:
 _BITS = {name: 1 << n for n, name in enumerate(OUTCOMES)}
 
 
-class PageData:
-    """The page's data: blocks of debates and passages in a file, and their index."""
-
-    def __init__(self, blocks: Path, index: Callable[[], Index]) -> None:
-        self._blocks = blocks
-        self._index = index
-
-    def elements(self, arms: Sequence[ArmValues]) -> Iterator[str]:
-        """Elements for the page, the index last, with the values of the runs."""
-        index = self._index()
-        with self._blocks.open(encoding="utf-8") as blocks:
-            yield from blocks
-        yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))
+Elements = Callable[[Sequence[ArmValues]], Iterator[str]]
+"""The elements of the page's data, the index last, with the values of the runs."""
 
 
 @contextmanager
-def packing(results: Sequence[Results], *, second_process: bool) -> Iterator[PageData]:
+def packing(results: Sequence[Results], *, second_process: bool) -> Iterator[Elements]:
     """Pack the data of runs: in another process from now on, or in this one when it is asked for."""
     with (
         TemporaryDirectory(prefix="madke-") as folder,
         open_workers("local", processes=1 if second_process else None) as workers,
+        ThreadPoolExecutor(1) as waiting,
     ):
         blocks = Path(folder) / "blocks.html"
         packed = workers.map(partial(_pack, blocks), [results])
-        if not second_process:
-            yield PageData(blocks, partial(next, packed))
-            return
-        with ThreadPoolExecutor(1) as waiting:
-            yield PageData(blocks, waiting.submit(next, packed).result)
+        index = waiting.submit(next, packed).result if second_process else partial(next, packed)
+        yield partial(_elements, blocks, index)
+
+
+def _elements(blocks: Path, packed: Callable[[], Index], arms: Sequence[ArmValues]) -> Iterator[str]:
+    index = packed()
+    with blocks.open(encoding="utf-8") as file:
+        yield from file
+    yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))
 
 
 def _pack(blocks: Path, results: Sequence[Results]) -> Index:

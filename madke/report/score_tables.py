@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Literal
 
 from rich.console import Group
@@ -34,7 +33,6 @@ from madke.scoring.arms import ArmValues, Results, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.scored import unfinished
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -54,6 +52,15 @@ def grades_missing(scores: Scores) -> str:
     return f"{what} excluded from the grader's mean; with them it is between {bounds}"
 
 
+def incomplete_notes(scores: Mapping[str, Scores]) -> list[str]:
+    """How much of each incomplete run is done. The rows of one run, one for each dataset, share a note."""
+    rows: dict[str, list[str]] = {}
+    for name, found in scores.items():
+        if found.incomplete:
+            rows.setdefault(found.incomplete, []).append(name)
+    return [f"{', '.join(names)}: {text}." for text, names in rows.items()]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Arm:
     name: str
@@ -61,8 +68,6 @@ class _Arm:
     first_metric: str = "correct"
     marks: Mapping[str, str]
     """Value -> mark of its test against the first arm."""
-    unfinished: str = ""
-    """The text of :func:`madke.report.finding.incomplete`; empty for a complete run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,9 @@ class _Column:
     """Distinct heading on pages and in files."""
     cell: Callable[[_Arm], Cell]
     _: KW_ONLY
-    screen: str = ""
-    """Heading on terminals; empty if not shown there."""
-    place: Literal["main", "aside", "screen"] = "main"
-    """``aside``: in a separate table on pages, left out of papers. ``screen``: only on terminals."""
+    place: Literal["all", "page", "aside", "screen"] = "all"
+    """``page``: not on terminals. ``aside``: in a separate table on pages, left out of papers and terminals.
+    ``screen``: only on terminals."""
     interval: bool = False
     """Whether terminals show the interval."""
     note: str = ""
@@ -93,32 +97,33 @@ _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's 
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
     first = _first_metric(arms)
-    measured = dict.fromkeys(name for arm in arms for name in arm.scores.metrics)
+    scores = [arm.scores for arm in arms]
+    measured = dict.fromkeys(name for each in scores for name in each.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
     return [
-        _Column("n", _questions, screen="n", place="screen"),
-        _Column(named, _correct, screen="correct %", interval=True),
-        _Column(_OVER_REPEATS, _over_repeats),
-        _Column(_REPEATS, _sd_over_repeats, note=_SPREAD),
+        _Column("n", _questions, place="screen"),
+        _Column(named, _correct, interval=True),
+        *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
+        _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
+        _Column(_OVER_REPEATS, _over_repeats, place="page"),
+        _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
         *(
-            _Column(f"{name} %", partial(_consistency, value=value), screen=name, note=_CONSISTENCY)
+            _Column(f"{name} %", partial(_consistency, value=value), note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
         ),
-        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f"), screen="rounds"),
+        _Column("rounds", lambda arm: score_cell(arm.scores.mean_rounds, digits=".2f")),
         # Predictions from files have no usage.
-        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None), screen="calls"),
+        _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None)),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
-        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None), screen="tokens"),
+        _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
-        _Column("incomplete", lambda arm: Cell(text=arm.unfinished) if arm.unfinished else NOTHING, place="aside"),
-        _Column("abst.", _count(lambda scores: scores.abstained), screen="abst."),
-        _Column("failed", _count(lambda scores: scores.failed), screen="failed"),
+        _Column("incomplete", _incomplete, place="aside"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
-            for stage in dict.fromkeys(stage for arm in arms for stage in arm.scores.parse_failures)
+            for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
         ),
     ]
 
@@ -130,11 +135,16 @@ def _first_metric(arms: Sequence[_Arm]) -> str:
 
 def _questions(arm: _Arm) -> Cell:
     scores = arm.scores
-    if arm.unfinished:
-        return Cell(text=arm.unfinished.partition(" (")[0], value=scores.questions)
+    done = (scores.incomplete or "").partition(" (")[0]
+    if done.startswith(f"{scores.transcripts:,} of "):  # the row holds the whole run
+        return Cell(text=done, value=scores.questions)
     repeats, more = divmod(scores.transcripts, scores.questions or 1)
     times = f" ({scores.transcripts} debates)" if more else f" x {repeats}" if repeats > 1 else ""
     return Cell(text=f"{scores.questions}{times}", value=scores.questions)
+
+
+def _incomplete(arm: _Arm) -> Cell:
+    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NOTHING
 
 
 def _correct(arm: _Arm) -> Cell:
@@ -161,9 +171,9 @@ def _metric(name: str, first: str) -> _Column:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
     if in_percent(name):
-        return _Column(f"{heading} %", cell, screen=heading, place="screen" if name == first else "main")
+        return _Column(f"{heading} %", cell, place="screen" if name == first else "all")
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
-    return _Column(name, cell, screen=name, interval=True, note=note)
+    return _Column(name, cell, interval=True, note=note)
 
 
 def _consistency(arm: _Arm, value: str) -> Cell:
@@ -182,47 +192,34 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 _HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
 
-_COUNTED_IF_ANY = ("abst.", "failed")
-"""Columns of terminals that follow ``correct``, and are left out if all their counts are 0."""
 
-
-def score_table(
-    runs: Sequence[tuple[str, Scores]], incomplete: Mapping[str, str] = MappingProxyType({}), *, details: bool = False
-) -> Group:
+def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run without a finished debate has no row; if all failed, the reasons stand above. ``incomplete``: run -> how much
-    of it is done (:func:`madke.report.finding.unfinished`). ``details``: with whole intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: with whole
+    intervals.
     """
+    incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
     rest = [(name, scores) for name, scores in runs if scores.transcripts > scores.failed]
-    arms = [_Arm(name=name, scores=scores, marks={}, unfinished=incomplete.get(name, "")) for name, scores in rest]
+    arms = [_Arm(name=name, scores=scores, marks={}) for name, scores in rest]
     if not arms:
-        return Group(*causes, *(Text(f"{name}: {text}") for name, text in incomplete.items()))
-    columns = _on_screen(arms)
+        return Group(*causes, *map(Text, incomplete))
+    columns = _filled([column for column in _score_columns(arms) if column.place in ("all", "screen")], arms)
     rows = []
     for arm in arms:
         cells = [(column.cell(arm), column.interval) for column in columns]
         shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
-    notes = [f"{name}: {text}." for name, text in incomplete.items()]
-    notes += [] if details else [_HALF]
+    notes = [*incomplete, *([] if details else [_HALF])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
-    headings = ("run", *(column.screen for column in columns))
+    headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))
     table = Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes))
     return Group(*causes, rich_table(table, details=details))
-
-
-def _on_screen(arms: Sequence[_Arm]) -> list[_Column]:
-    shown = _filled([column for column in _score_columns(arms) if column.screen], arms)
-    some = [each for each in shown if each.heading in _COUNTED_IF_ANY and any(each.cell(arm).value for arm in arms)]
-    others = [column for column in shown if column.heading not in _COUNTED_IF_ANY]
-    first = next(n for n, column in enumerate(others) if column.cell is _correct) + 1
-    return [*others[:first], *some, *others[first:]]
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
@@ -232,9 +229,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> 
     tests of the same value in this table; ``madke compare`` tests more pairs.
     """
     arms = [arm_of(arm) for arm in results]
-    tests = paired_tests([(arms[0], other) for other in arms[1:]])
-    held = unfinished(results, {name: found.transcripts for name, found in scores.items()})
-    return table_of_arms(arms, scores, tests, incomplete=held)
+    return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
 
 
 def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
@@ -250,19 +245,11 @@ def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapp
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])
     named = {of_dataset(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
-    debates = {arm: sum(each.transcripts for each in found.values()) for arm, found in scores.items()}
-    held = unfinished(results, debates)
-    against = [arm.name for arm in first.values()]
-    return table_of_arms(rows, named, paired_tests(pairs), against=against, incomplete=held)
+    return table_of_arms(rows, named, paired_tests(pairs), [arm.name for arm in first.values()])
 
 
 def table_of_arms(
-    arms: Sequence[ArmValues],
-    scores: Mapping[str, Scores],
-    tests: Sequence[PairedTest],
-    *,
-    against: Sequence[str] = (),
-    incomplete: Mapping[str, str] = MappingProxyType({}),
+    arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest], against: Sequence[str] = ()
 ) -> Table:
     """The scores of arms, one row each, with marks for significant differences from the first arm.
 
@@ -277,18 +264,15 @@ def table_of_arms(
             scores=scores[arm.name],
             first_metric=arm.first_metric,
             marks={test.metric: MARK for test in held if test.significant and test.right == arm.name},
-            unfinished=incomplete.get(arm.name, ""),
         )
         for arm in arms
     ]
     columns = _filled([column for column in _score_columns(rows) if column.place != "screen"], rows)
-    if not any(row.scores.abstained for row in rows):
-        columns = [column for column in columns if column.heading != "abst."]
     notes = [
         "Intervals: 95 %, over questions; repeats of a question are averaged first. "
         "Rates: Wilson; other means: bootstrap.",
         "Failed debates are left out of all means. Abstained ones count as wrong.",
-        *(f"{name}: {text}." for name, text in incomplete.items()),
+        *incomplete_notes(scores),
         *dict.fromkeys(column.note for column in columns if column.note),
         *(f"{arm.name}: {missing}." for arm in rows if (missing := grades_missing(arm.scores))),
     ]
@@ -350,19 +334,20 @@ def _other_measures(scores: Scores) -> Iterator[str]:
         yield f"round by round: {joined(by_round)}"
 
 
+def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate | None) -> str:
+    return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
+
+
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
         *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
-        f"Cons by the judge {interval(scores.cons_judge)}, by the matcher {interval(scores.cons_matcher)}",
-        f"Co2 (correct by the task's first metric) by the judge {interval(scores.co2_judge)}, "
-        f"by the matcher {interval(scores.co2_matcher)}",
+        _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
+        _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
     ]
     if scores.co2_judge_grader or scores.co2_matcher_grader:
-        lines.append(
-            f"Co2 by the grader, consistent by the judge {interval(scores.co2_judge_grader)}, "
-            f"by the matcher {interval(scores.co2_matcher_grader)}"
-        )
+        by_grader = scores.co2_judge_grader, scores.co2_matcher_grader
+        lines.append(_by_judge_and_matcher("Co2 by the grader, consistent", *by_grader))
     lines += [
         *([_repeated(scores)] if scores.repeats else []),
         f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",

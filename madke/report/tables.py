@@ -334,6 +334,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 _AnswerRow = dict[str, Any]
+_ANSWER_COLUMNS = ("arm", "id", "repeat", "question", "gold", "answer", "status", "correct")
 
 
 def write_answers(results: Sequence[Results], path: Path) -> None:
@@ -366,7 +367,7 @@ def _answers_jsonl(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
 def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
-    writer.writerow(["arm", "id", "repeat", "question", "gold", "answer", "status", "correct"])
+    writer.writerow(_ANSWER_COLUMNS)
     for row in rows:
         cells = (row | {"gold": " | ".join(row["gold"])}).values()
         writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
@@ -377,8 +378,12 @@ def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
 def _answers_parquet(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
     pyarrow, parquet = _pyarrow()
     text = pyarrow.string()
-    types = dict.fromkeys(("arm", "id", "repeat", "question", "gold", "answer", "status", "correct"), text)
-    types |= {"repeat": pyarrow.int64(), "gold": pyarrow.list_(text), "correct": pyarrow.float64()}
+    types = dict.fromkeys(_ANSWER_COLUMNS, text)
+    types |= {
+        "repeat": pyarrow.int64(),
+        "gold": pyarrow.list_(text),
+        "correct": pyarrow.float64(),
+    }
     schema = pyarrow.schema(types)
     with parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, 1000)):

@@ -116,7 +116,8 @@ def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
     """The scores of an arm as in :func:`scores_of`, and the values behind them; transcripts are read once."""
     kept = kept_scores(arm.path) if arm.path.is_dir() else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
-    return replace(scores, spending=kept.spending if kept else None), values
+    spending = kept.spending if kept else None
+    return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
 
 
 def scores_by_dataset(arm: Results) -> dict[str, Scores]:
@@ -129,12 +130,6 @@ def scores_by_dataset(arm: Results) -> dict[str, Scores]:
     }
     done = incomplete(arm, sum(each.transcripts for each in scores.values()))
     return {name: replace(each, incomplete=done) for name, each in scores.items()}
-
-
-def unfinished(results: Sequence[Results], debates: Mapping[str, int]) -> dict[str, str]:
-    """Run -> the text of :func:`incomplete`, for incomplete runs; ``debates``: run -> number of its transcripts."""
-    found = {arm.name: incomplete(arm, debates[arm.name]) for arm in results}
-    return {name: text for name, text in found.items() if text is not None}
 
 
 _ENDS = {"": "killed", "interrupted": "interrupted", "an error": "stopped by an error"}

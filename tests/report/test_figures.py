@@ -17,11 +17,10 @@ from madke.report import figures
 from madke.report.figures import canvas
 from madke.report.figures.by_arm import (
     accuracy_by_calls,
-    accuracy_by_repeat,
     accuracy_by_tokens,
     agreement_by_round,
+    flip_counts,
     flips,
-    tally,
     tokens_by_stage,
 )
 from madke.report.figures.by_setting import (
@@ -35,7 +34,6 @@ from madke.report.figures.by_setting import (
 from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results, read_arm
-from madke.scoring.outside import arm_of
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
@@ -100,18 +98,26 @@ def scored(arms: Any) -> Any:
     return {one.name: score(one.transcripts()) for one in arms}
 
 
+def values_of(arms: Any) -> Any:
+    return [read_arm(one.name, one.transcripts()) for one in arms]
+
+
 def drawn(*arms: Any) -> Any:
-    return {one.name: one for one in figures.draw(arms, scored(arms))}
+    return {one.name: one for one in figures.draw(arms, scored(arms), values_of(arms))}
+
+
+def page_arms(*arms: Any) -> Any:
+    return arms_of(arms, scored(arms), values_of(arms))
 
 
 def texts(svg: Any) -> Any:
     return [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def shown(figure: Any, *arms: Any, **more: Any) -> Any:
+def shown(figure: Any, *arms: Any) -> Any:
     """The text in one figure of some arms; nothing where it has nothing to show."""
     with style():
-        drawing = figure(arms_of(arms, scored(arms)), **more)
+        drawing = figure(page_arms(*arms))
         return texts(page_svg(drawing)) if drawing else []
 
 
@@ -204,8 +210,8 @@ def test_values_by_round_are_those_of_the_scores() -> None:
         name: replace(one, by_round={"accuracy": (half, None, half), "entropy": (half,)})
         for name, one in scored(arms).items()
     }
-    found = {one.name: one for one in figures.draw(arms, scores)}
-    told = texts(found["agreement-by-round"].svg)
+    found = {one.name: one for one in figures.draw(arms, scores, values_of(arms))}
+    told = texts(page_svg(found["agreement-by-round"]))
     assert {"Accuracy (%)", "1", "2", "3", "a", "b"} <= set(told)
     assert "Cons (%)" not in told
     assert "over 100 questions" in found["agreement-by-round"].caption
@@ -218,7 +224,7 @@ def test_more_arms_than_colours_have_lines_of_their_own() -> None:
 
 def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
     up, down = ([["x", "x"], [RIGHT, RIGHT]], [[RIGHT, RIGHT], ["x", "x"]])
-    counted = tally(
+    counted = flip_counts(
         read_arm(
             "a",
             [
@@ -233,31 +239,21 @@ def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
             ],
         )
     )
-    assert counted.between == {
-        1: {"corrected": 2, "collapsed": 1, "stayed wrong": 1},
-        2: {"collapsed": 1},
+    assert counted == {
+        "round 1 to 2": {"corrected": 2, "collapsed": 1, "stayed wrong": 1},
+        "round 2 to 3": {"collapsed": 1},
+        "round 1 to the answer": {"stayed right": 2, "corrected": 1, "stayed wrong": 2},
     }
-    assert counted.overall == {"stayed right": 2, "corrected": 1, "stayed wrong": 2}
 
 
 def test_flips_of_many_arms_are_one_row_each() -> None:
     def rows(count: Any) -> Any:
-        arms = [arm(f"arm {n}") for n in range(count)]
-        tallies = {one.name: tally(arm_of(one)) for one in arms}
         with style():
-            figure = flips(arms_of(arms, scored(arms)), tallies).figure
+            figure = flips(page_arms(*(arm(f"arm {n}") for n in range(count)))).figure
             return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
     assert rows(2) == ["round 1 to 2", "round 1 to the answer"] * 2
     assert rows(20) == [f"arm {n}" for n in range(20)]
-
-
-def test_each_repeat_is_a_dot() -> None:
-    repeated = [one for n, right in enumerate((1, 2, 4)) for one in debates(right, repeat=n)]
-    counted = tally(read_arm("a", repeated))
-    assert counted.repeats == {0: 0.25, 1: 0.5, 2: 1.0}
-    assert "a" in shown(accuracy_by_repeat, arm("a", repeated), tallies={"a": counted})
-    assert not shown(accuracy_by_repeat, arm("a", debates()), tallies={"a": tally(read_arm("a", debates()))})
 
 
 def test_stages_stand_in_the_order_of_a_debate() -> None:
@@ -278,12 +274,11 @@ def everything() -> Any:
 
 
 def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
-    arms = everything()
-    found = figures.draw(arms, scored(arms))
-    assert len({one.name for one in found}) == len(found) == 11
+    found = drawn(*everything())
+    assert len(found) == 10
     ids = []
-    for one in found:
-        root = ElementTree.fromstring(one.svg)
+    for one in found.values():
+        root = ElementTree.fromstring(page_svg(one))
         elements = list(root.iter())
         mine = [element.get("id") for element in elements if element.get("id")]
         used = [element.get("href") for element in elements if element.get("href")]
@@ -304,7 +299,7 @@ def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
 
 def test_screen_readers_are_told_what_a_figure_is() -> None:
     for one in drawn(arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))).values():
-        root = ElementTree.fromstring(one.svg)
+        root = ElementTree.fromstring(page_svg(one))
         title, caption = root[:2]
         assert (title.text, caption.text) == (one.title, one.caption)
         assert (root.get("role"), root.get("aria-labelledby")) == ("img", title.get("id"))
@@ -325,29 +320,29 @@ def test_screen_readers_are_told_what_a_figure_is() -> None:
 )
 def test_a_name_is_text_whatever_it_holds(name: Any) -> None:
     arms = [arm(name, debates(oracle=True, rounds=(["x", "y"],))), arm("b", debates(rounds=(["x", "y"],)))]
-    found = figures.draw(arms, scored(arms))
-    (label, _) = [one.label for one in arms_of(arms, scored(arms))]
+    (label, _) = [one.label for one in page_arms(*arms)]
     assert label.endswith("*")
     assert len(label) <= 33
-    for one in found:
-        assert label in texts(one.svg), one.name
-        assert "<script" not in one.svg
+    for one in drawn(*arms).values():
+        svg = page_svg(one)
+        assert label in texts(svg), one.name
+        assert "<script" not in svg
         assert "reads the gold answers" in one.caption
 
 
 def test_names_that_are_cut_alike_stay_apart() -> None:
     arms = [arm(f"{'x' * 40}{n}{'y' * 40}") for n in range(2)]
-    first, second = (one.label for one in arms_of(arms, scored(arms)))
+    first, second = (one.label for one in page_arms(*arms))
     assert first != second
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "magic"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magic: bytes) -> None:
-    arms = [arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))]
-    written = [figures.write_figures(arms, scored(arms), tmp_path / folder / "new", form) for folder in "ab"]
-    names = [one.name for one in figures.draw(arms, scored(arms))]
-    assert [path.name for path in written[0]] == [f"{name}.{form}" for name in names]
+    made = [drawn(arm(f"{HOSTILE} 日本語", debates(rounds=(["x"],)))) for _ in "ab"]
+    folders = [tmp_path / folder / "new" for folder in "ab"]
+    written = [figures.write_figures([*each.values()], into, form) for each, into in zip(made, folders, strict=True)]
+    assert [path.name for path in written[0]] == [f"{name}.{form}" for name in made[0]]
     for one, other in zip(*written, strict=True):
         assert one.read_bytes().startswith(magic)
         assert one.read_bytes() == other.read_bytes()
@@ -355,19 +350,18 @@ def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magi
 
 def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    arms = [arm("a", debates(rounds=(["x"],)))]
     with pytest.raises(UserError, match="cannot be written"):
-        figures.write_figures(arms, scored(arms), tmp_path / "file")
+        figures.write_figures([*drawn(arm("a")).values()], tmp_path / "file")
 
 
 def test_settings_of_matplotlib_neither_count_nor_change() -> None:
     import matplotlib
 
     arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]
-    usual = figures.draw(arms, scored(arms))
+    usual = [*map(page_svg, drawn(*arms).values())]
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
         before = dict(matplotlib.rcParams)
-        assert figures.draw(arms, scored(arms)) == usual
+        assert [*map(page_svg, drawn(*arms).values())] == usual
         assert dict(matplotlib.rcParams) == before
 
 
@@ -375,7 +369,7 @@ def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     assert not figures.available()
     with pytest.raises(UserError, match=r"\[report\]"):
-        figures.draw([], {})
+        figures.require()
 
 
 def test_matplotlib_is_imported_only_to_draw() -> None:

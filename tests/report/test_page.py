@@ -177,7 +177,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
         for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
     ]
     results = open_results(runs)
-    own = write_report(results, tmp_path / "report.html")
+    own, _ = write_report(results, tmp_path / "report.html")
     comparison = compare({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
     assert len(own["tests"].rows) == 6 * 3

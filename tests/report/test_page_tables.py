@@ -7,8 +7,7 @@ import pytest
 
 from madke.report.comparison import compare, paired_table
 from madke.report.experiment_tables import spending_table
-from madke.report.explanations import EXPLANATIONS, explanation
-from madke.report.page_tables import bars, debates_of, page_table
+from madke.report.page_tables import EXPLANATIONS, bars, debates_of, explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell
 from madke.scoring.scores import score
@@ -129,7 +128,9 @@ def test_the_chart_says_what_limits_a_share() -> None:
     runs = {"done": played(5, failed=2), "stopped": played(3), "gone": played(0, failed=3)[10:]}
     runs["open"] = [debate("q", [RIGHT], golds=())]
     scores = {name: score(each) for name, each in runs.items()}
-    made = {bar.name.text: bar for bar in bars(scores, {"stopped": "10 of 60 (killed; the same command goes on)"})}
+    done = "10 of 60 (killed; the same command goes on)"
+    scores["stopped"] = replace(scores["stopped"], incomplete=done)
+    made = {bar.name.text: bar for bar in bars(scores)}
     assert {name: bar.note for name, bar in made.items()} == {
         "done": "2 of 12 debates failed",
         "stopped": "10 of 60",

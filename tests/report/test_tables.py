@@ -13,9 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from madke.core.errors import UserError
-from madke.core.transcript import StageUsage
 from madke.report import tables
-from madke.report.comparison import compare, cost_table, paired_table
+from madke.report.comparison import compare, paired_table
 from madke.report.score_tables import score_table, score_table_by_dataset, score_table_of, table_of_arms
 from madke.report.tables import (
     Cell,
@@ -75,7 +74,7 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     correct = cell(table, 0, "correct (EM) %")
     assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
-    assert table.columns[:3] == ("arm", "correct (EM) %", "F1 %")
+    assert table.columns[:5] == ("arm", "correct (EM) %", "abst.", "failed", "F1 %")
     assert "EM %" not in table.columns
     assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
     assert cell(table, 0, "rounds").text == "1.00 (1.00 to 1.00)"
@@ -118,10 +117,10 @@ def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
 def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
     scores = {each.name: score(each.transcripts()) for each in arms}
-    for table in (score_table_of(arms, scores), cost_table(scores)):
-        costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
-        assert len(costs) == 4
-        assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
+    table = score_table_of(arms, scores)
+    costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
+    assert len(costs) == 4
+    assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
     text = shown(score_table(list(scores.items())), 200)
     assert [line.split()[-3:] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
@@ -297,12 +296,6 @@ def test_no_tests_are_an_empty_table() -> None:
 @pytest.mark.parametrize(("p", "text"), [(0.00001, "< 0.0001"), (0.00213, "0.0021"), (0.03, "0.030"), (1.0, "1.000")])
 def test_p_values_as_papers_print_them(p: float, text: str) -> None:
     assert p_value(p) == text
-
-
-def test_a_table_of_cost_is_per_question() -> None:
-    runs = {"a": score(debates(BAIKAL, "x", usage={"speak": StageUsage(calls=3, paid=1, prompt_tokens=50)}))}
-    (row,) = cost_table(runs).rows
-    assert [each.value for each in row[2:]] == [1, 3, 1, 50]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "-", "+1 apple"])

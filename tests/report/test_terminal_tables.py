@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.transcript import Final
-from madke.report.comparison import compare, cost_table, paired_table
+from madke.report.comparison import compare, paired_table
 from madke.report.debate_text import pair_table, question_table
 from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
@@ -34,7 +35,7 @@ def tables_of(*names: str) -> list[Any]:
     held = runs(*names)
     scores = {name: score(each) for name, each in held.items()}
     found = compare(held)
-    shown = (question_table(found.questions), cost_table(scores), pair_table(found.pairs), paired_table(found.tests()))
+    shown = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
     return [score_table([*scores.items()]), *(rich_table(table) for table in shown)]
 
 
@@ -145,8 +146,8 @@ def test_counts_of_nothing_are_not_shown() -> None:
 
 
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
-    scores = score(runs("run")["run"])
-    text = as_text(score_table([("run", scores)], {"run": "12 of 40 (stopped at --deadline; ...)"}))
+    scores = replace(score(runs("run")["run"]), incomplete="12 of 40 (stopped at --deadline; ...)")
+    text = as_text(score_table([("run", scores)]))
     assert "12 of 40  " in text
     assert "run: 12 of 40 (stopped at --deadline; ...)." in text
 
@@ -157,8 +158,8 @@ def test_a_run_whose_debates_all_failed_has_its_cause_first_and_no_row() -> None
     text = as_text(score_table([("good", score(good)), ("bad", score(bad))]))
     assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
     assert [line.split()[0] for line in table_lines(text)] == ["good"]
-    alone = as_text(score_table([("bad", score(bad))], {"bad": "12 of 40 (interrupted)"}))
-    assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)"]
+    alone = as_text(score_table([("bad", replace(score(bad), incomplete="12 of 40 (interrupted)"))]))
+    assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)."]
 
 
 def failed(n: int) -> Any:
@@ -166,5 +167,5 @@ def failed(n: int) -> Any:
 
 
 def test_a_run_without_a_debate_has_no_row_of_dashes() -> None:
-    text = as_text(score_table([("run", score([]))], {"run": "0 of 40 (killed; the same command goes on)"}))
-    assert text == "run: 0 of 40 (killed; the same command goes on)\n"
+    none = replace(score([]), incomplete="0 of 40 (killed; the same command goes on)")
+    assert as_text(score_table([("run", none)])) == "run: 0 of 40 (killed; the same command goes on).\n"

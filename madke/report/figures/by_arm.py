@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle, pairwise
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from madke.engine.protocol import STAGES
@@ -169,40 +167,32 @@ def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
     return {n: one for n, one in enumerate(found, start=1) if one is not None}
 
 
+_OVERALL = "round 1 to the answer"
+
 FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
 """Possible changes of an answer."""
 
 _FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
-    """Counts over the finished debates of one arm that have gold answers."""
+def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
+    """Step -> flip -> number of finished debates with gold answers; empty without a second round.
 
-    between: Mapping[int, Mapping[str, int]]
-    """Round n -> flip -> debates, for the majority's answer from round n to n + 1, if there was one."""
-    overall: Mapping[str, int]
-    """Flip -> debates, from the majority of round 1 to the final answer."""
-    repeats: Mapping[int, float]
-    """Repeat -> mean of ``correct``."""
-
-
-def tally(arm: ArmValues) -> Tally:
-    """Count the debates of an arm. Only binary metrics have flips."""
-    between: dict[int, Counter[str]] = {}
+    A step is from the majority's answer of one round to that of the next, or from round 1 to the final answer. Only
+    binary metrics have flips.
+    """
+    between: defaultdict[int, Counter[str]] = defaultdict(Counter)
     overall: Counter[str] = Counter()
-    repeats: dict[int, list[float]] = {}
     for key, finals in arm.values.get("correct", {}).items():
-        for (repeat, final), rounds in zip(finals.items(), arm.rounds[key], strict=True):
-            repeats.setdefault(repeat, []).append(final)
+        for final, rounds in zip(finals.values(), arm.rounds[key], strict=True):
             if not any("right" in row for row in rounds):
                 continue
             held = [row["accuracy"] for row in rounds]
             overall[_FLIPS[held[0], final]] += 1
             for n, step in enumerate(pairwise(held), start=1):
-                between.setdefault(n, Counter())[_FLIPS[step]] += 1
-    means = {n: fmean(values) for n, values in sorted(repeats.items())}
-    return Tally(between=dict(sorted(between.items())), overall=overall, repeats=means)
+                between[n][_FLIPS[step]] += 1
+    steps = {f"round {n} to {n + 1}": between[n] for n in sorted(between)}
+    return {**steps, _OVERALL: overall} if steps else {}
 
 
 _FLIP_COLOURS = dict(zip(FLIPS, (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True))
@@ -211,14 +201,9 @@ _MOST_ROWS = 36
 """With more rows, each arm has only one: from the first round to the final answer."""
 
 
-def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
+def flips(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Answers that stayed right, were corrected, collapsed or stayed wrong: a bar for each step between rounds."""
-    steps: list[tuple[DrawnArm, dict[str, Mapping[str, int]]]] = []
-    for arm in arms:
-        counted = tallies.get(arm.results.name)
-        if counted and counted.between:
-            between = {f"round {n} to {n + 1}": flips for n, flips in counted.between.items()}
-            steps.append((arm, {**between, "round 1 to the answer": counted.overall}))
+    steps = [(arm, found) for arm in arms if (found := flip_counts(arm.values))]
     if not steps:
         return None
     if sum(len(rows) for _, rows in steps) <= _MOST_ROWS:
@@ -226,7 +211,7 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
         drawn = [list(rows.values()) for _, rows in steps]
     else:
         blocks = [("", [arm.label for arm, _ in steps])]
-        drawn = [[rows["round 1 to the answer"] for _, rows in steps]]
+        drawn = [[rows[_OVERALL] for _, rows in steps]]
     figure = canvas.new_figure(1)
     axis = figure.add_subplot()
     heights, rows_high = canvas.rows_in_blocks(axis, blocks)
@@ -251,27 +236,3 @@ def flips(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | N
         "to the final answer, in percent of all debates."
     )
     return Drawing("flips", "Changed answers", caption + canvas.notes([arm for arm, _ in steps]), figure)
-
-
-def accuracy_by_repeat(arms: Sequence[DrawnArm], tallies: Mapping[str, Tally]) -> Drawing | None:
-    """A row for each arm with repeats: a dot per repeat, and the mean with its interval."""
-    rows: list[tuple[DrawnArm, list[float], Estimate]] = []
-    for arm in arms:
-        counted = tallies.get(arm.results.name)
-        if counted and len(counted.repeats) > 1 and arm.scores.correct is not None:
-            rows.append((arm, [*counted.repeats.values()], arm.scores.correct))
-    if not rows:
-        return None
-    figure = canvas.new_figure(0.7 + 0.3 * len(rows))
-    axis = figure.add_subplot()
-    for y, (arm, means, found) in enumerate(rows):
-        canvas.interval_line(axis, y, found, across=True, colour=arm.colour)
-        axis.plot([found.value] * 2, [y - 0.3, y + 0.3], color=arm.colour, linewidth=1.5)
-        axis.plot(means, [y] * len(means), "o", color=arm.colour, alpha=0.5, markersize=5, markeredgewidth=0)
-    canvas.name_rows(axis, {y: arm.label for y, (arm, _, _) in enumerate(rows)}, len(rows))
-    ends = [Estimate(value=mean, low=mean, high=mean, n=found.n) for _, means, found in rows for mean in means]
-    canvas.percent_axis(axis, [*ends, *(found for _, _, found in rows)], which="x")
-    axis.set_xlabel("Accuracy (%)")
-    caption = "A dot for each repeat of all questions; the vertical line is their mean."
-    caption += canvas.notes([arm for arm, _, _ in rows], [found for _, _, found in rows])
-    return Drawing("accuracy-by-repeat", "Accuracy by repeat", caption, figure)

@@ -47,8 +47,8 @@ def groups(arms: Sequence[DrawnArm], apart: Callable[[str], bool]) -> list[tuple
     """Groups of arms that differ only in settings for which ``apart`` is true, each with the shared settings."""
     found: dict[tuple[tuple[str, str], ...], list[DrawnArm]] = {}
     for arm in arms:
-        if arm.results.config is not None:
-            shared = {path: value for path, value in facts(arm.results.config).items() if not apart(path)}
+        if arm.config is not None:
+            shared = {path: value for path, value in facts(arm.config).items() if not apart(path)}
             found.setdefault(tuple(sorted(shared.items())), []).append(arm)
     return [(dict(shared), members) for shared, members in found.items()]
 
@@ -99,7 +99,7 @@ def source_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
     for shared, members in groups(informed, lambda path: path.startswith(_BY_SOURCE)):
         rest = _without_knowledge(members[0])
         # An arm without knowledge is the baseline of every selection.
-        base = [arm for arm in arms if arm.results.config and not _knowledge(arm) and _without_knowledge(arm) == rest]
+        base = [arm for arm in arms if arm.config and not _knowledge(arm) and _without_knowledge(arm) == rest]
         named = [(arm, knowledge.sources) for arm in members if (knowledge := _knowledge(arm))]
         named = [*((arm, ("no knowledge",)) for arm in base), *sorted(named, key=lambda each: len(each[1]))]
         blocks.append((shared, _bars([(arm, " + ".join(sources)) for arm, sources in named])))
@@ -117,7 +117,7 @@ def selection_ablation(arms: Sequence[DrawnArm]) -> Drawing | None:
 
 
 def _knowledge(arm: DrawnArm) -> Knowledge | None:
-    return arm.results.config.protocol.knowledge if arm.results.config else None
+    return arm.config.protocol.knowledge if arm.config else None
 
 
 def _selection(arm: DrawnArm) -> str:
@@ -127,8 +127,8 @@ def _selection(arm: DrawnArm) -> str:
 
 
 def _without_knowledge(arm: DrawnArm) -> Facts:
-    assert arm.results.config is not None
-    return {path: value for path, value in facts(arm.results.config).items() if not path.startswith(_KNOWLEDGE)}
+    assert arm.config is not None
+    return {path: value for path, value in facts(arm.config).items() if not path.startswith(_KNOWLEDGE)}
 
 
 def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
@@ -186,8 +186,8 @@ def _curves(
     arms: Sequence[DrawnArm], setting: str, count: Callable[[Protocol], int], name: str, title: str, axis_label: str
 ) -> Drawing | None:
     def number(arm: DrawnArm) -> int:
-        assert arm.results.config is not None
-        return count(arm.results.config.protocol)
+        assert arm.config is not None
+        return count(arm.config.protocol)
 
     found = groups(arms, lambda path: path == setting)
     found = [(shared, sorted(members, key=number)) for shared, members in found if len({*map(number, members)}) > 1]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from madke.report.tables import ORACLE
-from madke.scoring.arms import Results
+from madke.runs.spec import RunSpec
+from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 from madke.terminal import printable
@@ -69,8 +70,6 @@ _STYLE: dict[str, Any] = {
     **dict.fromkeys(_INK_PARTS.split(), INK),
 }
 
-_NO_STYLE = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -86,10 +85,9 @@ class Drawing:
 @contextmanager
 def style() -> Iterator[None]:
     """Apply our style, independent of the user's matplotlib settings."""
-    import matplotlib
+    from matplotlib import style as styles
 
-    usual = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _NO_STYLE}
-    with matplotlib.rc_context({**usual, **_STYLE}), warnings.catch_warnings():
+    with styles.context(["default", _STYLE]), warnings.catch_warnings():
         # The font for measuring may lack a script that the reader's browser has.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
@@ -213,15 +211,17 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
 class DrawnArm:
     """An arm with its label and style."""
 
-    results: Results
+    config: RunSpec | None
+    """None for predictions from elsewhere."""
     scores: Scores
+    values: ArmValues
     label: str
     """Unique short label, with a star if debates used the gold answers."""
     colour: str
     marker: str
 
 
-def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[DrawnArm]:
+def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
     seen: Counter[str] = Counter()
     labels = []
@@ -231,13 +231,14 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> list[Dr
         labels.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
     return [
         DrawnArm(
-            results=one,
+            config=one.config,
             scores=scores[one.name],
+            values=held,
             label=f"{label}*" if scores[one.name].read_golds else label,
             colour=COLOURS[n % len(COLOURS)],
             marker=MARKERS[n % len(MARKERS)],
         )
-        for n, (one, label) in enumerate(zip(results, labels, strict=True))
+        for n, (one, held, label) in enumerate(zip(results, values, labels, strict=True))
     ]
 
 
@@ -278,7 +279,7 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
     import matplotlib
 
     out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": drawing.name}):
+    with style(), matplotlib.rc_context({"svg.hashsalt": drawing.name}):
         drawing.figure.savefig(
             out,
             format=form,
@@ -300,15 +301,8 @@ def page_svg(drawing: Drawing) -> str:
     for parent in list(root.iter()):
         for child in [*parent.iterfind(f"{_SVG}metadata"), *parent.iterfind(f"{_SVG}style")]:
             parent.remove(child)
-    elements = list(root.iter())
-    for element in elements:
+    for element in root.iter():
         _make_plain(element, prefix)
-    used = {value.removeprefix("#") for element in elements if (value := element.get("href"))}
-    values = [value for element in elements for value in element.attrib.values()]
-    used |= {found[1] for value in values if (found := _REFERENCE.fullmatch(value))}
-    for element in elements:
-        if element.get("id") not in used:
-            element.attrib.pop("id", None)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {
