@@ -22,7 +22,6 @@ from madke.llm import CallStore
 from madke.llm.prices import added
 from madke.runs.cast import allow_connections
 from madke.runs.stopping import GRACE
-from madke.serve.landing import Landings
 from madke.serve.ledger import Ledger, Place
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
@@ -55,7 +54,6 @@ class Debates:
         self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
-        self.landings = Landings()
         self.places = asyncio.Semaphore(options.run.concurrency)
         self._held = AsyncExitStack()
 
@@ -86,19 +84,14 @@ class Debates:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self.offers.shared.limits.close()
-        await self.landings.landed(GRACE)
+        shared = self.offers.shared
+        shared.limits.close()
+        if shared.landing:
+            await asyncio.wait(shared.landing, timeout=GRACE)
+        for call in shared.landing:
+            call.cancel()
         await self.offers.close()
         await self._held.aclose()
-
-    async def called(
-        self, run: ServedRun, stage: str, messages: tuple[Message, ...], limit: int | None = None
-    ) -> Completion:
-        """One call outside a debate; Refusal if it fails."""
-        completion = await self.landings.land(run.call(stage, messages, limit))
-        if completion.outcome != "ok":
-            raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")
-        return completion
 
 
 class Turn:
@@ -133,12 +126,11 @@ class Turn:
             run = await debates.offers.run_of(ask)
             text, usage = ask.question, Usage()
             if ask.condensing:
-                completion = await debates.called(run, "condense", ask.condensing)
+                completion = await run.call("condense", ask.condensing)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             self._place = self._held.enter_context(debates.ledger.place(run.name, question.id, retry=ask.retry))
-            debate = run.debate(question, self._place.repeat, listen, deltas=deltas, cast=ask.cast)
-            transcript, pool = await debates.landings.land(debate)
+            transcript, pool = await run.debate(question, self._place.repeat, ask.cast, listen, deltas=deltas)
         if transcript.status == "failed":
             message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
             raise Refusal(502, message, kind="server_error", code="debate_failed")
@@ -155,7 +147,7 @@ class Turn:
         """One call to the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            return await self._debates.called(run, "plain", messages, limit)
+            return await run.call("plain", messages, limit)
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
 from madke.runs.spec import RunSpec
-from madke.serve.served_run import ServedRun, Shared, with_sources
+from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant
 from madke.variants.load import variant_folders
@@ -80,7 +80,7 @@ class Offers:
             services=Limiter(run.concurrency, start=run.concurrency),
         )
         self._options = options
-        self._runs: dict[object, asyncio.Task[ServedRun]] = {}
+        self._runs: dict[object, ServedRun] = {}
         self._models: dict[str, ChatModel] = {}
         self._opened: dict[tuple[str, str | None], Source] = {}
         self._opening = asyncio.Lock()
@@ -123,9 +123,9 @@ class Offers:
         own = {role: model.name for role, model in ask.cast.items()}
         key = (ask.protocol, tuple(self._chosen(ask)), tuple(sorted(own.items())))
         if key not in self._runs:
-            opening = self._runs[key] = asyncio.create_task(self._open(ask, own))
-            opening.add_done_callback(lambda task: self._forget(key, task))
-        return await asyncio.shield(self._runs[key])
+            # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
+            await asyncio.shield(asyncio.create_task(self._open(key, ask, own)))
+        return self._runs[key]
 
     async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all."""
@@ -140,19 +140,16 @@ class Offers:
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""
-        for task in self._runs.values():
-            if task.done() and not task.cancelled() and not task.exception():
-                await task.result().close()
+        for run in self._runs.values():
+            await run.close()
         for model in self._models.values():
             await close(model)
         await asyncio.to_thread(close_sources, self._opened.values())
 
-    def _forget(self, key: object, opening: asyncio.Task[ServedRun]) -> None:
-        if opening.cancelled() or opening.exception():
-            del self._runs[key]  # the next question tries again
-
-    async def _open(self, ask: Ask, own: Mapping[str, str]) -> ServedRun:
+    async def _open(self, key: object, ask: Ask, own: Mapping[str, str]) -> None:
         async with self._opening:
+            if key in self._runs:
+                return
             job = self._job(ask, own)
             named = {role: name for role, name in job.spec.models.items() if role not in own}
             self._models |= job.own_models
@@ -161,9 +158,9 @@ class Offers:
                 names, entries = {name: name for name in new}, read_models(run.models_file)
                 self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
             sources = await asyncio.to_thread(self._open_sources, job.spec.source_specs, job.own_sources)
-            job = with_sources(job, sources)
             models = {**{role: self._models[name] for role, name in named.items()}, **ask.cast}
-            return await ServedRun.opened(self._options.out, job, models, self.shared, job.sources() if sources else ())
+            job = replace(job, own_sources=sources)  # so the job does not close them
+            self._runs[key] = ServedRun(self._options.out, job, models, self.shared)
 
     def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
         for name, spec in specs.items():
