@@ -63,6 +63,7 @@ class Debate:
             prompt_tokens=sum(stage.prompt_tokens for stage in used),
             completion_tokens=sum(stage.completion_tokens for stage in used),
             cached_tokens=sum(stage.cached_tokens for stage in used),
+            reasoning_tokens=sum(stage.reasoning_tokens for stage in used),
             estimated=any(stage.estimated for stage in used),
         )
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
+from madke.core import events
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.serve.debate_json import event_json
+from madke.core.knowledge import KnowledgePool
+from madke.core.transcript import Transcript
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage
@@ -61,10 +64,8 @@ class Choices(BaseModel):
     protocols: list[Choice]
 
 
-class Asked(BaseModel):
+class Asked(BaseModel, extra="forbid"):
     """A question that is asked at the page."""
-
-    model_config = ConfigDict(extra="forbid")
 
     protocol: str
     question: Annotated[str, Field(min_length=1, max_length=100_000)]
@@ -91,14 +92,16 @@ def router(state: State) -> APIRouter:
     async def script() -> Response:
         """Its script."""
         content = "\n".join(
-            [*(_report_file(f"script/{name}") for name in _SCRIPTS), *(_own_file(name) for name in _OWN_SCRIPTS)]
+            [*(_file("report", "page", "script", name) for name in _SCRIPTS), *(_site(name) for name in _OWN_SCRIPTS)]
         )
         return Response(content, media_type="text/javascript", headers=SAFE)
 
     @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
     async def style() -> Response:
         """Its style."""
-        return Response(f"{_report_file('style.css')}\n{_own_file('page.css')}", media_type="text/css", headers=SAFE)
+        return Response(
+            "\n".join((_file("report", "page", "style.css"), _site("page.css"))), media_type="text/css", headers=SAFE
+        )
 
     @routes.get("/page/choices")
     async def choices() -> Choices:
@@ -184,7 +187,7 @@ class Watched(Debating):
 
 def page_response(**headers: str) -> Response:
     """The page, at any of its addresses."""
-    return HTMLResponse(_own_file("page.html"), headers={**SAFE, **headers})
+    return HTMLResponse(_site("page.html"), headers={**SAFE, **headers})
 
 
 def _sends(kind: str) -> dict[int | str, dict[str, Any]]:
@@ -192,9 +195,53 @@ def _sends(kind: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {kind: {}}, "description": "Success."}}
 
 
-def _report_file(name: str) -> str:
-    return (files("madke.report") / "page" / name).read_text(encoding="utf-8")
+def _file(*path: str) -> str:
+    return files("madke").joinpath(*path).read_text(encoding="utf-8")
 
 
-def _own_file(name: str) -> str:
-    return (files("madke.serve") / "site" / name).read_text(encoding="utf-8")
+def _site(name: str) -> str:
+    return _file("serve", "site", name)
+
+
+def event_json(event: events.Event) -> dict[str, Any] | None:
+    """An event with its name; None for one that the page does not need. Prompts are not sent."""
+    match event:
+        case events.DebateStarted() | events.CallFinished():
+            return None  # the pool came before, the reply comes as a stance or a verdict
+        case events.PoolReady(pool=pool):
+            fields: dict[str, Any] = {
+                "pool": [
+                    {"n": n, "source": each.source, "key": each.key, "title": each.title}
+                    for n, each in enumerate(pool.passages)
+                ],
+                "texts": [[each.text, each.url, each.date] for each in pool.passages],
+                "partial": dict(pool.partial),
+            }
+        case events.CallStarted(purpose=purpose):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round}
+        case events.CallDelta(purpose=purpose, text=text):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round, "text": text}
+        case events.DebateFinished(transcript=transcript):
+            fields = {"transcript": _json(transcript)}
+        case _:
+            fields = _json(event)
+    return {"event": type(event).__name__, **fields}
+
+
+def debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
+    """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
+    held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
+    texts = [held.get((entry.source, entry.key)) for entry in transcript.pool]
+    return _json(transcript) | {"texts": texts}
+
+
+def _json(record: events.Event | Transcript) -> dict[str, Any]:
+    """The record without default values."""
+    kind: Any = type(record)
+    fields: dict[str, Any] = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True)
+    return fields
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

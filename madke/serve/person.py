@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.core import events
 from madke.core.chat import ChatRequest, Completion
@@ -19,10 +19,8 @@ from madke.llm.offline.prompt_reader import Prompt, read_prompt
 _LONGEST = 100_000
 
 
-class Part(BaseModel):
+class Part(BaseModel, extra="forbid"):
     """What a person sends when it is asked. Each kind of question reads its own fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn: int
     """Which question it answers."""

@@ -22,8 +22,7 @@ from madke.core.transcript import Transcript
 from madke.runs.directory import read_transcripts
 from madke.runs.run_json import read_spec
 from madke.runs.run_pools import PoolLines, pool_of
-from madke.serve.debate_json import debate_json
-from madke.serve.page import SAFE, page_response
+from madke.serve.page import SAFE, debate_json, page_response
 from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
