@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -84,7 +83,7 @@ async def aask(question: str | Question | Mapping[str, Any], **arguments: Any) -
 
 
 @suggesting
-async def stream(
+def stream(
     question: str | Question | Mapping[str, Any],
     *,
     model: Models = "offline",
@@ -143,9 +142,7 @@ async def stream(
         answer_scorer=answer_scorer,
         seed=seed,
     )
-    async with aclosing(events_of(job, options, deltas=deltas)) as events:
-        async for event in events:
-            yield event
+    return events_of(job, options, deltas=deltas)
 
 
 async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:

@@ -12,21 +12,20 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.engine.protocol import Protocol, role_key
+from madke.engine.protocol import role_key
 from madke.knowledge.asking import OneAtATime, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import load_pool, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
-from madke.runs.job import Job, prepared, source_specs
+from madke.runs.job import Job, check_needs, prepared, source_specs
 from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
 from madke.runs.spec import RunSpec
 from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
-from madke.variants import Variant, load_variant
-from madke.variants.load import variant_folders
+from madke.variants import Variant, load_variant, variant_folders
 
 Sources = dict[str, str | Source | None]
 """Name -> specification or object."""
@@ -198,26 +197,18 @@ class Offers:
 
 def _variants(options: ServeOptions) -> dict[str, Variant]:
     """Name -> protocol; UserError for one that needs more than a question."""
-    prompts = options.settings.get("prompts")
+    prompts, scorer = options.settings.get("prompts"), options.settings.get("answer_scorer")
     served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
     for name, variant in list(served.items()):
-        if (why := _more_than_a_question(variant.protocol, options)) is None:
-            continue
-        if options.protocols:
-            raise UserError(f"the protocol {name!r} cannot be served: it needs {why}")
-        del served[name]
+        own = scorer if variant.protocol.needs_answer_scorer else None
+        try:
+            check_needs(variant.protocol, [Question(question="?")], given=False, answer_scorer=own)
+        except UserError as error:
+            if options.protocols:
+                raise UserError(f"the protocol {name!r} cannot be served: {error}") from None
+            del served[name]
     known = {role_key(role) for variant in served.values() for role in variant.protocol.roles}
     for role in options.settings.get("cast", {}):
         if role_key(role) not in known:
             raise UserError(f"--cast {role}=...: no served protocol has this role")
     return served
-
-
-def _more_than_a_question(protocol: Protocol, options: ServeOptions) -> str | None:
-    if protocol.needs_golds:
-        return "gold answers"
-    if protocol.first_round_given:
-        return "first-round stances"
-    if protocol.needs_answer_scorer and not options.settings.get("answer_scorer"):
-        return "an answer scorer; pass its command with --answer-scorer"
-    return None

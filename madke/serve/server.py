@@ -111,16 +111,12 @@ class Server(uvicorn.Server):
 
 def bound(host: str, port: int) -> socket.socket:
     """A listening socket; UserError if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(1024)  # clients that come before the server is up wait
+    ipv6 = ":" in host
+    family = socket.AF_INET6 if ipv6 else socket.AF_INET
+    try:  # clients that come before the server is up wait
+        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
     except OSError as error:
-        listening.close()
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
-    return listening
 
 
 async def serve(app: FastAPI, state: State, listening: socket.socket, *, grace: float) -> None:

@@ -121,8 +121,13 @@ async def told(work: Callable[[Tell], Coroutine[Any, Any, object]]) -> AsyncGene
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """Do the work, but end it as soon as the client has gone; then the result is None."""
+async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do the work, but end it as soon as the client has gone; then the result is None.
+
+    Without ``receive`` the caller cancels the work itself.
+    """
+    if receive is None:
+        return await work
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from jinja2 import BaseLoader, StrictUndefined, TemplateNotFound, nodes, pass_context, pass_environment
 from jinja2.environment import Environment
@@ -24,9 +24,6 @@ from jinja2.visitor import NodeTransformer
 
 from madke.assets import asset
 from madke.core.errors import UserError
-
-if TYPE_CHECKING:
-    from madke.variants.check import Checked, Names
 
 MAX_BYTES = 1 << 16
 MAX_STEPS = 1_000_000
@@ -51,6 +48,20 @@ _FILTERS = (
 
 _STATE = ("varargs", "kwargs")
 """Names with which macros could nest tuples."""
+
+
+Checked = tuple[frozenset[str], tuple[str, ...]]
+"""The variables that a template uses, also through includes and parents; its texts for example values."""
+
+
+class Names(NamedTuple):
+    """The names in a template's own text."""
+
+    undeclared: set[str]
+    optional: set[str]
+    """Variables that it sets, or gives a default."""
+    templates: list[str]
+    """Templates that it includes or extends."""
 
 
 def read_prompt(path: Path) -> str:
