@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from madke.concurrency import finished
+from madke.concurrency import finished, told
 from madke.core.chat import ChatModel, Usage
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
@@ -147,34 +149,28 @@ def stream(
 
 async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
     """Yield the events of a job with one question; with ``deltas``, the parts of streamed replies too."""
-    events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(_run_debate(job, options, events, deltas=deltas))
-    work.add_done_callback(lambda _: events.put_nowait(None))
-    try:
-        while (event := await events.get()) is not None:
-            yield event
-        await work
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+    async with aclosing(told(partial(_run_debate, job, options, deltas))) as events:
+        async for event in events:
+            if event is not None:
+                yield event
 
 
-async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None], *, deltas: bool) -> None:
+async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listener) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
-        pool = await _pool(job, options, models, from_thread(events.put_nowait))
+        pool = await _pool(job, options, models, from_thread(tell))
         live = live_search(job)
-        events.put_nowait(PoolReady(question=question.id, pool=pool))
+        tell(PoolReady(question=question.id, pool=pool))
         await job.debated(
             question,
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
             retrieve=searching(live, knowledge) if live and knowledge else None,
             score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
-            listen=with_people(models, job.protocol, events.put_nowait),
+            listen=with_people(models, job.protocol, tell),
             deltas=deltas,
         )
     finally:

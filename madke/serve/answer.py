@@ -17,13 +17,14 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from madke.assets import asset
+from madke.concurrency import Tell
 from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
-from madke.serve.streaming import Debating, Tell, data
+from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal
 from madke.yaml_file import read_mapping
 
@@ -35,16 +36,6 @@ _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 
 _TASK = "### Task:"
 """How the requests of user interfaces for titles, tags and follow-up questions begin."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Style:
-    """How answers are written."""
-
-    think_tags: bool = False
-    """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
-    marks: bool = True
-    """Whether the text has ``[1]`` where it cites."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +117,7 @@ class Answer(Debating):
         super().__init__(state, request, ask)
         if body.ignored:
             self.own_headers = {"x-madke-ignored": ", ".join(body.ignored)}
-        self._body, self._talk, self._style = body, talk, state.style
+        self._body, self._talk, self._options = body, talk, state.debates.options
         self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
@@ -159,16 +150,16 @@ class Answer(Debating):
             text, finish_reason = bounded(without_reasoning(completion.text), body)
             final = FinalText(text=text, finish_reason=finish_reason, annotations=[])
             return _Ending(final=final, usage=tokens(completion.usage), own={})
-        narration = Narration(tags=self._style.think_tags)
+        narration = Narration(tags=self._options.think_tags)
 
         def hear(event: Event) -> None:
             if part := narration.hear(event):
                 tell(part)
 
-        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._style.think_tags)
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._options.think_tags)
         done, address = served.transcript, self.address(served)
         return _Ending(
-            final=final_text(done, served.pool, body, address, marks=self._style.marks),
+            final=final_text(done, served.pool, body, address, marks=self._options.marks),
             usage=tokens(served.usage),
             own={"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}},
         )
@@ -178,13 +169,13 @@ class Answer(Debating):
         if isinstance(part, _Ending):
             return b"".join(self._ended(part))
         first, self._thought = not self._thought, True
-        if self._style.think_tags:
+        if self._options.think_tags:
             return self._chunk(content=f"<think>\n{part}" if first else part)
         return self._chunk(reasoning_content=part, reasoning=part)
 
     def _ended(self, ending: _Ending) -> Iterator[bytes]:
         final, options = ending.final, self._body.stream_options
-        if self._style.think_tags and self._thought:
+        if self._options.think_tags and self._thought:
             yield self._chunk(content="</think>\n\n")
         cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
@@ -195,7 +186,7 @@ class Answer(Debating):
     def _whole(self, thoughts: str, ending: _Ending) -> Any:
         final = ending.final
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
-        if self._style.think_tags and thoughts:
+        if self._options.think_tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
         message = ChatCompletionMessage(
             role="assistant", content=content, refusal=None, annotations=final.annotations, **shown

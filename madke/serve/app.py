@@ -18,11 +18,11 @@ from openai.types.chat import ChatCompletion
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from madke.serve import mcp_tools, page, transcripts
-from madke.serve.answer import Answer, Style
+from madke.serve import mcp_tools, page
+from madke.serve.answer import Answer
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.transcripts import Transcripts
+from madke.serve.page import Transcripts
 from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
 
 
@@ -31,7 +31,6 @@ class State:
     """What all routes share."""
 
     debates: Debates
-    style: Style = field(default_factory=Style)
     access: Access = field(default_factory=Access)
     started: int = field(default_factory=lambda: int(time.time()))
     transcripts: Transcripts = field(init=False)
@@ -43,7 +42,7 @@ class State:
 def create_app(state: State) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`madke.serve.server.serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (router(state), page.router(state), transcripts.router(state), mcp_tools.router(state)):
+    for routes in (router(state), page.router(state), mcp_tools.router(state)):
         app.include_router(routes)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)

@@ -137,8 +137,7 @@ class Debates:
     def __init__(self, options: ServeOptions) -> None:
         self.options = options
         self.offers = Offers(options)
-        self.waiting = self.running = 0
-        self.turns = 0
+        self.running = self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
         self.places = asyncio.Semaphore(options.run.concurrency)
@@ -156,9 +155,10 @@ class Debates:
             raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
         return Turn(self)
 
-    def drain(self) -> None:
-        """Start no further debates."""
-        self.draining = True
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a place, or whose answers are on their way."""
+        return self.turns - self.running
 
     async def __aenter__(self) -> Self:
         allow_connections(self.options.run.concurrency + self.options.queue)
@@ -189,10 +189,8 @@ class Turn:
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
-        self._waits = True
         self._place: Place | None = None
         self._held = ExitStack()
-        debates.waiting += 1
         debates.turns += 1
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
@@ -245,7 +243,6 @@ class Turn:
         """Wait for a free place, and hold it for the block."""
         debates = self._debates
         async with debates.places:
-            self._leave_queue()
             debates.running += 1
             try:
                 async with asyncio.timeout(debates.options.deadline):
@@ -259,13 +256,7 @@ class Turn:
             finally:
                 debates.running -= 1
 
-    def _leave_queue(self) -> None:
-        if self._waits:
-            self._waits = False
-            self._debates.waiting -= 1
-
     def close(self) -> None:
         """The request is over."""
-        self._leave_queue()
         self._held.close()
         self._debates.turns -= 1

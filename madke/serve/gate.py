@@ -100,7 +100,7 @@ class Gate:
 
         try:
             self._access.check(scope["method"], scope["path"], Headers(scope=scope))
-            await self._app(scope, _Bounded(receive), sending)
+            await self._app(scope, _bounded(receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)
         finally:
@@ -108,27 +108,26 @@ class Gate:
             _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)
 
 
-class _Bounded:
-    """A request's body, limited in size and time."""
+def _bounded(receive: Receive) -> Receive:
+    """The body of a request, limited in size and time."""
+    held, whole = 0, False
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._held = 0
-        self._whole = False
-
-    async def __call__(self) -> Message:
-        if self._whole:
-            return await self._receive()
+    async def bounded() -> Message:
+        nonlocal held, whole
+        if whole:
+            return await receive()
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                message = await self._receive()
+                message = await receive()
         except TimeoutError:
             raise Refusal(408, f"the body took longer than {BODY_SECONDS:g} s to arrive", code="too_slow") from None
-        self._held += len(message.get("body", b""))
-        if self._held > MAX_BODY:
+        held += len(message.get("body", b""))
+        if held > MAX_BODY:
             raise Refusal(413, f"the body is larger than {MAX_BODY} bytes", code="too_large")
-        self._whole = not message.get("more_body", False)
+        whole = not message.get("more_body", False)
         return message
+
+    return bounded
 
 
 def _host(header: str) -> str:

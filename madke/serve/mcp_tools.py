@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, aclosing, closing, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,14 +23,15 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from madke import __version__
+from madke.concurrency import told
 from madke.core import events
 from madke.core.errors import UserError, unknown
 from madke.serve.debates import Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
+from madke.serve.page import SCHEME
 from madke.serve.reply import citations
-from madke.serve.streaming import told, unless_gone
-from madke.serve.transcripts import SCHEME
+from madke.serve.streaming import unless_gone
 from madke.serve.wire import Refusal
 
 if TYPE_CHECKING:
@@ -186,9 +188,9 @@ class _Tools:
         offers.check(ask)
         lines = 0
         with closing(self._debates.admitted()) as turn:
-            async with aclosing(told(lambda tell: turn.debate(ask, tell))) as parts:
+            async with aclosing(told(partial(turn.debate, ask))) as parts:
                 async for part in parts:
-                    if part is not None and (line := _progress(part)):
+                    if line := _progress(part):
                         lines += 1
                         await ctx.session.report_progress(lines, message=line)
             turn.delivered()

@@ -46,6 +46,10 @@ class ServeOptions:
     """Maximum number of requests that wait for a free place."""
     deadline: float | None = None
     """Maximum seconds of a debate."""
+    think_tags: bool = False
+    """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
+    marks: bool = True
+    """Whether the text has ``[1]`` where it cites."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,30 +1,38 @@
-"""The page: ask, watch a debate, take part in it, read its transcript.
+"""The page: ask, watch a debate, take part in it; and transcripts, at addresses that only this server can make.
 
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
 import secrets
-from functools import cache
+from functools import cache, cached_property
+from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
+from madke.concurrency import Tell
 from madke.core import events
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.core.knowledge import KnowledgePool
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
+from madke.runs.directory import read_transcripts
+from madke.runs.run_json import read_spec
+from madke.runs.run_pools import PoolLines, pool_of
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage
-from madke.serve.streaming import Debating, Tell, data
+from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
@@ -47,6 +55,10 @@ SAFE = {
     "cache-control": "no-cache",
 }
 """Headers of the page and its files."""
+
+
+SCHEME = "madke:/"
+"""Before the path of a transcript, in its address for clients without HTTP."""
 
 
 class Choice(BaseModel):
@@ -86,7 +98,7 @@ def router(state: State) -> APIRouter:
     @routes.get("/", response_model=None, responses=_sends("text/html"))
     async def page() -> Response:
         """The page."""
-        return page_response()
+        return _page()
 
     @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
     async def script() -> Response:
@@ -102,6 +114,22 @@ def router(state: State) -> APIRouter:
         return Response(
             "\n".join((_file("report", "page", "style.css"), _site("page.css"))), media_type="text/css", headers=SAFE
         )
+
+    @routes.get(
+        "/debates/{run}/{question}/{repeat}",
+        response_model=None,
+        responses=_sends("text/plain", "text/html", "application/json"),
+    )
+    async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
+        """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
+        accepted = request.headers.get("accept", "")
+        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
+        if "text/html" in accepted:
+            return _page(vary="accept")  # its script asks for the debate
+        if "application/json" in accepted:
+            found = await state.transcripts.found(run, question, repeat, token)
+            return JSONResponse(_debate_json(*found), headers=headers)
+        return PlainTextResponse(await state.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
     async def choices() -> Choices:
@@ -181,18 +209,71 @@ class Watched(Debating):
             case dict():
                 content = part
             case _:
-                content = event_json(part)
+                content = _event_json(part)
         return b"" if content is None else data(json.dumps(content))
 
 
-def page_response(**headers: str) -> Response:
+class Transcripts:
+    """The finished debates of all runs below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def address(self, served: Served, request: Request | None) -> str:
+        """The address of a debate's transcript, as the client of the request reaches the server."""
+        done = served.transcript
+        base = SCHEME if request is None else str(request.base_url).rstrip("/")
+        name = f"{served.run.name}/{done.id}/{done.repeat}"
+        return f"{base}/debates/{name}?token={self._token(name)}"
+
+    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
+        """The debate at an address; Refusal if there is none."""
+        known = hmac.compare_digest(
+            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
+        )
+        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+        if found is None:
+            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
+        return found
+
+    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
+        """The debate at an address as text, with its passages."""
+        from madke.report.debate_text import debate_text
+
+        transcript, pool = await self.found(run, question, repeat, token)
+        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
+        return "\n\n".join((debate_text(transcript), *passages))
+
+    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
+        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
+        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
+        if transcript is None:
+            return None
+        knowledge = read_spec(path).protocol.knowledge
+        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
+        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
+
+    def _token(self, name: str) -> str:
+        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
+
+    @cached_property
+    def _secret(self) -> bytes:
+        file = self._folder / "link-secret"
+        file.touch(mode=0o600)
+        if not (secret := file.read_bytes()):
+            secret = secrets.token_hex(32).encode()
+            file.write_bytes(secret)
+        return secret
+
+
+def _page(**headers: str) -> Response:
     """The page, at any of its addresses."""
     return HTMLResponse(_site("page.html"), headers={**SAFE, **headers})
 
 
-def _sends(kind: str) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: a success has this content type."""
-    return {200: {"content": {kind: {}}, "description": "Success."}}
+def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: a success has one of these content types."""
+    return {200: {"content": {kind: {} for kind in kinds}, "description": "Success."}}
 
 
 def _file(*path: str) -> str:
@@ -203,7 +284,7 @@ def _site(name: str) -> str:
     return _file("serve", "site", name)
 
 
-def event_json(event: events.Event) -> dict[str, Any] | None:
+def _event_json(event: events.Event) -> dict[str, Any] | None:
     """An event with its name; None for one that the page does not need. Prompts are not sent."""
     match event:
         case events.DebateStarted() | events.CallFinished():
@@ -228,7 +309,7 @@ def event_json(event: events.Event) -> dict[str, Any] | None:
     return {"event": type(event).__name__, **fields}
 
 
-def debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
+def _debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
     """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
     held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
     texts = [held.get((entry.source, entry.key)) for entry in transcript.pool]

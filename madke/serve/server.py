@@ -85,7 +85,7 @@ class Server(uvicorn.Server):
         if self._draining is not None:
             self._cancel()
             return
-        self._state.debates.drain()
+        self._state.debates.draining = True
         self._draining = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from madke.concurrency import Tell, told
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from madke.serve.app import State
 
 T = TypeVar("T")
-Tell = Callable[[Any], None]
-
 KEEP_ALIVE = b": keep-alive\n\n"
 
 SILENCE = 5.0
@@ -80,7 +79,7 @@ class Debating(Response, ABC):
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": KEEP_ALIVE + self.opening, "more_body": True})
         try:
-            async with aclosing(told(self.work)) as parts:
+            async with aclosing(told(self.work, SILENCE)) as parts:
                 async for part in parts:
                     line = KEEP_ALIVE if part is None else self.line(part)
                     await send({"type": "http.response.body", "body": line, "more_body": True})
@@ -98,27 +97,6 @@ class Debating(Response, ABC):
 def data(content: str) -> bytes:
     """An event of a stream."""
     return f"data: {content}\n\n".encode("utf-8", "replace")
-
-
-async def told(work: Callable[[Tell], Coroutine[Any, Any, object]]) -> AsyncGenerator[Any, None]:
-    """What the work tells, None for each silence, and at last its result. The work ends with the generator."""
-    parts: asyncio.Queue[Any] = asyncio.Queue()
-    task = asyncio.create_task(work(parts.put_nowait))
-    task.add_done_callback(parts.put_nowait)
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE):
-                    part = await parts.get()
-            except TimeoutError:
-                part = None
-            if part is task:
-                break
-            yield part
-        yield task.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, T]) -> T | None:

@@ -110,7 +110,7 @@ class Variant:
 
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
-        name = self._template(stage, prompt)
+        name = self.template(stage, prompt)
         options = lettered(values["question"].choices)
         try:
             return self._rendered(name, {**values, "task": self._wording(task), "options": options})
@@ -143,11 +143,8 @@ class Variant:
             self._wordings[name] = own, base.model_copy(update={"answering": answering})
         return self._wordings[name][1]
 
-    def template_file(self, stage: str, prompt: str | None = None) -> Path:
-        """The template of a stage: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
-        return self.folder / self._template(stage, prompt)
-
-    def _template(self, stage: str, prompt: str | None) -> str:
+    def template(self, stage: str, prompt: str | None) -> str:
+        """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
         own = f"{stage}.{prompt}.j2"
         return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
@@ -308,7 +305,7 @@ def check_templates(variant: Variant) -> None:
 
 def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
     # Checked once for all variants that share the environment.
-    path, known = variant.template_file(stage, prompt), variant.environment.checked
+    path, known = variant.folder / variant.template(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
         allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
@@ -338,14 +335,8 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
             used |= names.undeclared
             optional |= names.optional
             left += [other for other in names.templates if other not in seen]
-        try:
-            for name in seen:
-                if name not in environment.inlined:
-                    environment.get_template(name)
-        except Exception:
-            for name in reversed(seen):  # what is included first, so that a mistake is reported where it stands
-                environment.get_template(name)
-            raise
+        for name in seen:
+            environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
