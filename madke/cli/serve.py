@@ -75,8 +75,7 @@ def command(
     from madke.assets import install
 
     try:
-        from madke.serve.app import State, create_app
-        from madke.serve.server import bound, serve
+        from madke.serve.server import State, bound, create_app, serve
     except ModuleNotFoundError as error:
         raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
     from madke.serve.debates import Debates

@@ -29,7 +29,7 @@ from madke.serve.wire import ChatBody, ChatMessage, Refusal
 from madke.yaml_file import read_mapping
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""
@@ -115,8 +115,8 @@ class Answer(Debating):
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(state, request, ask)
-        if body.ignored:
-            self.own_headers = {"x-madke-ignored": ", ".join(body.ignored)}
+        self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
+        self.headers.update(self._ignored)
         self._body, self._talk, self._options = body, talk, state.debates.options
         self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
         self._thought = False
@@ -139,7 +139,7 @@ class Answer(Debating):
             await refusal.response()(scope, receive, send)
             return
         content = self._whole("".join(reasoning).strip(), ending)
-        await JSONResponse(content, headers=self.own_headers)(scope, receive, send)
+        await JSONResponse(content, headers=self._ignored)(scope, receive, send)
         self.turn.delivered()
 
     async def work(self, tell: Tell) -> _Ending:

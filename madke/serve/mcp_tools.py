@@ -35,7 +35,7 @@ from madke.serve.streaming import unless_gone
 from madke.serve.wire import Refusal
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 Context = ServerRequestContext[Any, Request]
 
@@ -184,7 +184,8 @@ class _Tools:
 
     async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateResult:
         offers = self._debates.offers
-        ask = Ask(protocol=asked.protocol or offers.default, question=asked.question, sources=asked.sources)
+        default = "madke" if "madke" in offers.variants else next(iter(offers.variants))
+        ask = Ask(protocol=asked.protocol or default, question=asked.question, sources=asked.sources)
         offers.check(ask)
         lines = 0
         with closing(self._debates.admitted()) as turn:

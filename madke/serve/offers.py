@@ -90,11 +90,6 @@ class Offers:
         self._jobs = {name: self._job(Ask(protocol=name, question="?"), {}) for name in self.variants}
 
     @property
-    def default(self) -> str:
-        """The protocol of clients that name none."""
-        return "madke" if "madke" in self.variants else next(iter(self.variants))
-
-    @property
     def sources(self) -> Sources:
         """The sources that a request may choose: ``--sources``, else those of the protocols."""
         names = [name for variant in self.variants.values() for name in variant.protocol.sources]

@@ -36,7 +36,7 @@ from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
 """Of the report."""

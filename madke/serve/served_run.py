@@ -1,6 +1,7 @@
 """One run directory of the server: a protocol with its cast and sources, and the questions that were asked so far.
 
-It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its questions come one by one.
+It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its questions come one by one. Of a client that
+has gone, the calls that wait are not made; those under way finish and are stored.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
-from madke.core.errors import UserError
+from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
@@ -35,7 +37,6 @@ from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_reranker
 from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import PoolLines, depth, pool_of
 from madke.runs.spec import question_hash, short_hash
-from madke.serve.landing import Leavable, Sent
 from madke.serve.wire import Refusal
 
 SAVE_SECONDS = 30.0
@@ -199,25 +200,25 @@ class ServedRun:
         purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
         messages = (Message(role="user", content=question.question),)
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
-        completion = await self._leavable(Sent(search)).complete(request)
+        completion = await self._leavable(_Sent(search)).complete(request)
         if completion.outcome != "ok":
             raise UserError(f"the search for knowledge failed: {completion.error}")
         return record_to_json(await self._stages.add(record_from_json(completion.text)))
 
     def _guarded(self, model: ChatModel) -> ChatModel:
         """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
-        limited = Limited(Sent(model), self.shared.limits.of(model))
+        limited = Limited(_Sent(model), self.shared.limits.of(model))
         return self._leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
 
     def _service(self, service: ChatModel) -> ChatModel:
-        limited = Limited(Sent(service), self.shared.services)
+        limited = Limited(_Sent(service), self.shared.services)
         return self._leavable(Stored(Metered(limited, self.meter, service=True), self._store))
 
     def _recorded(self, model: ChatModel) -> ChatModel:
         return Stored(Metered(model, self.meter), self._store)
 
     def _leavable(self, model: ChatModel) -> ChatModel:
-        return Leavable(model, self.shared.landing)
+        return _Leavable(model, self.shared.landing)
 
     def _save(self) -> None:
         self._saving = None
@@ -237,3 +238,73 @@ def _pool_lines(file: Path) -> PoolLines:
 
 def _asked_in(transcript: Transcript) -> Question:
     return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
+
+
+@dataclass(slots=True)
+class _Call:
+    sent: bool = False
+    """Whether it is under way. Before that it waits: for the limiter, for the next attempt, or for an equal call."""
+    left: bool = False
+    """Whether its client has gone."""
+
+
+_CALL: ContextVar[_Call] = ContextVar("call")
+
+
+class _Leavable:
+    """A model, as debates see it: outside of call store, retries and limiter.
+
+    Args:
+        model: The wrapped model.
+        landing: Gets the calls under way whose clients have gone.
+    """
+
+    def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]]) -> None:
+        self.name = model.name
+        self._model = model
+        self._landing = landing
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Forward the request. If the debate is cancelled, a call that was sent still finishes."""
+        call, context = _Call(), copy_context()
+        context.run(_CALL.set, call)
+        task = asyncio.get_running_loop().create_task(self._model.complete(request), context=context)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.left = True
+            self._landing.add(task)
+            task.add_done_callback(self._landed)
+            if not call.sent:
+                task.cancel()
+            raise
+
+    def _landed(self, task: asyncio.Task[Completion]) -> None:
+        self._landing.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+
+class _Sent:
+    """A model inside of the limiter and of :class:`_Leavable`: a request that gets here is sent."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.name = model.name
+        self._model = model
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Send the request; from now on it finishes."""
+        call = _CALL.get()
+        call.sent = True
+        try:
+            return await self._model.complete(request)
+        except CallError:
+            call.sent = False
+            if call.left:  # there is no next attempt for a client that has gone
+                raise asyncio.CancelledError from None
+            raise
+
+    @property
+    def hold(self) -> float:
+        """Seconds during which no call should start, as the model's endpoint says."""
+        return float(getattr(self._model, "hold", 0.0))
