@@ -10,7 +10,6 @@ from inspect import signature
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -22,7 +21,7 @@ from madke.core.transcript import Transcript
 from madke.engine.protocol import Knowledge
 from madke.knowledge.named import open_source, use_files
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import Data, Job, Model, Models, Sources, prepared, questions_of, source_specs
+from madke.runs.job import NOTHING, Data, Job, Model, Models, Sources, prepared, questions_of, source_specs
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_json import read_spec
@@ -34,8 +33,6 @@ from madke.variants import Variant
 if TYPE_CHECKING:
     from madke.report.comparison import Comparison
     from madke.scoring.scores import Scores
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,8 +116,8 @@ async def arun(
     task: str | Task | None = None,
     out: str | Path | None = None,
     options: RunOptions = DEFAULTS,
-    settings: Mapping[str, Any] = _NOTHING,
-    cast: Mapping[str, Model] = _NOTHING,
+    settings: Mapping[str, Any] = NOTHING,
+    cast: Mapping[str, Model] = NOTHING,
     prompts: Path | None = None,
     pools: Path | None = None,
     first_round: Path | None = None,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from madke.concurrency import finished, told
@@ -25,15 +24,13 @@ from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
 from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
-from madke.runs.job import Job, Model, Models, Sources, prepared
+from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
 from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -93,8 +90,8 @@ def stream(
     sources: Sources | None = None,
     task: str | Task | None = None,
     choices: Sequence[str] = (),
-    cast: Mapping[str, Model] = _NOTHING,
-    settings: Mapping[str, Any] = _NOTHING,
+    cast: Mapping[str, Model] = NOTHING,
+    settings: Mapping[str, Any] = NOTHING,
     prompts: Path | None = None,
     answer_scorer: str | None = None,
     seed: int | None = None,

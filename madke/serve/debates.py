@@ -196,15 +196,8 @@ class Turn:
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
         """Debate the question when there is a free place.
 
-        Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored.
-
-        Args:
-            ask: The question.
-            listen: Gets the events while the debate goes on.
-            deltas: Whether it also gets the parts of streamed replies.
-
-        Raises:
-            Refusal: The question cannot be answered, now or at all.
+        Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored. With
+        ``deltas`` the listener also gets the parts of streamed replies. Refusal if the question cannot be answered.
         """
         debates = self._debates
         async with self._working():

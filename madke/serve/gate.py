@@ -30,6 +30,9 @@ BODY_SECONDS = 30.0
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
+_OPEN_PATHS = ("/health", "/")  # the page asks for a key
+_OPEN_PREFIXES = ("/debates/", "/assets/")  # secret addresses, and the page's files
+
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
@@ -41,10 +44,6 @@ class Access:
     """The address that the server listens at."""
     origins: Sequence[str] = ()
     """Origins of web pages of others that may ask."""
-    open_paths: Sequence[str] = ("/health", "/")
-    """Paths that need no key. The page asks for one."""
-    open_prefixes: Sequence[str] = ("/debates/", "/assets/")
-    """Beginnings of paths that need no key: secret addresses, and the page's files."""
 
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refusal if the request is not allowed."""
@@ -55,7 +54,7 @@ class Access:
         origin = headers.get("origin")
         if origin is not None and origin not in self.origins and urlsplit(origin).netloc != headers.get("host"):
             raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
-        is_open = path in self.open_paths or path.startswith(tuple(self.open_prefixes))
+        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_PREFIXES)
         if not self.keys or method == "OPTIONS" or is_open:
             return
         scheme, _, key = headers.get("authorization", "").partition(" ")

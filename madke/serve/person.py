@@ -37,12 +37,7 @@ class Part(BaseModel, extra="forbid"):
 
 
 class PersonAtPage:
-    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`.
-
-    Args:
-        role: The debater's name.
-        protocol: Its debate.
-    """
+    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`."""
 
     name = "human"
 

@@ -43,14 +43,10 @@ class FinalText:
 def final_text(
     transcript: Transcript, pool: KnowledgePool, body: ChatBody, address: str, *, marks: bool = True
 ) -> FinalText:
-    """The answer with its citations.
+    """The answer with its citations, within the limit and stop strings of ``body``.
 
-    Args:
-        transcript: An abstained debate gives the text in which no answer could be read.
-        pool: The passages that may be cited.
-        body: Its limit and stop strings bound the text.
-        address: Of the transcript, for passages without an address.
-        marks: Whether the text ends with ``[1][2]...``, one for each citation.
+    An abstained debate gives the text in which no answer could be read. Passages without an address get the
+    ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
     """
     answer = transcript.answer or transcript.final.text or "The debate ended without an answer."
     text, finish_reason = bounded(answer, body)
@@ -128,8 +124,7 @@ class _Block:
 class Narration:
     """Turns as they happen. Debaters speak at the same time: one of them is shown live, then what the others said.
 
-    Args:
-        tags: Whether the text is put between ``<think>`` tags. Texts of models cannot close them.
+    With ``tags`` the text is put between ``<think>`` tags; texts of models cannot close them.
     """
 
     def __init__(self, *, tags: bool = False) -> None:

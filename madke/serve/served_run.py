@@ -58,14 +58,7 @@ class Shared:
 
 
 class ServedRun:
-    """An open run, created or continued.
-
-    Args:
-        out: The folder of its directory.
-        job: Its protocol and settings, with one question that stands for all.
-        models: Role -> model, as opened.
-        shared: With the other runs.
-    """
+    """An open run below ``out``, created or continued. The question of ``job`` stands for all."""
 
     def __init__(self, out: Path, job: Job, models: Mapping[str, ChatModel], shared: Shared) -> None:
         self.job, self.shared, self.models = job, shared, models

@@ -31,10 +31,7 @@ SILENCE = 5.0
 class Debating(StreamingResponse, ABC):
     """A response for which a question is debated as long as its client is there. By default it is a stream.
 
-    Args:
-        state: Of the server.
-        request: The client's.
-        ask: The question; Refusal if it cannot be debated, or not now.
+    Making it raises Refusal if the question cannot be debated, or not now.
     """
 
     media_type = "text/event-stream"
