@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from madke.api.batch import Run, arun, run
+    from madke.api.batch import Run, arun, build_pools, compare, run, score
     from madke.api.one_question import Debate, aask, ask, stream
-    from madke.api.tools import build_index, build_pools, compare, score
     from madke.core import events
     from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage
     from madke.core.errors import CallError, UserError
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     )
     from madke.engine.protocol import Protocol
     from madke.experiments.ablation import ablate
+    from madke.indexing.build import build_index
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.runs.options import RunOptions
@@ -48,8 +48,7 @@ __version__ = "0.2.0"
 
 _MODULES = {
     "madke.api.one_question": "Debate aask ask stream",
-    "madke.api.batch": "Run arun run",
-    "madke.api.tools": "build_index build_pools compare score",
+    "madke.api.batch": "Run arun build_pools compare run score",
     "madke.core.chat": "ChatModel ChatRequest Completion Message Purpose Usage",
     "madke.core.errors": "CallError UserError",
     "madke.core.knowledge": "Hits KnowledgePool Passage Source SourceCounts",
@@ -58,6 +57,7 @@ _MODULES = {
     "Transcript Truncation Turn Verdict",
     "madke.engine.protocol": "Protocol",
     "madke.experiments.ablation": "ablate",
+    "madke.indexing.build": "build_index",
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
     "madke.runs.options": "RunOptions",

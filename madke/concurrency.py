@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+Tell = Callable[[Any], None]
 
 
 async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
@@ -37,3 +39,29 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
     threading.Thread(target=run, name="madke", daemon=True).start()
     return outcome.result()
+
+
+async def told(
+    work: Callable[[Tell], Coroutine[Any, Any, object]], silence: float | None = None
+) -> AsyncGenerator[Any, None]:
+    """What the work tells, None for each silence of so many seconds, and at last its result.
+
+    The work ends with the generator.
+    """
+    parts: asyncio.Queue[Any] = asyncio.Queue()
+    task = asyncio.create_task(work(parts.put_nowait))
+    task.add_done_callback(parts.put_nowait)
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(silence):
+                    part = await parts.get()
+            except TimeoutError:
+                part = None
+            if part is task:
+                break
+            yield part
+        yield task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

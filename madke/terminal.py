@@ -36,6 +36,9 @@ LONGEST_WORD = 30
 _SHORT = 12
 """Letters of a line that no table wraps."""
 
+_GAP = 2
+"""The width of the space after a column."""
+
 _BETWEEN_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -136,7 +139,7 @@ class FittedTable:
 
         shown = self._columns[: self._fitting(options.max_width)]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for column, width in zip(shown, _shared_out(shown, options.max_width - _gaps(len(shown))), strict=True):
+        for column, width in zip(shown, _shared_out(shown, options.max_width - _GAP * len(shown)), strict=True):
             heading, justify = Text(column.heading), "right" if column.figures else "left"
             table.add_column(heading, justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
         for row in zip(*(column.cells for column in shown), strict=True):
@@ -153,12 +156,7 @@ class FittedTable:
     def _fitting(self, width: int) -> int:
         """The number of columns that fit; at least one."""
         least = [column.widths[0] for column in self._columns]
-        return next((n for n in range(len(least), 1, -1) if sum(least[:n]) + _gaps(n) <= width), 1)
-
-
-def _gaps(columns: int) -> int:
-    """The width of a table's edges and of the spaces between its columns."""
-    return 2 * columns
+        return next((n for n in range(len(least), 1, -1) if sum(least[:n]) + _GAP * n <= width), 1)
 
 
 def _shared_out(columns: Sequence[TextColumn], width: int) -> list[int]:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from madke.concurrency import finished
+from madke.concurrency import finished, told
 from madke.core.chat import ChatModel, Usage
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
@@ -24,15 +24,13 @@ from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
 from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
-from madke.runs.job import Job, Model, Models, Sources, prepared
+from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
 from madke.runs.run_pools import depth, from_thread, pool_of
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -63,6 +61,7 @@ class Debate:
             prompt_tokens=sum(stage.prompt_tokens for stage in used),
             completion_tokens=sum(stage.completion_tokens for stage in used),
             cached_tokens=sum(stage.cached_tokens for stage in used),
+            reasoning_tokens=sum(stage.reasoning_tokens for stage in used),
             estimated=any(stage.estimated for stage in used),
         )
 
@@ -83,7 +82,7 @@ async def aask(question: str | Question | Mapping[str, Any], **arguments: Any) -
 
 
 @suggesting
-async def stream(
+def stream(
     question: str | Question | Mapping[str, Any],
     *,
     model: Models = "offline",
@@ -91,8 +90,8 @@ async def stream(
     sources: Sources | None = None,
     task: str | Task | None = None,
     choices: Sequence[str] = (),
-    cast: Mapping[str, Model] = _NOTHING,
-    settings: Mapping[str, Any] = _NOTHING,
+    cast: Mapping[str, Model] = NOTHING,
+    settings: Mapping[str, Any] = NOTHING,
     prompts: Path | None = None,
     answer_scorer: str | None = None,
     seed: int | None = None,
@@ -142,41 +141,33 @@ async def stream(
         answer_scorer=answer_scorer,
         seed=seed,
     )
-    async with aclosing(events_of(job, options, deltas=deltas)) as events:
-        async for event in events:
-            yield event
+    return events_of(job, options, deltas=deltas)
 
 
 async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
     """Yield the events of a job with one question; with ``deltas``, the parts of streamed replies too."""
-    events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(_run_debate(job, options, events, deltas=deltas))
-    work.add_done_callback(lambda _: events.put_nowait(None))
-    try:
-        while (event := await events.get()) is not None:
-            yield event
-        await work
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+    async with aclosing(told(partial(_run_debate, job, options, deltas))) as events:
+        async for event in events:
+            if event is not None:
+                yield event
 
 
-async def _run_debate(job: Job, options: RunOptions, events: asyncio.Queue[Event | None], *, deltas: bool) -> None:
+async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listener) -> None:
     (question,) = job.questions
     knowledge = job.protocol.knowledge
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
-        pool = await _pool(job, options, models, from_thread(events.put_nowait))
+        pool = await _pool(job, options, models, from_thread(tell))
         live = live_search(job)
-        events.put_nowait(PoolReady(question=question.id, pool=pool))
+        tell(PoolReady(question=question.id, pool=pool))
         await job.debated(
             question,
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
             retrieve=searching(live, knowledge) if live and knowledge else None,
             score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
-            listen=with_people(models, job.protocol, events.put_nowait),
+            listen=with_people(models, job.protocol, tell),
             deltas=deltas,
         )
     finally:

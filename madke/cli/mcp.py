@@ -38,10 +38,10 @@ def command(
     from madke.assets import install
 
     try:
-        from madke.serve.app import State
         from madke.serve.debates import Debates
         from madke.serve.mcp_tools import serve_stdio
         from madke.serve.offers import ServeOptions
+        from madke.serve.server import State
     except ModuleNotFoundError as error:
         raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
 

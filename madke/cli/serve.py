@@ -75,11 +75,9 @@ def command(
     from madke.assets import install
 
     try:
-        from madke.serve.app import State, create_app
-        from madke.serve.server import bound, serve
+        from madke.serve.server import State, bound, create_app, serve
     except ModuleNotFoundError as error:
         raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
-    from madke.serve.answer import Style
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, Access, keys_from_environment
     from madke.serve.offers import ServeOptions
@@ -96,9 +94,11 @@ def command(
         run=options,
         queue=queue,
         deadline=deadline,
+        think_tags=think_tags,
+        marks=not no_marks,
     )
     access = Access(keys=keys, host=host, origins=cors or ())
-    state = State(debates=Debates(served), style=Style(think_tags=think_tags, marks=not no_marks), access=access)
+    state = State(debates=Debates(served), access=access)
     app = create_app(state)
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+import typing
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
-from madke.core.chat import Purpose
+from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
@@ -19,11 +26,13 @@ from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.engine.scene import Scene
-from madke.lemmas.functions import Ask, Call, Caller, Tracer, in_this_thread, span
+from madke.llm.prices import estimated_usage
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 
 __all__ = ["DebateResult", "DebateRound", "Tracer", "adebate", "debate"]
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,6 +58,16 @@ class DebateResult:
     :mod:`madke.adapters` made the function."""
     transcript: Transcript | None = field(default=None, repr=False)
     """Not in the package: the engine's record. Its ``final`` has no winner if the verdict cannot be parsed."""
+
+
+class Tracer(typing.Protocol):
+    """Receives the start and end of the debate and of each completion in it."""
+
+    def start_span(self, name: str, **attrs: Any) -> Any:
+        """Start a span; the return value is passed to :meth:`end_span`."""
+
+    def end_span(self, span: Any, **attrs: Any) -> None:
+        """End a span, also after an exception."""
 
 
 def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
@@ -117,8 +136,8 @@ def debate(
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
     seats = _seats(agents, n_agents_if_single, personas, unique_labels)
-    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
+    with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
 
 
 @suggesting
@@ -141,8 +160,8 @@ async def adebate(
     raised. The package has no such call.
     """
     seats = _seats(agents, n_agents_if_single, personas, unique_labels)
-    with span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(Call.make_async)
+    with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
+        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(_Call.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,7 +226,7 @@ class _Debate:
     own_draft: bool
     whole_words: bool
 
-    async def run(self, ask: Ask) -> DebateResult:
+    async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
         judge = None if self.judge is None else self._judge(self.judge, ask)
         scene = Scene(
@@ -248,7 +267,7 @@ class _Debate:
     def _winner(self, verdict: str) -> str:
         return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
 
-    def _agent(self, seat: _Seat, ask: Ask) -> Caller:
+    def _agent(self, seat: _Seat, ask: _Ask) -> _Caller:
         def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:
             name = "lemmas.debate.draft" if purpose.round == 1 else "lemmas.debate.revise"
             return name, {"agent": seat.label, "round": purpose.round - 1}
@@ -256,10 +275,123 @@ class _Debate:
         def drafted(draft: str) -> Mapping[str, Any]:
             return {"draft_len": len(draft)}
 
-        return Caller(seat.complete, ask, self.tracer, described, drafted, seat.heard)
+        return _Caller(seat.complete, ask, self.tracer, described, drafted, seat.heard)
 
-    def _judge(self, judge: Callable[[ChatMessages], Any], ask: Ask) -> Caller:
+    def _judge(self, judge: Callable[[ChatMessages], Any], ask: _Ask) -> _Caller:
         def decided(verdict: str) -> Mapping[str, Any]:
             return {"winner": self._winner(verdict)}
 
-        return Caller(judge, ask, self.tracer, lambda _: ("lemmas.debate.judge", {}), decided)
+        return _Caller(judge, ask, self.tracer, lambda _: ("lemmas.debate.judge", {}), decided)
+
+
+@contextmanager
+def _span(tracer: Tracer | None, name: str, **attrs: Any) -> Iterator[dict[str, Any]]:
+    """Trace the block; the entries of the yielded mapping become attributes of the end of the span."""
+    results: dict[str, Any] = {}
+    opened = tracer.start_span(name, **attrs) if tracer is not None else None
+    try:
+        yield results
+    finally:
+        if tracer is not None:
+            tracer.end_span(opened, **results)
+
+
+@dataclass(slots=True)
+class _Caller:
+    """A ChatModel over a completion function."""
+
+    function: Callable[[ChatMessages], Any]
+    ask: _Ask
+    tracer: Tracer | None
+    span: Callable[[Purpose], tuple[str, Mapping[str, Any]]]
+    """The name and attributes of the span of a call."""
+    found: Callable[[str], Mapping[str, Any]]
+    """Attributes of the end of the span, from the reply."""
+    heard: bool = True
+    """False: the engine gets an empty reply."""
+    name: str = "function"
+    replies: list[str] = field(default_factory=list)
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Call the function. An empty reply is valid; an exception of the function ends the debate."""
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        call = _Call(caller=self, messages=messages, purpose=request.purpose)
+        reply = await self.ask(call)
+        text = _text(reply)
+        self.replies.append(text)
+        counted = getattr(reply, "usage", None)
+        usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
+        return Completion(text=text if self.heard else "", usage=usage, seconds=call.seconds)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Call:
+    """A pending call of a completion function."""
+
+    caller: _Caller
+    messages: ChatMessages
+    purpose: Purpose
+    seconds: float = 0.0
+
+    def make(self) -> Any:
+        """Make the call; TypeError if the function is asynchronous."""
+        with self._traced() as replies:
+            reply = self.caller.function(self.messages)
+            if inspect.isawaitable(reply):
+                if inspect.iscoroutine(reply):
+                    reply.close()
+                raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
+            replies.append(reply)
+            return reply
+
+    async def make_async(self) -> Any:
+        """Make the call, and await its result if it is awaitable."""
+        with self._traced() as replies:
+            reply = self.caller.function(self.messages)
+            replies.append(await reply if inspect.isawaitable(reply) else reply)
+            return replies[0]
+
+    @contextmanager
+    def _traced(self) -> Iterator[list[Any]]:
+        start, replies = time.perf_counter(), list[Any]()
+        name, attrs = self.caller.span(self.purpose)
+        with _span(self.caller.tracer, name, **attrs) as results:
+            yield replies
+            results.update(self.caller.found(_text(replies[0])))
+        self.seconds = time.perf_counter() - start
+
+
+_Ask = Callable[[_Call], Awaitable[Any]]
+
+
+def _text(reply: Any) -> str:
+    text: str = (reply or "").strip()
+    return text
+
+
+def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine, and make its calls in this thread, one after another.
+
+    The coroutine runs in an event loop in another thread. This works inside a running loop (a notebook), and the
+    completion functions may use thread-local objects of the caller, run their own loop, and be interrupted. An
+    exception of a function ends the coroutine and is raised unchanged.
+    """
+    asked: SimpleQueue[tuple[_Call, asyncio.Future[Any]] | None] = SimpleQueue()
+
+    async def ask(call: _Call) -> Any:
+        answer = loop.create_future()
+        asked.put((call, answer))
+        return await answer
+
+    with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1, "madke-debate") as other:
+        task = loop.create_task(play(ask))
+        played = other.submit(loop.run_until_complete, task)
+        played.add_done_callback(lambda _: asked.put(None))
+        try:
+            while (item := asked.get()) is not None:
+                call, answer = item
+                loop.call_soon_threadsafe(answer.set_result, call.make())
+            return played.result()
+        except BaseException:
+            loop.call_soon_threadsafe(task.cancel)
+            raise

@@ -50,7 +50,7 @@ Models = Model | Mapping[str, Model]
 Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
 """Sources: a string as in ``--sources``, one or several objects, or name -> specification or object."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _DEFAULT_TASK = Question(question="").task
 """The default task of a question."""
@@ -138,9 +138,9 @@ def prepared(
     *,
     protocol: str | Path | Variant = "madke",
     prompts: Path | None = None,
-    settings: Mapping[str, Any] = _NOTHING,
+    settings: Mapping[str, Any] = NOTHING,
     model: Models = "offline",
-    cast: Mapping[str, Model] = _NOTHING,
+    cast: Mapping[str, Model] = NOTHING,
     sources: Sources | None = None,
     task: str | Task | None = None,
     dataset: str | None = None,

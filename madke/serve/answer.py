@@ -1,10 +1,11 @@
-"""One request for a chat completion: its debate, and its response."""
+"""One request for a chat completion: its conversation, its debate, and its response."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,33 +16,77 @@ from openai.types.chat.chat_completion import Choice
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from madke.assets import asset
+from madke.concurrency import Tell
+from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.parse import without_reasoning
-from madke.serve.conversation import Conversation
-from madke.serve.narration import Narration
+from madke.engine.view import without_tags
 from madke.serve.offers import Ask
-from madke.serve.reply import FinalText, bounded, final_text, tokens
-from madke.serve.streaming import Debating, Tell, data
-from madke.serve.wire import ChatBody, Record, Refusal
+from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
+from madke.serve.streaming import Debating, data
+from madke.serve.wire import ChatBody, ChatMessage, Refusal
+from madke.yaml_file import read_mapping
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""
 
-_IGNORED = "x-madke-ignored"
-"""The response header that names the fields of the request that have no effect."""
+_TASK = "### Task:"
+"""How the requests of user interfaces for titles, tags and follow-up questions begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Style:
-    """How answers are written."""
+class Conversation:
+    """The messages of a request, by what they are for."""
 
-    think_tags: bool = False
-    """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
-    marks: bool = True
-    """Whether the text has ``[1]`` where it cites."""
+    question: str
+    """The last message of the user."""
+    instructions: str
+    """All system messages."""
+    earlier: tuple[Message, ...]
+    """The turns before the question."""
+
+    @classmethod
+    def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
+        """Sort the messages; Refusal if the last one is not a question."""
+        system = [message.text for message in messages if message.role in ("system", "developer")]
+        turns = [message for message in messages if message.role in ("user", "assistant")]
+        if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):
+            raise Refusal(400, "the last message must be a question of the user, with text", param="messages")
+        earlier = tuple(
+            Message(role="user" if message.role == "user" else "assistant", content=message.text)
+            for message in turns[:-1]
+        )
+        instructions = "\n\n".join(text.strip() for text in system if text.strip())
+        return cls(question=question, instructions=instructions, earlier=earlier)
+
+    @property
+    def plain(self) -> tuple[Message, ...]:
+        """The messages of a plain call without a debate."""
+        system = (Message(role="system", content=self.instructions),) if self.instructions else ()
+        return (*system, *self.earlier, Message(role="user", content=self.question))
+
+    @property
+    def condensing(self) -> tuple[Message, ...]:
+        """The prompt for the standalone question that the last message means."""
+        wording = _wording()
+        said = (f'<message from="{turn.role}">\n{_quoted(turn.content)}\n</message>' for turn in self.earlier)
+        conversation = "\n".join(["<conversation>", *said, "</conversation>"])
+        last = f'The last message:\n<message from="user">\n{_quoted(self.question)}\n</message>'
+        content = "\n\n".join((wording["instruction"], conversation, last, wording["closing"]))
+        return Message(role="system", content=wording["system"]), Message(role="user", content=content)
+
+
+@cache
+def _wording() -> Mapping[str, str]:
+    return read_mapping(asset("prompts", "serving", "condense.yaml"))
+
+
+def _quoted(text: str) -> str:
+    return without_tags(text, ("conversation", "message"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +115,10 @@ class Answer(Debating):
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(state, request, ask)
-        if body.ignored:
-            self.own_headers = {_IGNORED: ", ".join(body.ignored)}
-        self._body, self._talk, self._style = body, talk, state.style
-        self._plain = talk.is_task or any(request.headers.get(name) for name in _TASK_HEADERS)
+        self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
+        self.headers.update(self._ignored)
+        self._body, self._talk, self._options = body, talk, state.debates.options
+        self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 
@@ -94,7 +139,7 @@ class Answer(Debating):
             await refusal.response()(scope, receive, send)
             return
         content = self._whole("".join(reasoning).strip(), ending)
-        await JSONResponse(content, headers=self.own_headers)(scope, receive, send)
+        await JSONResponse(content, headers=self._ignored)(scope, receive, send)
         self.turn.delivered()
 
     async def work(self, tell: Tell) -> _Ending:
@@ -105,19 +150,18 @@ class Answer(Debating):
             text, finish_reason = bounded(without_reasoning(completion.text), body)
             final = FinalText(text=text, finish_reason=finish_reason, annotations=[])
             return _Ending(final=final, usage=tokens(completion.usage), own={})
-        narration = Narration(tags=self._style.think_tags)
+        narration = Narration(tags=self._options.think_tags)
 
         def hear(event: Event) -> None:
             if part := narration.hear(event):
                 tell(part)
 
-        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._style.think_tags)
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._options.think_tags)
         done, address = served.transcript, self.address(served)
-        record = Record(status=done.status, rounds=len(done.rounds), transcript=address)
         return _Ending(
-            final=final_text(done, served.pool, body, address, marks=self._style.marks),
+            final=final_text(done, served.pool, body, address, marks=self._options.marks),
             usage=tokens(served.usage),
-            own={"madke": record.model_dump()},
+            own={"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}},
         )
 
     def line(self, part: str | _Ending) -> bytes:
@@ -125,13 +169,13 @@ class Answer(Debating):
         if isinstance(part, _Ending):
             return b"".join(self._ended(part))
         first, self._thought = not self._thought, True
-        if self._style.think_tags:
+        if self._options.think_tags:
             return self._chunk(content=f"<think>\n{part}" if first else part)
         return self._chunk(reasoning_content=part, reasoning=part)
 
     def _ended(self, ending: _Ending) -> Iterator[bytes]:
         final, options = ending.final, self._body.stream_options
-        if self._style.think_tags and self._thought:
+        if self._options.think_tags and self._thought:
             yield self._chunk(content="</think>\n\n")
         cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
@@ -142,7 +186,7 @@ class Answer(Debating):
     def _whole(self, thoughts: str, ending: _Ending) -> Any:
         final = ending.final
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
-        if self._style.think_tags and thoughts:
+        if self._options.think_tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
         message = ChatCompletionMessage(
             role="assistant", content=content, refusal=None, annotations=final.annotations, **shown

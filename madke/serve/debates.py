@@ -1,4 +1,4 @@
-"""All debates of a server: admission, limits, and the end.
+"""All debates of a server: admission, limits, the end, and which answers have reached their clients.
 
 :meth:`Turn.debate` is the one way to run a debate, for every door of the server.
 """
@@ -6,24 +6,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Self
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import IO, Self
 
+from madke.api.one_question import Debate
 from madke.core.chat import Completion, Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import StageUsage, Transcript
+from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
+from madke.files import file_lock
 from madke.llm import CallStore
 from madke.llm.prices import added
 from madke.runs.cast import allow_connections
 from madke.runs.stopping import GRACE
-from madke.serve.landing import Landings
-from madke.serve.ledger import Ledger, Place
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
 from madke.serve.wire import Refusal
@@ -45,19 +49,99 @@ class Served:
     """Of all calls for the request."""
 
 
+@dataclass(slots=True)
+class _Repeats:
+    """The debates of one question, by repeat number."""
+
+    started: set[int] = field(default_factory=set)
+    delivered: set[int] = field(default_factory=set)
+    live: Counter[int] = field(default_factory=Counter)
+    """Repeat -> number of requests that wait for it."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One request's debate."""
+
+    repeat: int
+    delivered: bool = False
+    """Set it when the whole answer has been sent."""
+
+
+class Ledger:
+    """The debates that were started and delivered, in ``served.jsonl``.
+
+    A request takes the first repeat of its question that no other request waits for and that was not delivered: after
+    a lost connection or a crash that is the debate which it continues. A request that says it is a retry may also
+    share a repeat with a connection that has not closed yet, or get a delivered answer that was lost on its way.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._asked: defaultdict[tuple[str, str], _Repeats] = defaultdict(_Repeats)
+        """(Run, question id) -> its debates."""
+        file.seek(0)
+        content = file.read()
+        if not content.endswith(b"\n"):  # of a killed server
+            file.write(b"\n")
+        for line in content.splitlines():
+            with suppress(ValueError, TypeError):
+                run, question, repeat, state = json.loads(line)
+                known = self._asked[run, question]
+                (known.delivered if state == "delivered" else known.started).add(int(repeat))
+
+    @classmethod
+    @contextmanager
+    def of(cls, folder: Path) -> Iterator[Ledger]:
+        """The ledger of a server's folder; UserError if another server is using it."""
+        busy = UserError("another server is using it; choose another --out", file=folder)
+        with file_lock(folder / "served.jsonl", busy) as file:
+            yield cls(file)
+
+    @contextmanager
+    def place(self, run: str, question: str, *, retry: bool) -> Iterator[Place]:
+        """The repeat for a request, until the request ends."""
+        known = self._asked[run, question]
+        place = Place(_retried(known) if retry else _free(known))
+        self._write(run, question, place.repeat, known.started, "started")
+        known.live[place.repeat] += 1
+        try:
+            yield place
+        finally:
+            known.live -= Counter([place.repeat])
+            if place.delivered:
+                self._write(run, question, place.repeat, known.delivered, "delivered")
+
+    def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
+        if repeat not in known:
+            known.add(repeat)
+            self._file.write(json.dumps([run, question, repeat, state]).encode() + b"\n")
+
+
+def _free(known: _Repeats) -> int:
+    return next(n for n in count() if n not in known.live and n not in known.delivered)
+
+
+def _retried(known: _Repeats) -> int:
+    left = known.started - known.delivered - known.live.keys()
+    if left:
+        return min(left)
+    if known.live:
+        return min(known.live, key=lambda n: (known.live[n], n))
+    return max(known.delivered, default=0)
+
+
 class Debates:
     """The debates of one server. Use it as an asynchronous context manager."""
 
     def __init__(self, options: ServeOptions) -> None:
         self.options = options
         self.offers = Offers(options)
-        self.waiting = self.running = 0
-        self.turns = 0
+        self.running = self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
-        self.landings = Landings()
         self.places = asyncio.Semaphore(options.run.concurrency)
-        self._held = AsyncExitStack()
+        self._held = ExitStack()
 
     def admitted(self) -> Turn:
         """The turn of a request, to be closed; Refusal if no further debate may start."""
@@ -71,14 +155,15 @@ class Debates:
             raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
         return Turn(self)
 
-    def drain(self) -> None:
-        """Start no further debates."""
-        self.draining = True
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a place, or whose answers are on their way."""
+        return self.turns - self.running
 
     async def __aenter__(self) -> Self:
         allow_connections(self.options.run.concurrency + self.options.queue)
         self.options.out.mkdir(parents=True, exist_ok=True)
-        self.ledger = self._held.enter_context(Ledger(self.options.out))
+        self.ledger = self._held.enter_context(Ledger.of(self.options.out))
         for store in self.options.out.glob("*/calls.sqlite"):
             with CallStore(store) as calls:
                 for (_, model), paid in calls.paid().items():
@@ -86,19 +171,14 @@ class Debates:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self.offers.shared.limits.close()
-        await self.landings.landed(GRACE)
+        shared = self.offers.shared
+        shared.limits.close()
+        if shared.landing:
+            await asyncio.wait(shared.landing, timeout=GRACE)
+        for call in shared.landing:
+            call.cancel()
         await self.offers.close()
-        await self._held.aclose()
-
-    async def called(
-        self, run: ServedRun, stage: str, messages: tuple[Message, ...], limit: int | None = None
-    ) -> Completion:
-        """One call outside a debate; Refusal if it fails."""
-        completion = await self.landings.land(run.call(stage, messages, limit))
-        if completion.outcome != "ok":
-            raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")
-        return completion
+        self._held.close()
 
 
 class Turn:
@@ -109,41 +189,30 @@ class Turn:
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
-        self._waits = True
         self._place: Place | None = None
         self._held = ExitStack()
-        debates.waiting += 1
         debates.turns += 1
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
         """Debate the question when there is a free place.
 
-        Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored.
-
-        Args:
-            ask: The question.
-            listen: Gets the events while the debate goes on.
-            deltas: Whether it also gets the parts of streamed replies.
-
-        Raises:
-            Refusal: The question cannot be answered, now or at all.
+        Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored. With
+        ``deltas`` the listener also gets the parts of streamed replies. Refusal if the question cannot be answered.
         """
         debates = self._debates
         async with self._working():
             run = await debates.offers.run_of(ask)
             text, usage = ask.question, Usage()
             if ask.condensing:
-                completion = await debates.called(run, "condense", ask.condensing)
+                completion = await run.call("condense", ask.condensing)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             self._place = self._held.enter_context(debates.ledger.place(run.name, question.id, retry=ask.retry))
-            debate = run.debate(question, self._place.repeat, listen, deltas=deltas, cast=ask.cast)
-            transcript, pool = await debates.landings.land(debate)
+            transcript, pool = await run.debate(question, self._place.repeat, ask.cast, listen, deltas=deltas)
         if transcript.status == "failed":
             message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
             raise Refusal(502, message, kind="server_error", code="debate_failed")
-        for stage in transcript.usage.values():
-            usage = added(usage, _of_stage(stage))
+        usage = added(usage, Debate(transcript=transcript).usage)
         return Served(run=run, transcript=transcript, pool=pool, usage=usage)
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
@@ -155,7 +224,7 @@ class Turn:
         """One call to the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            return await self._debates.called(run, "plain", messages, limit)
+            return await run.call("plain", messages, limit)
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
@@ -167,7 +236,6 @@ class Turn:
         """Wait for a free place, and hold it for the block."""
         debates = self._debates
         async with debates.places:
-            self._leave_queue()
             debates.running += 1
             try:
                 async with asyncio.timeout(debates.options.deadline):
@@ -181,23 +249,7 @@ class Turn:
             finally:
                 debates.running -= 1
 
-    def _leave_queue(self) -> None:
-        if self._waits:
-            self._waits = False
-            self._debates.waiting -= 1
-
     def close(self) -> None:
         """The request is over."""
-        self._leave_queue()
         self._held.close()
         self._debates.turns -= 1
-
-
-def _of_stage(stage: StageUsage) -> Usage:
-    return Usage(
-        prompt_tokens=stage.prompt_tokens,
-        completion_tokens=stage.completion_tokens,
-        cached_tokens=stage.cached_tokens,
-        reasoning_tokens=stage.reasoning_tokens,
-        estimated=bool(stage.estimated),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,20 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.engine.protocol import Protocol, role_key
+from madke.engine.protocol import role_key
 from madke.knowledge.asking import OneAtATime, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import load_pool, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
-from madke.runs.job import Job, prepared, source_specs
+from madke.runs.job import Job, check_needs, prepared, source_specs
 from madke.runs.meter import Budget
 from madke.runs.options import RunOptions
 from madke.runs.runner import prices_of
 from madke.runs.spec import RunSpec
-from madke.serve.served_run import ServedRun, Shared, with_sources
+from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
-from madke.variants import Variant, load_variant
-from madke.variants.load import variant_folders
+from madke.variants import Variant, load_variant, variant_folders
 
 Sources = dict[str, str | Source | None]
 """Name -> specification or object."""
@@ -47,6 +46,10 @@ class ServeOptions:
     """Maximum number of requests that wait for a free place."""
     deadline: float | None = None
     """Maximum seconds of a debate."""
+    think_tags: bool = False
+    """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
+    marks: bool = True
+    """Whether the text has ``[1]`` where it cites."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +83,11 @@ class Offers:
             services=Limiter(run.concurrency, start=run.concurrency),
         )
         self._options = options
-        self._runs: dict[object, asyncio.Task[ServedRun]] = {}
+        self._runs: dict[object, ServedRun] = {}
         self._models: dict[str, ChatModel] = {}
         self._opened: dict[tuple[str, str | None], Source] = {}
         self._opening = asyncio.Lock()
         self._jobs = {name: self._job(Ask(protocol=name, question="?"), {}) for name in self.variants}
-
-    @property
-    def default(self) -> str:
-        """The protocol of clients that name none."""
-        return "madke" if "madke" in self.variants else next(iter(self.variants))
 
     @property
     def sources(self) -> Sources:
@@ -123,9 +121,9 @@ class Offers:
         own = {role: model.name for role, model in ask.cast.items()}
         key = (ask.protocol, tuple(self._chosen(ask)), tuple(sorted(own.items())))
         if key not in self._runs:
-            opening = self._runs[key] = asyncio.create_task(self._open(ask, own))
-            opening.add_done_callback(lambda task: self._forget(key, task))
-        return await asyncio.shield(self._runs[key])
+            # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
+            await asyncio.shield(asyncio.create_task(self._open(key, ask, own)))
+        return self._runs[key]
 
     async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all."""
@@ -140,19 +138,16 @@ class Offers:
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""
-        for task in self._runs.values():
-            if task.done() and not task.cancelled() and not task.exception():
-                await task.result().close()
+        for run in self._runs.values():
+            await run.close()
         for model in self._models.values():
             await close(model)
         await asyncio.to_thread(close_sources, self._opened.values())
 
-    def _forget(self, key: object, opening: asyncio.Task[ServedRun]) -> None:
-        if opening.cancelled() or opening.exception():
-            del self._runs[key]  # the next question tries again
-
-    async def _open(self, ask: Ask, own: Mapping[str, str]) -> ServedRun:
+    async def _open(self, key: object, ask: Ask, own: Mapping[str, str]) -> None:
         async with self._opening:
+            if key in self._runs:
+                return
             job = self._job(ask, own)
             named = {role: name for role, name in job.spec.models.items() if role not in own}
             self._models |= job.own_models
@@ -161,9 +156,9 @@ class Offers:
                 names, entries = {name: name for name in new}, read_models(run.models_file)
                 self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
             sources = await asyncio.to_thread(self._open_sources, job.spec.source_specs, job.own_sources)
-            job = with_sources(job, sources)
             models = {**{role: self._models[name] for role, name in named.items()}, **ask.cast}
-            return await ServedRun.opened(self._options.out, job, models, self.shared, job.sources() if sources else ())
+            job = replace(job, own_sources=sources)  # so the job does not close them
+            self._runs[key] = ServedRun(self._options.out, job, models, self.shared)
 
     def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
         for name, spec in specs.items():
@@ -201,26 +196,18 @@ class Offers:
 
 def _variants(options: ServeOptions) -> dict[str, Variant]:
     """Name -> protocol; UserError for one that needs more than a question."""
-    prompts = options.settings.get("prompts")
+    prompts, scorer = options.settings.get("prompts"), options.settings.get("answer_scorer")
     served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
     for name, variant in list(served.items()):
-        if (why := _more_than_a_question(variant.protocol, options)) is None:
-            continue
-        if options.protocols:
-            raise UserError(f"the protocol {name!r} cannot be served: it needs {why}")
-        del served[name]
+        own = scorer if variant.protocol.needs_answer_scorer else None
+        try:
+            check_needs(variant.protocol, [Question(question="?")], given=False, answer_scorer=own)
+        except UserError as error:
+            if options.protocols:
+                raise UserError(f"the protocol {name!r} cannot be served: {error}") from None
+            del served[name]
     known = {role_key(role) for variant in served.values() for role in variant.protocol.roles}
     for role in options.settings.get("cast", {}):
         if role_key(role) not in known:
             raise UserError(f"--cast {role}=...: no served protocol has this role")
     return served
-
-
-def _more_than_a_question(protocol: Protocol, options: ServeOptions) -> str | None:
-    if protocol.needs_golds:
-        return "gold answers"
-    if protocol.first_round_given:
-        return "first-round stances"
-    if protocol.needs_answer_scorer and not options.settings.get("answer_scorer"):
-        return "an answer scorer; pass its command with --answer-scorer"
-    return None

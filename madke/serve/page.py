@@ -1,31 +1,42 @@
-"""The page: ask, watch a debate, take part in it, read its transcript.
+"""The page: ask, watch a debate, take part in it; and transcripts, at addresses that only this server can make.
 
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
 import secrets
+from functools import cache, cached_property
+from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
+from madke.concurrency import Tell
+from madke.core import events
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.serve.debate_json import event_json
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.transcript import Transcript
+from madke.runs.directory import read_transcripts
+from madke.runs.run_json import read_spec
+from madke.runs.run_pools import PoolLines, pool_of
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage
-from madke.serve.streaming import Debating, Tell, data
+from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
 """Of the report."""
@@ -46,6 +57,10 @@ SAFE = {
 """Headers of the page and its files."""
 
 
+SCHEME = "madke:/"
+"""Before the path of a transcript, in its address for clients without HTTP."""
+
+
 class Choice(BaseModel):
     """A protocol that the page offers."""
 
@@ -61,10 +76,8 @@ class Choices(BaseModel):
     protocols: list[Choice]
 
 
-class Asked(BaseModel):
+class Asked(BaseModel, extra="forbid"):
     """A question that is asked at the page."""
-
-    model_config = ConfigDict(extra="forbid")
 
     protocol: str
     question: Annotated[str, Field(min_length=1, max_length=100_000)]
@@ -85,20 +98,38 @@ def router(state: State) -> APIRouter:
     @routes.get("/", response_model=None, responses=_sends("text/html"))
     async def page() -> Response:
         """The page."""
-        return page_response()
+        return _page()
 
     @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
     async def script() -> Response:
         """Its script."""
         content = "\n".join(
-            [*(_report_file(f"script/{name}") for name in _SCRIPTS), *(_own_file(name) for name in _OWN_SCRIPTS)]
+            [*(_file("report", "page", "script", name) for name in _SCRIPTS), *(_site(name) for name in _OWN_SCRIPTS)]
         )
         return Response(content, media_type="text/javascript", headers=SAFE)
 
     @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
     async def style() -> Response:
         """Its style."""
-        return Response(f"{_report_file('style.css')}\n{_own_file('page.css')}", media_type="text/css", headers=SAFE)
+        return Response(
+            "\n".join((_file("report", "page", "style.css"), _site("page.css"))), media_type="text/css", headers=SAFE
+        )
+
+    @routes.get(
+        "/debates/{run}/{question}/{repeat}",
+        response_model=None,
+        responses=_sends("text/plain", "text/html", "application/json"),
+    )
+    async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
+        """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
+        accepted = request.headers.get("accept", "")
+        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
+        if "text/html" in accepted:
+            return _page(vary="accept")  # its script asks for the debate
+        if "application/json" in accepted:
+            found = await state.transcripts.found(run, question, repeat, token)
+            return JSONResponse(_debate_json(*found), headers=headers)
+        return PlainTextResponse(await state.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
     async def choices() -> Choices:
@@ -178,23 +209,120 @@ class Watched(Debating):
             case dict():
                 content = part
             case _:
-                content = event_json(part)
+                content = _event_json(part)
         return b"" if content is None else data(json.dumps(content))
 
 
-def page_response(**headers: str) -> Response:
+class Transcripts:
+    """The finished debates of all runs below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def address(self, served: Served, request: Request | None) -> str:
+        """The address of a debate's transcript, as the client of the request reaches the server."""
+        done = served.transcript
+        base = SCHEME if request is None else str(request.base_url).rstrip("/")
+        name = f"{served.run.name}/{done.id}/{done.repeat}"
+        return f"{base}/debates/{name}?token={self._token(name)}"
+
+    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
+        """The debate at an address; Refusal if there is none."""
+        known = hmac.compare_digest(
+            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
+        )
+        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+        if found is None:
+            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
+        return found
+
+    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
+        """The debate at an address as text, with its passages."""
+        from madke.report.debate_text import debate_text
+
+        transcript, pool = await self.found(run, question, repeat, token)
+        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
+        return "\n\n".join((debate_text(transcript), *passages))
+
+    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
+        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
+        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
+        if transcript is None:
+            return None
+        knowledge = read_spec(path).protocol.knowledge
+        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
+        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
+
+    def _token(self, name: str) -> str:
+        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
+
+    @cached_property
+    def _secret(self) -> bytes:
+        file = self._folder / "link-secret"
+        file.touch(mode=0o600)
+        if not (secret := file.read_bytes()):
+            secret = secrets.token_hex(32).encode()
+            file.write_bytes(secret)
+        return secret
+
+
+def _page(**headers: str) -> Response:
     """The page, at any of its addresses."""
-    return HTMLResponse(_own_file("page.html"), headers={**SAFE, **headers})
+    return HTMLResponse(_site("page.html"), headers={**SAFE, **headers})
 
 
-def _sends(kind: str) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: a success has this content type."""
-    return {200: {"content": {kind: {}}, "description": "Success."}}
+def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: a success has one of these content types."""
+    return {200: {"content": {kind: {} for kind in kinds}, "description": "Success."}}
 
 
-def _report_file(name: str) -> str:
-    return (files("madke.report") / "page" / name).read_text(encoding="utf-8")
+def _file(*path: str) -> str:
+    return files("madke").joinpath(*path).read_text(encoding="utf-8")
 
 
-def _own_file(name: str) -> str:
-    return (files("madke.serve") / "site" / name).read_text(encoding="utf-8")
+def _site(name: str) -> str:
+    return _file("serve", "site", name)
+
+
+def _event_json(event: events.Event) -> dict[str, Any] | None:
+    """An event with its name; None for one that the page does not need. Prompts are not sent."""
+    match event:
+        case events.DebateStarted() | events.CallFinished():
+            return None  # the pool came before, the reply comes as a stance or a verdict
+        case events.PoolReady(pool=pool):
+            fields: dict[str, Any] = {
+                "pool": [
+                    {"n": n, "source": each.source, "key": each.key, "title": each.title}
+                    for n, each in enumerate(pool.passages)
+                ],
+                "texts": [[each.text, each.url, each.date] for each in pool.passages],
+                "partial": dict(pool.partial),
+            }
+        case events.CallStarted(purpose=purpose):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round}
+        case events.CallDelta(purpose=purpose, text=text):
+            fields = {"stage": purpose.stage, "agent": purpose.agent, "n": purpose.round, "text": text}
+        case events.DebateFinished(transcript=transcript):
+            fields = {"transcript": _json(transcript)}
+        case _:
+            fields = _json(event)
+    return {"event": type(event).__name__, **fields}
+
+
+def _debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
+    """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
+    held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
+    texts = [held.get((entry.source, entry.key)) for entry in transcript.pool]
+    return _json(transcript) | {"texts": texts}
+
+
+def _json(record: events.Event | Transcript) -> dict[str, Any]:
+    """The record without default values."""
+    kind: Any = type(record)
+    fields: dict[str, Any] = _adapter(kind).dump_python(record, mode="json", exclude_defaults=True)
+    return fields
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.core import events
 from madke.core.chat import ChatRequest, Completion
@@ -19,10 +19,8 @@ from madke.llm.offline.prompt_reader import Prompt, read_prompt
 _LONGEST = 100_000
 
 
-class Part(BaseModel):
+class Part(BaseModel, extra="forbid"):
     """What a person sends when it is asked. Each kind of question reads its own fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn: int
     """Which question it answers."""
@@ -39,12 +37,7 @@ class Part(BaseModel):
 
 
 class PersonAtPage:
-    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`.
-
-    Args:
-        role: The debater's name.
-        protocol: Its debate.
-    """
+    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`."""
 
     name = "human"
 

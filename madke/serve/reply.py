@@ -1,7 +1,8 @@
-"""The final text of an answer: the answer, its citations, and the client's limits on it."""
+"""A debate as text: its turns while it goes on, and the final answer with citations and the client's limits."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +11,24 @@ from openai.types import CompletionUsage
 from openai.types.chat.chat_completion_message import Annotation, AnnotationURLCitation
 from openai.types.completion_usage import CompletionTokensDetails, PromptTokensDetails
 
+from madke.core import events
 from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Transcript, Turn
+from madke.core.transcript import Final, Search, Selection, Stance, Transcript, Turn, Verdict
 from madke.serve.wire import ChatBody
 
-CHARACTERS_PER_TOKEN = 4
+_CHARACTERS_PER_TOKEN = 4
 """The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.llm.prices.estimated_usage`."""
+
+
+_THINKING = "<think"
+_THINK_TAG = re.compile(r"<(?=/?\s*think)", re.IGNORECASE)
+
+_VERDICTS = {
+    True: "The debaters agree.",
+    False: "The debaters do not agree.",
+    None: "No verdict could be read.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +43,10 @@ class FinalText:
 def final_text(
     transcript: Transcript, pool: KnowledgePool, body: ChatBody, address: str, *, marks: bool = True
 ) -> FinalText:
-    """The answer with its citations.
+    """The answer with its citations, within the limit and stop strings of ``body``.
 
-    Args:
-        transcript: An abstained debate gives the text in which no answer could be read.
-        pool: The passages that may be cited.
-        body: Its limit and stop strings bound the text.
-        address: Of the transcript, for passages without an address.
-        marks: Whether the text ends with ``[1][2]...``, one for each citation.
+    An abstained debate gives the text in which no answer could be read. Passages without an address get the
+    ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
     """
     answer = transcript.answer or transcript.final.text or "The debate ended without an answer."
     text, finish_reason = bounded(answer, body)
@@ -59,8 +67,8 @@ def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
     """The text up to the first stop string, and at most as long as the limit."""
     ends = [at for stop in body.stops if (at := text.find(stop)) >= 0]
     text = text[: min(ends)] if ends else text
-    if body.limit is not None and len(text) > body.limit * CHARACTERS_PER_TOKEN:
-        return text[: body.limit * CHARACTERS_PER_TOKEN], "length"
+    if body.limit is not None and len(text) > body.limit * _CHARACTERS_PER_TOKEN:
+        return text[: body.limit * _CHARACTERS_PER_TOKEN], "length"
     return text, "stop"
 
 
@@ -79,7 +87,7 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
     """Title and address of the passages that the answer rests on."""
     entries = {entry.n: entry for entry in transcript.pool}
     passages = dict(enumerate(pool.passages))
-    for n in cited(transcript):
+    for n in _cited(transcript):
         passage, entry = passages.get(n), entries[n]
         url = passage.url if passage is not None else None
         if url is None and entry.key.startswith(("https://", "http://")):
@@ -87,14 +95,126 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
         yield entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
 
 
-def cited(transcript: Transcript) -> Sequence[int]:
+def _cited(transcript: Transcript) -> Sequence[int]:
     """Pool numbers that debaters chose in the last round: those who gave the final answer, else all of them."""
     turns = transcript.rounds[-1].turns if transcript.rounds else ()
     right = [turn for turn in turns if turn.stance.answer is not None and turn.stance.answer == transcript.answer]
     known = {entry.n for entry in transcript.pool}
-    return sorted({n for turn in right or turns for n in _chosen(turn)} & known)
+    return sorted({n for turn in right or turns for n in _ids(turn)} & known)
 
 
-def _chosen(turn: Turn) -> Iterator[int]:
+def _ids(turn: Turn) -> Iterator[int]:
     yield from turn.selection.ids if turn.selection else ()
     yield from turn.search.ids if turn.search else ()
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """One speaker's text, or a line between speakers."""
+
+    text: str
+    done: bool
+    sent: int = 0
+    reply: str = ""
+    """What has been streamed of the reply."""
+    streamed: int = 0
+    """How much of the reply is in the text."""
+
+
+class Narration:
+    """Turns as they happen. Debaters speak at the same time: one of them is shown live, then what the others said.
+
+    With ``tags`` the text is put between ``<think>`` tags; texts of models cannot close them.
+    """
+
+    def __init__(self, *, tags: bool = False) -> None:
+        self._tags = tags
+        self._blocks: list[_Block] = []
+        self._turns: dict[tuple[int, str], _Block] = {}
+
+    def hear(self, event: events.Event) -> str:
+        """What the event adds to the text; empty if nothing can be shown yet."""
+        match event:
+            case events.PoolReady(pool=pool) if pool.passages:
+                self._line(f"{len(pool.passages)} passages found.")
+            case events.RoundStarted(n=n):
+                self._line(f"### Round {n}")
+            case events.SelectionMade(n=n, agent=agent, selection=selection):
+                self._turn(n, agent).text += _chosen(selection)
+            case events.SearchMade(n=n, agent=agent, search=search):
+                self._turn(n, agent).text += _searched(search)
+            case events.CallDelta(purpose=purpose, text=text) if purpose.stage in ("speak", "reply"):
+                _stream(self._turn(purpose.round, purpose.agent), text)
+            case events.StanceGiven(n=n, agent=agent, stance=stance):
+                _finish(self._turn(n, agent), stance)
+            case events.VerdictGiven(verdict=verdict):
+                self._line(_verdict(verdict))
+            case events.DebateFinished(transcript=transcript) if transcript.final.text:
+                self._line(_final(transcript.final))
+        text = "".join(self._shown())
+        return _THINK_TAG.sub("(", text) if self._tags else text
+
+    def _line(self, text: str) -> None:
+        self._blocks.append(_Block(f"{text}\n\n", done=True))
+
+    def _turn(self, n: int, agent: str) -> _Block:
+        if (n, agent) not in self._turns:
+            block = self._turns[n, agent] = _Block(f"**{agent}**, round {n}\n\n", done=False)
+            self._blocks.append(block)
+        return self._turns[n, agent]
+
+    def _shown(self) -> Sequence[str]:
+        shown = []
+        while self._blocks:
+            block = self._blocks[0]
+            shown.append(block.text[block.sent :])
+            block.sent = len(block.text)
+            if not block.done:
+                break
+            del self._blocks[0]
+        return shown
+
+
+def _stream(block: _Block, text: str) -> None:
+    """Add a part of a reply, unless the reply begins with hidden reasoning."""
+    block.reply = (block.reply + text).lstrip()
+    if not _THINKING.startswith(block.reply[: len(_THINKING)]):
+        block.text += block.reply[block.streamed :]
+        block.streamed = len(block.reply)
+
+
+def _finish(block: _Block, stance: Stance) -> None:
+    """Add what was not streamed. A reply that was made again is shown again."""
+    said = block.reply[: block.streamed]
+    if stance.status == "failed":
+        block.text += f"(no answer: {stance.error})"
+    elif said and stance.text.startswith(said.rstrip()):
+        block.text += stance.text[len(said) :]
+    else:
+        block.text += ("\n\n" if said else "") + stance.text
+    block.text += "\n\n"
+    block.done = True
+
+
+def _numbers(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _chosen(selection: Selection) -> str:
+    if selection.error is not None:
+        return f"(no selection: {selection.error})\n\n"
+    return f"Chooses knowledge {_numbers(selection.ids)}.\n\n" if selection.ids else "Chooses no knowledge.\n\n"
+
+
+def _searched(search: Search) -> str:
+    found = f"failed: {search.error}" if search.error is not None else f"found knowledge {_numbers(search.ids)}"
+    return f"Searches for {search.query!r}: {found}.\n\n"
+
+
+def _verdict(verdict: Verdict) -> str:
+    words = _VERDICTS[verdict.consensus] if verdict.error is None else f"(no verdict: {verdict.error})"
+    return f"**Judge**\n\n{verdict.text}\n\n{words}" if verdict.text else f"**Judge**: {words}"
+
+
+def _final(final: Final) -> str:
+    return f"**{final.by.capitalize()}**\n\n{final.text}"

@@ -1,23 +1,26 @@
 """One run directory of the server: a protocol with its cast and sources, and the questions that were asked so far.
 
-It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its questions come one by one.
+It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its questions come one by one. Of a client that
+has gone, the calls that wait are not made; those under way finish and are stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from contextlib import ExitStack
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
-from madke.core.errors import UserError
+from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Source
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
@@ -33,15 +36,11 @@ from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
 from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import PoolLines, depth, pool_of
-from madke.runs.runner import live_search
-from madke.runs.spec import RunSpec, question_hash, short_hash
-from madke.serve.landing import Leavable, Sent
+from madke.runs.spec import question_hash, short_hash
+from madke.serve.wire import Refusal
 
 SAVE_SECONDS = 30.0
 """``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""
-
-
-_POOLS = "pools.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,39 +53,22 @@ class Shared:
     """Of model calls."""
     services: Limiter
     """Of searches and answer scoring."""
+    landing: set[asyncio.Task[Completion]] = field(default_factory=set)
+    """Calls under way whose clients have gone."""
 
 
-def question_id(text: str, instructions: str) -> str:
-    """The id of a served question. Without instructions it is the id that :func:`madke.run` gives the text."""
-    whole = f"{text}\0{instructions}" if instructions else text
-    return sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
-
-
-@dataclass(kw_only=True)
 class ServedRun:
-    """An open run. Make one with :meth:`opened`."""
+    """An open run below ``out``, created or continued. The question of ``job`` stands for all."""
 
-    name: str
-    job: Job
-    shared: Shared
-    models: Mapping[str, ChatModel]
-    """Role -> model, as opened."""
-    directory: RunDirectory
-    store: CallStore
-    spec: RunSpec
-    meter: Meter = field(init=False)
-    _searches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    """Question id -> the search for its pool."""
-    _hashes: dict[str, str] = field(default_factory=dict)
-    """Question id -> hash, for the questions with a transcript."""
-    _saving: asyncio.TimerHandle | None = None
-
-    @classmethod
-    async def opened(
-        cls, out: Path, job: Job, models: Mapping[str, ChatModel], shared: Shared, sources: Sequence[Source]
-    ) -> ServedRun:
-        """Open or create the run below ``out``; ``sources`` are those of the job."""
-        live = live_search(job)
+    def __init__(self, out: Path, job: Job, models: Mapping[str, ChatModel], shared: Shared) -> None:
+        self.job, self.shared, self.models = job, shared, models
+        self._knowledge = knowledge = job.protocol.knowledge
+        sources = job.sources()
+        self._search = None
+        if knowledge is not None:
+            served = {source.name: source.description for source in sources}
+            self._search = LiveSearch(served, sources, depth(knowledge))
+        live = self._search if knowledge is not None and knowledge.allow_search else None
         spec = job.spec.model_copy(
             update={
                 "questions": {},
@@ -95,59 +77,38 @@ class ServedRun:
                 "searched": live.served_by if live else {},
             }
         )
-        name = f"{spec.variant}-{short_hash(json.dumps(spec.model_dump(mode='json'), sort_keys=True).encode())[:8]}"
-        directory = RunDirectory(out / name)
-        directory.__enter__()
-        try:
-            run = cls(
-                name=name,
-                job=job,
-                shared=shared,
-                models=models,
-                directory=directory,
-                store=CallStore(directory.path / "calls.sqlite"),
-                spec=_grown(spec, directory.path) if directory.begun else spec,
-            )
-            run._begin(sources, live)
-        except BaseException as error:
-            directory.__exit__(type(error), error, None)
-            raise
-        return run
+        self.name = (
+            f"{spec.variant}-{short_hash(json.dumps(spec.model_dump(mode='json'), sort_keys=True).encode())[:8]}"
+        )
+        self._saving: asyncio.TimerHandle | None = None
+        with ExitStack() as held:
+            self._directory = held.enter_context(RunDirectory(out / self.name))
+            path = self._directory.path
+            if self._directory.begun:
+                before = read_spec(path)
+                spec = spec.extended(before).model_copy(update={"repeats": before.repeats})
+            self.spec = spec
+            self._store = held.enter_context(CallStore(path / "calls.sqlite"))
+            files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            self._directory.begin(spec, endpoints_of(models.values()), files, started)
+            self._directory.resume(shared.options)
+            self._hashes = {each.id: question_hash(_asked_in(each)) for each in read_transcripts(path)}
+            self._pools = _pool_lines(path / "pools.jsonl")
+            self._wrap(live)
+            self._held = held.pop_all()
 
-    def __post_init__(self) -> None:
+    def _wrap(self, live: LiveSearch | None) -> None:
+        """Put models and services behind limiter, meter and call store."""
         self.meter = Meter(total=0, budget=self.shared.budget, limiter=self.shared.limits)
-
-    def _begin(self, sources: Sequence[Source], live: LiveSearch | None) -> None:
-        path, knowledge = self.directory.path, self.job.protocol.knowledge
-        files = RunFiles(calls=self.store.path, pools=path / _POOLS if knowledge else None)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        self.directory.begin(self.spec, endpoints_of(self.models.values()), files, started)
-        self.directory.resume(self.shared.options)
-        self._hashes = {
-            **self.spec.questions,
-            **{
-                transcript.id: question_hash(asked_in(transcript))
-                for transcript in (read_transcripts(path) if self.directory.done else ())
-                if transcript.id not in self.spec.questions
-            },
-        }
-        self._pools = _pool_lines(path / _POOLS)
         self._cast = {role: self._guarded(model) for role, model in self.models.items()}
-        self._replayed = {role: Stored(model, self.store, replay=True) for role, model in self.models.items()}
-        self._search: LiveSearch | None = None
-        if knowledge is not None:
-            served = {source.name: source.description for source in sources}
-            self._search = LiveSearch(served, sources, depth(knowledge))
-        self._open_stages()
         self._services: dict[str, Any] = {}
-        if live is not None and knowledge is not None:
-            self._services["retrieve"] = searching(self._service(live), knowledge)
+        if live is not None and self._knowledge is not None:
+            self._services["retrieve"] = searching(self._service(live), self._knowledge)
         if self.job.spec.answer_scorer is not None:
             scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
             self._services["score_answers"] = answer_scoring(scorer)
-
-    def _open_stages(self) -> None:
-        wanted = staged(self.job.protocol.knowledge)
+        wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
         models = {
             name: self._service(model) if name.startswith(LOCAL) else self._guarded(model)
@@ -160,120 +121,104 @@ class ServedRun:
         self._stages = PoolStages(wanted=wanted, models=models, seed=self.spec.seed)
 
     def question(self, text: str, instructions: str) -> Question:
-        """The question record of a served question."""
-        asked = self.job.questions[0]
-        return Question(id=question_id(text, instructions), question=text, task=asked.task, instructions=instructions)
+        """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
+        whole = f"{text}\0{instructions}" if instructions else text
+        id_ = sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
+        return Question(id=id_, question=text, task=self.job.questions[0].task, instructions=instructions)
 
     async def debate(
-        self,
-        question: Question,
-        repeat: int,
-        listen: Listener,
-        *,
-        deltas: bool = False,
-        cast: Mapping[str, ChatModel] | None = None,
+        self, question: Question, repeat: int, cast: Mapping[str, ChatModel], listen: Listener, *, deltas: bool
     ) -> tuple[Transcript, KnowledgePool]:
-        """Debate a question, or go on with its debate; under :class:`madke.serve.landing.Landings`.
-
-        Args:
-            question: From :meth:`question`.
-            repeat: 0-based.
-            listen: Gets the events.
-            deltas: Whether it also gets the parts of streamed replies.
-            cast: Role -> model of this debate alone, such as a person at a page.
+        """Debate a question, or go on with its debate; ``cast`` is role -> model of this debate alone.
 
         Returns:
             The transcript, and the pool as it was before any debater searched.
         """
-        self.directory.check_lock()
+        self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        done = (question.id, repeat) in self.directory.done
-        models = self._replayed if done else self._cast
-        own = {} if done else {role: Leavable(self._recorded(model)) for role, model in (cast or {}).items()}
+        own = {role: self._leavable(self._recorded(model)) for role, model in cast.items()}
         transcript = await self.job.debated(
-            question, {**models, **own}, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
+            question, {**self._cast, **own}, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
         )
-        if transcript.status != "failed" and (question.id, repeat) not in self.directory.done:
-            self.directory.write(transcript)
+        if transcript.status == "failed":
+            self.meter.failed += 1
+        elif (question.id, repeat) not in self._directory.done:
+            self._directory.write(transcript)
             self._hashes[question.id] = question_hash(question)
             self.meter.done += 1
-            self._save_soon()
-        self.meter.failed += transcript.status == "failed"
+            if self._saving is None:
+                self._saving = asyncio.get_running_loop().call_later(SAVE_SECONDS, self._save)
         return transcript, pool
 
     async def call(self, stage: str, messages: tuple[Message, ...], max_tokens: int | None = None) -> Completion:
-        """One call outside a debate, to the model that states final answers; the same call again is not paid again."""
+        """One call outside a debate, to the model that states final answers; Refusal if it fails.
+
+        The same call again is not paid again.
+        """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         asked = sha256(json.dumps([[m.role, m.content] for m in messages]).encode()).hexdigest()[:12]
         purpose = Purpose(question=asked, stage=stage, agent=role, round=1)
         limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
         seed = call_seed(self.spec.seed, purpose)
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed)
-        return await self._cast[role].complete(request)
+        completion = await self._cast[role].complete(request)
+        if completion.outcome != "ok":
+            raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")
+        return completion
 
     async def close(self) -> None:
         """Complete the session; no call may be under way."""
-        for search in self._searches.values():
-            search.cancel()
-        if self._saving is not None:
-            self._saving.cancel()
-            self._save()
-        for model in self._rerankers.values():
-            await close(model)
-        self.store.close()
-        self.directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
-        self.directory.__exit__(None, None, None)
+        with self._held:
+            if self._saving is not None:
+                self._saving.cancel()
+                self._save()
+            for model in self._rerankers.values():
+                await close(model)
+            self._directory.end(self.meter.session(), [], endpoints_of(self.models.values()))
 
     async def _pool(self, question: Question) -> KnowledgePool:
-        knowledge = self.job.protocol.knowledge
-        if self._search is None or knowledge is None:
+        if self._search is None or self._knowledge is None:
             return EMPTY_POOL
         if question.id not in self._pools.hashes:
-            if question.id not in self._searches:
-                # A search is not cancelled: its pool is kept for the client's next try.
-                self._searches[question.id] = asyncio.create_task(self._searched(self._search, question))
-            await asyncio.shield(self._searches[question.id])
+            found = await self._found(self._search, question)
+            if question.id not in self._pools.hashes:  # an equal question may have been faster
+                self._pools.append(question.id, found)
         if (record := self._pools.record(question.id)) is None:
-            raise UserError("was replaced or changed; restart the server", file=self.directory.path / _POOLS)
-        return pool_of(record, knowledge)
+            raise UserError("was replaced or changed; restart the server", file=self._directory.path / "pools.jsonl")
+        return pool_of(record, self._knowledge)
 
-    async def _searched(self, search: ChatModel, question: Question) -> None:
+    async def _found(self, search: LiveSearch, question: Question) -> bytes:
+        """The question's line in the pool file."""
         purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
         messages = (Message(role="user", content=question.question),)
         request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
-        try:
-            completion = await search.complete(request)
-            if completion.outcome != "ok":
-                raise UserError(f"the search for knowledge failed: {completion.error}")
-            line = record_to_json(await self._stages.add(record_from_json(completion.text)))
-        finally:
-            del self._searches[question.id]
-        self._pools.append(question.id, line)
+        completion = await self._leavable(_Sent(search)).complete(request)
+        if completion.outcome != "ok":
+            raise UserError(f"the search for knowledge failed: {completion.error}")
+        return record_to_json(await self._stages.add(record_from_json(completion.text)))
 
     def _guarded(self, model: ChatModel) -> ChatModel:
         """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
-        limited = Limited(Sent(model), self.shared.limits.of(model))
-        return Leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
-
-    def _recorded(self, model: ChatModel) -> ChatModel:
-        return Stored(Metered(model, self.meter), self.store)
+        limited = Limited(_Sent(model), self.shared.limits.of(model))
+        return self._leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
 
     def _service(self, service: ChatModel) -> ChatModel:
-        limited = Limited(Sent(service), self.shared.services)
-        return Leavable(Stored(Metered(limited, self.meter, service=True), self.store))
+        limited = Limited(_Sent(service), self.shared.services)
+        return self._leavable(Stored(Metered(limited, self.meter, service=True), self._store))
 
-    def _save_soon(self) -> None:
-        if self._saving is None:
-            self._saving = asyncio.get_running_loop().call_later(SAVE_SECONDS, self._save)
+    def _recorded(self, model: ChatModel) -> ChatModel:
+        return Stored(Metered(model, self.meter), self._store)
+
+    def _leavable(self, model: ChatModel) -> ChatModel:
+        return _Leavable(model, self.shared.landing)
 
     def _save(self) -> None:
         self._saving = None
-        repeats = max((repeat + 1 for _, repeat in self.directory.done), default=1)
+        repeats = max((repeat + 1 for _, repeat in self._directory.done), default=1)
         pools = {id_: self._pools.hashes[id_] for id_ in self._hashes if id_ in self._pools.hashes}
         grown = {"questions": self._hashes, "pools": pools, "repeats": repeats}
-        self.spec = self.spec.model_copy(update=grown)
-        self.directory.extend(self.spec)
+        self._directory.extend(self.spec.model_copy(update=grown))
 
 
 def _pool_lines(file: Path) -> PoolLines:
@@ -284,17 +229,75 @@ def _pool_lines(file: Path) -> PoolLines:
     return PoolLines(file)
 
 
-def _grown(spec: RunSpec, path: Path) -> RunSpec:
-    """The description with the questions that the directory holds."""
-    before = read_spec(path)
-    return spec.model_copy(update={name: getattr(before, name) for name in ("questions", "pools", "repeats")})
-
-
-def asked_in(transcript: Transcript) -> Question:
-    """The question of a transcript."""
+def _asked_in(transcript: Transcript) -> Question:
     return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
 
 
-def with_sources(job: Job, opened: Mapping[str, Source]) -> Job:
-    """The job with sources that other runs have opened; the job does not close them."""
-    return replace(job, own_sources={name: opened[name] for name in job.spec.source_specs})
+@dataclass(slots=True)
+class _Call:
+    sent: bool = False
+    """Whether it is under way. Before that it waits: for the limiter, for the next attempt, or for an equal call."""
+    left: bool = False
+    """Whether its client has gone."""
+
+
+_CALL: ContextVar[_Call] = ContextVar("call")
+
+
+class _Leavable:
+    """A model, as debates see it: outside of call store, retries and limiter.
+
+    Args:
+        model: The wrapped model.
+        landing: Gets the calls under way whose clients have gone.
+    """
+
+    def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]]) -> None:
+        self.name = model.name
+        self._model = model
+        self._landing = landing
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Forward the request. If the debate is cancelled, a call that was sent still finishes."""
+        call, context = _Call(), copy_context()
+        context.run(_CALL.set, call)
+        task = asyncio.get_running_loop().create_task(self._model.complete(request), context=context)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.left = True
+            self._landing.add(task)
+            task.add_done_callback(self._landed)
+            if not call.sent:
+                task.cancel()
+            raise
+
+    def _landed(self, task: asyncio.Task[Completion]) -> None:
+        self._landing.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+
+class _Sent:
+    """A model inside of the limiter and of :class:`_Leavable`: a request that gets here is sent."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.name = model.name
+        self._model = model
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Send the request; from now on it finishes."""
+        call = _CALL.get()
+        call.sent = True
+        try:
+            return await self._model.complete(request)
+        except CallError:
+            call.sent = False
+            if call.left:  # there is no next attempt for a client that has gone
+                raise asyncio.CancelledError from None
+            raise
+
+    @property
+    def hold(self) -> float:
+        """Seconds during which no call should start, as the model's endpoint says."""
+        return float(getattr(self._model, "hold", 0.0))

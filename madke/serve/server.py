@@ -1,4 +1,9 @@
-"""The server process: slow clients, signals, the end."""
+"""The server: its routes, and its process with slow clients, signals and the end.
+
+To add a door, write a function ``router(state: State) -> APIRouter`` in a module of its own and include it in
+:func:`create_app`. Its response is a :class:`madke.serve.streaming.Debating`; errors are
+:class:`madke.serve.wire.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,28 @@ import asyncio
 import gc
 import logging
 import socket
+import time
+from dataclasses import dataclass, field
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from openai.types import Model
+from openai.types.chat import ChatCompletion
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
-from madke.serve.app import State
+from madke.serve import mcp_tools, page
+from madke.serve.answer import Answer
+from madke.serve.debates import Debates
+from madke.serve.gate import Access, Gate
+from madke.serve.page import Transcripts
+from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +41,86 @@ SLOW_SECONDS = 30.0
 
 _BUFFER = 64 << 10
 """Bytes that may wait for a client before it counts as slow."""
+
+
+@dataclass(kw_only=True)
+class State:
+    """What all routes share."""
+
+    debates: Debates
+    access: Access = field(default_factory=Access)
+    started: int = field(default_factory=lambda: int(time.time()))
+    transcripts: Transcripts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.transcripts = Transcripts(self.debates.options.out)
+
+
+def create_app(state: State) -> FastAPI:
+    """The application. Its debates must be entered while it serves; see :func:`serve`."""
+    app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
+    for routes in (router(state), page.router(state), mcp_tools.router(state)):
+        app.include_router(routes)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_middleware(Gate, access=state.access)
+    if state.access.origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=state.access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
+    return app
+
+
+def router(state: State) -> APIRouter:
+    """The routes that OpenAI's clients use."""
+    routes = APIRouter(responses=ERRORS)
+    offers = state.debates.offers
+
+    def listed(name: str) -> Model:
+        return Model(id=name, object="model", created=state.started, owned_by="madke")
+
+    @routes.get("/health")
+    async def health() -> Health:
+        """What the server is doing; needs no key."""
+        debates = state.debates
+        return Health(status="draining" if debates.draining else "ok", running=debates.running, waiting=debates.waiting)
+
+    @routes.get("/v1/models")
+    async def models() -> ModelList:
+        """The protocols that are served."""
+        return ModelList(data=[listed(name) for name in offers.variants])
+
+    @routes.get("/v1/models/{name}")
+    async def model(name: str) -> Model:
+        """One protocol."""
+        return listed(offers.variant(name).name)
+
+    @routes.post(
+        "/v1/chat/completions",
+        response_model=ChatCompletion,
+        responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, whole or as a stream."}},
+    )
+    async def chat_completions(body: ChatBody, request: Request) -> Answer:
+        """Debate the last message of the user."""
+        return Answer(state, request, body)
+
+    return routes
+
+
+async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:])
+    return Refusal(400, f"{place or 'the body'}: {first['msg']}", param=place or None).response()
+
+
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if isinstance(error, Refusal):
+        return error.response()
+    response = Refusal(error.status_code, str(error.detail)).response()
+    response.headers.update(error.headers or {})
+    return response
 
 
 class Connection(H11Protocol):
@@ -74,18 +172,13 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; a second signal does not wait for debates."""
-        self._loop.call_soon_threadsafe(self._drain)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Remember the loop, for signals."""
-        self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
+        asyncio.get_running_loop().call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
         if self._draining is not None:
             self._cancel()
             return
-        self._state.debates.drain()
+        self._state.debates.draining = True
         self._draining = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
@@ -111,16 +204,12 @@ class Server(uvicorn.Server):
 
 def bound(host: str, port: int) -> socket.socket:
     """A listening socket; UserError if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(1024)  # clients that come before the server is up wait
+    ipv6 = ":" in host
+    family = socket.AF_INET6 if ipv6 else socket.AF_INET
+    try:  # clients that come before the server is up wait
+        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
     except OSError as error:
-        listening.close()
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
-    return listening
 
 
 async def serve(app: FastAPI, state: State, listening: socket.socket, *, grace: float) -> None:

@@ -4,55 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CancelScope
 from fastapi import Request
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from madke.concurrency import Tell, told
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
 
 if TYPE_CHECKING:
-    from madke.serve.app import State
+    from madke.serve.server import State
 
 T = TypeVar("T")
-Tell = Callable[[Any], None]
-
 KEEP_ALIVE = b": keep-alive\n\n"
 
 SILENCE = 5.0
 """Seconds without data after which a comment is sent: half of what proxies and clients may not outlive."""
 
-_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",  # nginx would collect the whole stream
-}
 
-
-class Debating(Response, ABC):
+class Debating(StreamingResponse, ABC):
     """A response for which a question is debated as long as its client is there. By default it is a stream.
 
-    Args:
-        state: Of the server.
-        request: The client's.
-        ask: The question; Refusal if it cannot be debated, or not now.
+    Making it raises Refusal if the question cannot be debated, or not now.
     """
 
+    media_type = "text/event-stream"
     end = b""
     """What follows the last event of a stream."""
 
     def __init__(self, state: State, request: Request, ask: Ask) -> None:
-        super().__init__()
-        self.state = state
-        self.request = request
-        self.ask = ask
-        self.own_headers: Mapping[str, str] = {}
+        # nginx would collect the whole stream
+        super().__init__((), headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
+        self.state, self.request, self.ask = state, request, ask
         state.debates.offers.check(ask)
         self.turn = state.debates.admitted()
 
@@ -75,19 +64,21 @@ class Debating(Response, ABC):
             await unless_gone(receive, self.respond(scope, receive, send))
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response. A comment breaks each silence, from the start."""
-        headers = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in {**_HEADERS, **self.own_headers}.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": KEEP_ALIVE + self.opening, "more_body": True})
+        """Send the response."""
+        async with aclosing(self._events()) as self.body_iterator:
+            await self.stream_response(send)
+
+    async def _events(self) -> AsyncGenerator[bytes, None]:
+        """The stream. A comment breaks each silence, from the start."""
+        yield KEEP_ALIVE + self.opening
         try:
-            async with aclosing(told(self.work)) as parts:
+            async with aclosing(told(self.work, SILENCE)) as parts:
                 async for part in parts:
-                    line = KEEP_ALIVE if part is None else self.line(part)
-                    await send({"type": "http.response.body", "body": line, "more_body": True})
+                    yield KEEP_ALIVE if part is None else self.line(part)
         except Refusal as refusal:
-            await send({"type": "http.response.body", "body": data(refusal.error.model_dump_json()) + self.end})
+            yield data(refusal.error.model_dump_json()) + self.end
         else:
-            await send({"type": "http.response.body", "body": self.end})
+            yield self.end
             self.turn.delivered()
 
     def address(self, served: Served) -> str:
@@ -100,29 +91,13 @@ def data(content: str) -> bytes:
     return f"data: {content}\n\n".encode("utf-8", "replace")
 
 
-async def told(work: Callable[[Tell], Coroutine[Any, Any, object]]) -> AsyncGenerator[Any, None]:
-    """What the work tells, None for each silence, and at last its result. The work ends with the generator."""
-    parts: asyncio.Queue[Any] = asyncio.Queue()
-    task = asyncio.create_task(work(parts.put_nowait))
-    task.add_done_callback(parts.put_nowait)
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE):
-                    part = await parts.get()
-            except TimeoutError:
-                part = None
-            if part is task:
-                break
-            yield part
-        yield task.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do the work, but end it as soon as the client has gone; then the result is None.
 
-
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """Do the work, but end it as soon as the client has gone; then the result is None."""
+    Without ``receive`` the caller cancels the work itself.
+    """
+    if receive is None:
+        return await work
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":

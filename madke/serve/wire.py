@@ -6,11 +6,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import HTTPException
 from openai.types import Model
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
-
-SETTINGS = ("temperature", "top_p", "seed")
-"""Sampling settings of a request: accepted and ignored, since the protocol has its own."""
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -75,19 +72,15 @@ ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorBody, "desc
 """For OpenAPI: the errors of a route."""
 
 
-class Part(BaseModel):
+class Part(BaseModel, extra="allow"):
     """A part of a message."""
-
-    model_config = ConfigDict(extra="allow")
 
     type: str
     text: str | None = None
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(BaseModel, extra="allow"):
     """A message of the conversation."""
-
-    model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Part] | None = None
@@ -103,18 +96,14 @@ class ChatMessage(BaseModel):
         return "\n".join(part.text or "" for part in self.content)
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(BaseModel, extra="allow"):
     """Options of a streamed answer."""
-
-    model_config = ConfigDict(extra="allow")
 
     include_usage: bool | None = None
 
 
-class ChatBody(BaseModel):
+class ChatBody(BaseModel, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
-
-    model_config = ConfigDict(extra="allow")
 
     model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
@@ -128,7 +117,8 @@ class ChatBody(BaseModel):
         """Refuse what a debate cannot give."""
         for name, accepted in _NEUTRAL.items():
             value = (self.model_extra or {}).get(name)
-            if value is not None and not any(value == each and type(value) is type(each) for each in _typed(accepted)):
+            known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
+            if value is not None and not known:
                 expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
                 raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
 
@@ -148,21 +138,6 @@ class ChatBody(BaseModel):
     def stops(self) -> list[str]:
         """Texts that end the final text."""
         return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
-
-
-def _typed(accepted: tuple[Any, ...]) -> tuple[Any, ...]:
-    """JSON has one type of number."""
-    return (*accepted, *(float(each) for each in accepted if type(each) is int))
-
-
-class Record(BaseModel):
-    """What madke adds to an answer."""
-
-    status: str
-    """As in transcripts: ``ok`` or ``abstained``."""
-    rounds: int
-    transcript: str
-    """The address of the transcript."""
 
 
 class ModelList(BaseModel):

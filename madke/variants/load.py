@@ -1,4 +1,4 @@
-"""Load a variant's protocol and prompts from its folder."""
+"""Load a variant's protocol and prompts from its folder, and check its templates."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
+from pydantic import BaseModel, Field
 
 from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
+from madke.core.question import Question
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
-from madke.engine.view import without_tags
+from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
+from madke.engine.view import Group, Spoken, without_tags
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
-from madke.variants.check import OPENING, check_templates
-from madke.variants.sandbox import Sandbox, read_prompt
+from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
 from madke.yaml_file import read_mapping, read_yaml, validated
 
+_BLOCKS = ("system", "user")
+_OPENING = "opening"
+"""An optional block: a user message before a history that is shown as a chat."""
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+class _Entry(BaseModel, extra="forbid", frozen=True):
+    pass
 
 
 class _Asked(_Entry):
@@ -104,7 +110,7 @@ class Variant:
 
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
-        name = self._template(stage, prompt)
+        name = self.template(stage, prompt)
         options = lettered(values["question"].choices)
         try:
             return self._rendered(name, {**values, "task": self._wording(task), "options": options})
@@ -119,7 +125,7 @@ class Variant:
         next(template.root_render_func(context), None)
         texts = {
             block: _tidy("".join(context.blocks[block][0](context)))
-            for block in ("system", OPENING, "user")
+            for block in ("system", _OPENING, "user")
             if block in context.blocks
         }
         return tuple(
@@ -137,11 +143,8 @@ class Variant:
             self._wordings[name] = own, base.model_copy(update={"answering": answering})
         return self._wordings[name][1]
 
-    def template_file(self, stage: str, prompt: str | None = None) -> Path:
-        """The template of a stage: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
-        return self.folder / self._template(stage, prompt)
-
-    def _template(self, stage: str, prompt: str | None) -> str:
+    def template(self, stage: str, prompt: str | None) -> str:
+        """The name of a stage's template: a debater's own (``<stage>.<prompt>.j2``) if the folder has it."""
         own = f"{stage}.{prompt}.j2"
         return own if prompt and os.path.lexists(self.folder / own) else f"{stage}.j2"
 
@@ -249,3 +252,131 @@ def _shipped(name: str) -> TaskPrompt:
 
 def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
+
+
+_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
+_FULL: dict[str, Any] = {
+    "question": Question(id="q", question="?", task="choice", choices=("yes", "no"), instructions="text"),
+    "round": 1,
+    "rounds": 1,
+    "debaters": ("name",),
+    "level": 2,
+    "debater": "name",
+    "persona": "p",
+    "knowledge": [(0, "title", "text")],
+    "max_selected": 1,
+    "allow_search": True,
+    "own": "text",
+    "peers": (_SPOKEN,),
+    "history": (_SPOKEN,),
+    "groups": (Group(answer="A", members=(_SPOKEN,)),),
+    "digest": "text",
+    "critique": "text",
+    "stances": (_SPOKEN,),
+}
+_BARE: dict[str, Any] = {
+    **_FULL,
+    "question": Question(id="q", question="?"),
+    "persona": "",
+    **dict.fromkeys(("own", "digest", "critique")),
+    **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
+}
+_EMPTY_STANCES = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
+_EXAMPLES = (_FULL, _BARE, {**_BARE, **_EMPTY_STANCES})
+"""Values for trial renders, so that mistakes show when a variant is loaded and not during a run."""
+
+
+def check_templates(variant: Variant) -> None:
+    """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
+    protocol = variant.protocol
+    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
+    for own in filter(None, prompts):
+        if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
+            raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
+    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
+    checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
+        raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
+    if protocol.finish == "weighted" and not any(
+        "confidence" in text.casefold() for _, texts in checked for text in texts
+    ):
+        raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
+
+
+def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+    # Checked once for all variants that share the environment.
+    path, known = variant.folder / variant.template(stage, prompt), variant.environment.checked
+    key = (path.name, stage, prepared)
+    if key not in known:
+        allowed = PREPARE_VALUES if stage in prepared else STAGE_VALUES[stage]
+        used = _compile(variant.environment, stage, path)
+        _check_blocks(variant.environment, path)
+        if undeclared := sorted(used - allowed):
+            names = ", ".join(sorted(allowed))
+            raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
+        texts = []
+        for example in _EXAMPLES:
+            values = {name: value for name, value in example.items() if name in allowed}
+            values["prepared"] = dict.fromkeys(prepared, example["own"])
+            texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]
+        known[key] = frozenset(used), tuple(texts)
+    return known[key]
+
+
+def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
+    """Compile a template and all that it includes or extends; return the variables that they need."""
+    if not os.path.lexists(path):
+        raise UserError(f"missing: the protocol has a stage {stage!r}, which needs this template", file=path)
+    left, seen, used, optional = [path.name], list[str](), set[str](), set[str]()
+    try:
+        while left:
+            seen.append(name := left.pop())
+            names = _names(environment, name)
+            used |= names.undeclared
+            optional |= names.optional
+            left += [other for other in names.templates if other not in seen]
+        for name in seen:
+            environment.get_template(name)
+    except TemplateSyntaxError as error:
+        faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
+        where = f"{faulty}: " if faulty not in (None, path.name) else ""
+        raise UserError(f"is not a template: {where}{error.message}", file=path, line=error.lineno) from None
+    except TemplateNotFound as error:
+        raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
+        raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
+    return used - optional
+
+
+def _names(environment: Sandbox, name: str) -> Names:
+    """The names in one template, read once for all templates that include it."""
+    if name not in environment.names:
+        tree = environment.parsed(name)
+        # Included templates can use variables that this one sets; those with a default may be missing.
+        optional = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+        defaulted = (filtered.node for filtered in tree.find_all(nodes.Filter) if filtered.name == "default")
+        optional |= {node.name for node in defaulted if isinstance(node, nodes.Name)}
+        environment.names[name] = Names(
+            meta.find_undeclared_variables(tree), optional, list(filter(None, meta.find_referenced_templates(tree)))
+        )
+    return environment.names[name]
+
+
+def _check_blocks(environment: Sandbox, path: Path) -> None:
+    """Check that a template has the required blocks, and no block that the template it extends lacks."""
+    lineage: list[str] = []
+    parent: str | None = path.name
+    while parent is not None:
+        if parent in lineage:
+            raise UserError(f"extends itself through {' and '.join(lineage)}", file=path)
+        lineage.append(parent)
+        extends = environment.parsed(parent).find(nodes.Extends)
+        if extends and not isinstance(extends.template, nodes.Const):
+            raise UserError("extends a template by an expression; expected its name in quotes", file=path)
+        parent = extends.template.as_const() if extends else None
+    own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
+    if stray := sorted(own - {*_BLOCKS, _OPENING}.union(*inherited) if inherited else ()):
+        raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
+    for block in _BLOCKS:
+        if block not in own.union(*inherited):
+            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)

@@ -9,11 +9,12 @@ ones: no ``**``, ``*`` and ``%`` only for numbers, no nested lists, padding or f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from jinja2 import BaseLoader, StrictUndefined, TemplateNotFound, nodes, pass_context, pass_environment
+from jinja2 import FunctionLoader, StrictUndefined, nodes, pass_context, pass_environment
 from jinja2.environment import Environment
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.filters import FILTERS, make_attrgetter
@@ -25,16 +26,11 @@ from jinja2.visitor import NodeTransformer
 from madke.assets import asset
 from madke.core.errors import UserError
 
-if TYPE_CHECKING:
-    from madke.variants.check import Checked, Names
-
 MAX_BYTES = 1 << 16
 MAX_STEPS = 1_000_000
 MAX_CHARACTERS = 20_000_000
 _BODY = 20
 _MAX_RANGE = 1000
-_MAX_INLINED = 20_000
-"""Characters of included files that one template takes in; each file counts for 500 more."""
 _MAX_NUMBER = 1e15
 
 _GROWING = frozenset((
@@ -51,6 +47,20 @@ _FILTERS = (
 
 _STATE = ("varargs", "kwargs")
 """Names with which macros could nest tuples."""
+
+
+Checked = tuple[frozenset[str], tuple[str, ...]]
+"""The variables that a template uses, also through includes and parents; its texts for example values."""
+
+
+class Names(NamedTuple):
+    """The names in a template's own text."""
+
+    undeclared: set[str]
+    optional: set[str]
+    """Variables that it sets, or gives a default."""
+    templates: list[str]
+    """Templates that it includes or extends."""
 
 
 def read_prompt(path: Path) -> str:
@@ -73,12 +83,21 @@ def read_prompt(path: Path) -> str:
         raise UserError("is not UTF-8 text", file=path) from None
 
 
+def _found(folders: Sequence[Path], template: str) -> tuple[str, str, None] | None:
+    """Text and file of a template in the first folder that has it."""
+    parts = split_template_path(template)
+    for folder in folders:
+        if os.path.lexists(path := folder.joinpath(*parts)):
+            return read_prompt(path), str(path), None
+    return None
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox over ``folders``, in this order, with a budget for each render and fewer operations."""
 
     def __init__(self, *folders: Path) -> None:
         super().__init__(
-            loader=_TemplateLoader(folders),
+            loader=FunctionLoader(partial(_found, folders)),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -95,8 +114,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """(Template, stage, prepare stages) -> result of the checks."""
         self.names: dict[str, Names] = {}
         """Template -> the names in it."""
-        self.inlined = set[str]()
-        """Templates that were compiled as parts of those that include them."""
         self._safe: dict[tuple[type, str], bool] = {}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -123,35 +140,18 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def _generate(self, source: nodes.Template, *rest: Any, **others: Any) -> str:
-        tree: nodes.Template = _Bounding(self).visit(source)
+        tree: nodes.Template = _Bounding().visit(source)
         tree.set_environment(self)
         return super()._generate(tree, *rest, **others)
 
     def parsed(self, name: str) -> nodes.Template:
         """The syntax tree of a template, a new one each time."""
-        return self.parse(self.source(name), name)
-
-    def source(self, name: str) -> str:
-        """The text of a template."""
         assert self.loader is not None
-        return self.loader.get_source(self, name)[0]
+        return self.parse(self.loader.get_source(self, name)[0], name)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The environment's globals; templates have none of their own."""
         return self.globals
-
-
-class _TemplateLoader(BaseLoader):
-    def __init__(self, folders: tuple[Path, ...]) -> None:
-        self._folders = folders
-
-    def get_source(self, environment: Environment, template: str) -> tuple[str, str, None]:
-        """The text and the file of a template; see :func:`read_prompt`."""
-        parts = split_template_path(template)
-        for folder in self._folders:
-            if os.path.lexists(path := folder.joinpath(*parts)):
-                return read_prompt(path), str(path), None
-        raise TemplateNotFound(template)
 
 
 class Budget:
@@ -198,11 +198,6 @@ def _bounded_filters(budget: Budget) -> dict[str, Any]:
         budget.spend_characters(characters)
         return ""
 
-    def concat(values: Iterable[Any]) -> str:
-        texts = [str(value) for value in values]
-        budget.spend_characters(sum(map(len, texts)))
-        return "".join(texts)
-
     @pass_environment
     def join(environment: Environment, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
         get = make_attrgetter(environment, attribute)
@@ -219,7 +214,7 @@ def _bounded_filters(budget: Budget) -> dict[str, Any]:
         budget.spend_characters(width * (len(str(s).splitlines()) + 1))
         return FILTERS["indent"](str(s), width, first, blank)
 
-    own = {"_run": run, "_concat": concat, "_flat": _flat, "_measured": budget.measured}
+    own = {"_run": run, "_concat": join, "_flat": _flat, "_measured": budget.measured}
     return {name: FILTERS[name] for name in _FILTERS} | own | {"join": join, "replace": replace, "indent": indent}
 
 
@@ -240,10 +235,6 @@ def _flat(values: Any) -> Any:
 class _Bounding(NodeTransformer):
     """Adds calls to a template that spend its budget. Forbidden syntax is a TemplateSyntaxError."""
 
-    def __init__(self, environment: Sandbox) -> None:
-        self._environment = environment
-        self._room = _MAX_INLINED
-
     def _body(self, node: Any) -> nodes.Node:
         inside = list(node.find_all(nodes.Node))
         shown = sum(len(part.data) for part in inside if isinstance(part, nodes.TemplateData))
@@ -257,21 +248,6 @@ class _Bounding(NodeTransformer):
         return node  # type: ignore[no-any-return]
 
     visit_Template = visit_Block = visit_For = visit_Macro = _body
-
-    def visit_Include(self, node: nodes.Include) -> nodes.Node:
-        """What is included takes the place of its name, which renders in two thirds of the time."""
-        self.generic_visit(node)
-        if not isinstance(node.template, nodes.Const) or not node.with_context:
-            return node
-        size = len(self._environment.source(node.template.value)) + 500
-        if size > self._room:
-            return node
-        self._room -= size
-        tree = self._environment.parsed(node.template.value)
-        if tree.find(nodes.Block) or tree.find(nodes.Extends):
-            return node
-        self._environment.inlined.add(node.template.value)
-        return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         call = node.call

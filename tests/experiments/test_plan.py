@@ -15,7 +15,7 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
 from madke.variants import load
-from madke.variants.check import check_templates
+from madke.variants.load import check_templates
 
 
 def setting_of(recipe: Any, questions: Any, pools: Any = ()) -> Any:

@@ -17,10 +17,9 @@ import openai
 
 from madke.core.knowledge import Hits, Passage
 from madke.runs.options import RunOptions
-from madke.serve.app import State, create_app
 from madke.serve.debates import Debates
 from madke.serve.offers import ServeOptions
-from madke.serve.server import Server, bound
+from madke.serve.server import Server, State, bound, create_app
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
 ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
@@ -115,6 +114,7 @@ class Serving:
     state: State
     server: Server
     thread: threading.Thread
+    loop: asyncio.AbstractEventLoop
     clients: list[Any] = field(default_factory=list)
 
     @property
@@ -139,7 +139,7 @@ class Serving:
         return self.raw(post(body))
 
     def stop(self) -> None:
-        self.server._loop.call_soon_threadsafe(self.server._drain)
+        self.loop.call_soon_threadsafe(self.server._drain)
         self.thread.join(40)
         assert not self.thread.is_alive()
 
@@ -177,14 +177,17 @@ def serving(
     listening = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
+    loops: list[asyncio.AbstractEventLoop] = []
+
     async def until_stopped() -> None:
+        loops.append(asyncio.get_running_loop())
         async with shared.debates:
             await server.serve([listening])
 
     thread = threading.Thread(target=lambda: asyncio.run(until_stopped()), daemon=True)
     thread.start()
     wait_for(lambda: server.started)
-    running = Serving(url=url, state=shared, server=server, thread=thread)
+    running = Serving(url=url, state=shared, server=server, thread=thread, loop=loops[0])
     try:
         yield running
     finally:

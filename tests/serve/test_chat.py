@@ -14,7 +14,6 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 import madke
 from madke.serve import streaming
-from madke.serve.answer import Style
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support.openai_server import USAGE
 
@@ -170,7 +169,7 @@ def test_think_tags_hold_the_turns_and_no_model_can_close_them(tmp_path: Path) -
     from tests.support.openai_server import openai_server
 
     sly = Sly()
-    with openai_server(sly) as sly.server, serving(tmp_path, sly, state={"style": Style(think_tags=True)}) as server:
+    with openai_server(sly) as sly.server, serving(tmp_path, sly, think_tags=True) as server:
         text = text_of(streamed(server))
         whole = asked(server).choices[0].message.content
     for content in (text, whole):

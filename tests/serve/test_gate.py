@@ -194,7 +194,7 @@ def test_health_tells_what_goes_on(tmp_path: Path) -> None:
     [
         (["--host", "0.0.0.0"], "set MADKE_SERVE_KEYS, or pass --no-auth"),
         (["--protocols", "madke,nothing"], "unknown protocol 'nothing'"),
-        (["--protocols", "rerank"], "cannot be served: it needs an answer scorer"),
+        (["--protocols", "rerank"], "cannot be served: finish = rerank needs an answer scorer"),
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
     ],

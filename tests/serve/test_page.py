@@ -195,7 +195,7 @@ def test_a_second_answer_to_one_question_is_refused(opened: Callable[..., Any], 
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#turn")).to_be_hidden()
     wait_for(lambda: page.request.post(sent.value.url, data=sent.value.post_data_json).status == 404)
-    wait_for(lambda: not server.state.debates.landings._left)  # the debate does not wait for the person
+    wait_for(lambda: not server.state.debates.offers.shared.landing)  # the debate does not wait for the person
 
 
 def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:

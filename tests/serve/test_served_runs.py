@@ -173,7 +173,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
                 turn.delivered()
                 return served.run.name
 
-        name = asyncio.run_coroutine_threadsafe(debate(), server.server._loop).result(20)
+        name = asyncio.run_coroutine_threadsafe(debate(), server.loop).result(20)
     assert {type(event).__name__ for event in heard} >= {"PoolReady", "StanceGiven", "VerdictGiven", "DebateFinished"}
     (transcript,) = madke.Run(tmp_path / name).transcripts()
     assert [turn.stance.answer for turn in transcript.rounds[0].turns] == ["Author 1", "Nobody"]
