@@ -48,34 +48,20 @@ def command(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="YAML file or shipped recipe. Default: list those.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Experiment folder. The same command resumes it.")
-    ] = None,
+    out: Annotated[Path | None, flags.option("Experiment folder. The same command resumes it.", "DIR")] = None,
     data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]PATH", help="Questions, or NAME=PATH for a published dataset. Repeatable."),
+        list[str] | None, flags.option("Questions, or NAME=PATH for a published dataset. Repeatable.", "[NAME=]PATH")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="Model of arms that name none. Default: the recipe's."),
+        flags.option("Model of arms that name none. Default: the recipe's.", "MODEL", names=("--model", "-m")),
     ] = None,
     pools: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pool file. Missing sources are retrieved. Repeatable.",
-            rich_help_panel=flags.KNOWLEDGE,
-        ),
+        flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Runs per question, for arms that set none.", rich_help_panel=flags.PROTOCOL
-        ),
-    ] = 1,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Sampling seed of all arms.", rich_help_panel=flags.PROTOCOL)
-    ] = 0,
+    repeats: Annotated[int, flags.option("Runs per question, for arms that set none.", "N", flags.PROTOCOL, min=1)] = 1,
+    seed: Annotated[int, flags.option("Sampling seed of all arms.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,

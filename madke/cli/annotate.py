@@ -19,11 +19,11 @@ app = typer.Typer(help="Let people grade answers blindly: write a sheet, score f
 @app.command()
 def sheet(
     paths: Paths,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Sheet (.csv). The key is next to it (.key.json).")],
+    out: Annotated[Path, flags.option("Sheet (.csv). The key is next to it (.key.json).", "FILE")],
     sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Draw N questions at random, the same for all runs.")
+        int | None, flags.option("Draw N questions at random, the same for all runs.", "N", min=1)
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draw and the row order.")] = 0,
+    seed: Annotated[int, flags.option("Seed of the draw and the row order.", "N")] = 0,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
@@ -44,7 +44,7 @@ def sheet(
 @app.command()
 def read(
     sheets: Annotated[list[Path], typer.Argument(metavar="SHEET...", help="Filled sheets, one per person.")],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="The key of the sheet.")],
+    key: Annotated[Path, flags.option("The key of the sheet.", "FILE")],
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Print people's scores by run, and how far they agree with each other and with the metrics."""

@@ -34,13 +34,8 @@ def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     shared: dict[str, Any],
     options: RunOptions,
-    choice: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Option of a multiple choice. Repeatable.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Sampling seed. Default: set by the server.", rich_help_panel=flags.PROTOCOL),
-    ] = None,
+    choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
+    seed: Annotated[int | None, flags.option("Sampling seed. Default: set by the server.", "N", flags.PROTOCOL)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from madke.cli import flags
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
@@ -37,17 +35,13 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only show this question's debates, side by side.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show N questions. Scores and tests use all.")
-    ] = None,
+    question: Annotated[str | None, flags.option("Only show this question's debates, side by side.", "ID")] = None,
+    limit: Annotated[int | None, flags.option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
     only_different: Annotated[
         bool, flags.switch("--only-different", "Show only questions with different answers.")
     ] = False,
     metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Metric to test, see below. Default: all. Repeatable.")
+        list[str] | None, flags.option("Metric to test, see below. Default: all. Repeatable.", "NAME")
     ] = None,
     all_pairs: Annotated[bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
     details: Annotated[bool, flags.switch("--details", "Show whole intervals, p before correction, effects.")] = False,
@@ -129,13 +123,7 @@ def _show_json(
 
 
 def _show_tables(
-    comparison: Comparison,
-    shown: Shown,
-    tests: Tests,
-    across: Tests,
-    incomplete: Mapping[str, str],
-    *,
-    details: bool,
+    comparison: Comparison, shown: Shown, tests: Tests, across: Tests, incomplete: Mapping[str, str], *, details: bool
 ) -> None:
     from madke.report.comparison import NOT_ON_TERMINALS, cost_table, paired_table
     from madke.report.debate_text import pair_table, question_table

@@ -100,19 +100,15 @@ def _sizes(card: Card) -> str:
 @app.command()
 def convert(
     name: _Name,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Question file to write (JSONL).")],
+    out: Annotated[Path, flags.option("Question file to write (JSONL).", "FILE")],
     path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="Published file (MMLU: or folder).")] = None,
     hugging_face: Annotated[
         bool, flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH.")
     ] = False,
-    split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Split for --hugging-face. Default: the card's.")
-    ] = None,
-    pools: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the dataset's passages as a pool file.")
-    ] = None,
+    split: Annotated[str | None, flags.option("Split for --hugging-face. Default: the card's.", "SPLIT")] = None,
+    pools: Annotated[Path | None, flags.option("Also write the dataset's passages as a pool file.", "FILE")] = None,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format. Default: the dataset's.")
+        str | None, flags.option("Answer format. Default: the dataset's.", "TASK", names=("--task", "-t"))
     ] = None,
     ids: flags.Ids = None,
     limit: flags.Limit = None,

@@ -34,16 +34,12 @@ def passages(
         list[Path],
         typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps, or with --kind text files or folders of text."),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to make. The same command resumes it.")],
+    out: Annotated[Path, flags.option("Folder to make. The same command resumes it.", "DIR")],
     kind: Annotated[
-        Literal["wikipedia", "text"], typer.Option(help="XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
+        Literal["wikipedia", "text"], flags.option("XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
     ] = "wikipedia",
-    words: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Words per passage; the last one of a page may have fewer.")
-    ] = 100,
-    processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Worker processes. Default: one per core.")
-    ] = None,
+    words: Annotated[int, flags.option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
+    processes: Annotated[int | None, flags.option("Worker processes. Default: one per core.", "N", min=1)] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
@@ -94,12 +90,10 @@ def _progress() -> Iterator[Callable[[Counts], None]]:
 @app.command("fetch")
 def fetch(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Published index; see --list.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to make. Default: NAME in the cache folder.")
-    ] = None,
+    out: Annotated[Path | None, flags.option("Folder to make. Default: NAME in the cache folder.", "DIR")] = None,
     show_list: Annotated[bool, flags.switch("--list", "List the published indexes and exit.")] = False,
     recipes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own list, in the form of indexes/published.yaml.")
+        Path | None, flags.option("Your own list, in the form of indexes/published.yaml.", "FILE")
     ] = None,
 ) -> None:
     """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
@@ -145,58 +139,36 @@ def build(
             help="DPR .tsv or .jsonl (or .gz), a folder of `madke index passages`, or an index to share passages with.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Index folder to make. The same command resumes it.")],
-    kind: Annotated[Literal["bm25", "dense"], typer.Option(help="Lucene BM25, or FAISS over vectors.")] = "bm25",
-    k1: Annotated[
-        float | None, typer.Option(min=0, metavar="X", help="Term saturation. Default: 0.9.", rich_help_panel=_BM25)
-    ] = None,
-    b: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, metavar="X", help="Length normalisation. Default: 0.4.", rich_help_panel=_BM25),
-    ] = None,
-    encoder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoder, see below. Default: minilm.", rich_help_panel=_DENSE)
-    ] = None,
+    out: Annotated[Path, flags.option("Index folder to make. The same command resumes it.", "DIR")],
+    kind: Annotated[Literal["bm25", "dense"], flags.option("Lucene BM25, or FAISS over vectors.")] = "bm25",
+    k1: Annotated[float | None, flags.option("Term saturation. Default: 0.9.", "X", _BM25, min=0)] = None,
+    b: Annotated[float | None, flags.option("Length normalisation. Default: 0.4.", "X", _BM25, min=0, max=1)] = None,
+    encoder: Annotated[str | None, flags.option("Encoder, see below. Default: minilm.", "NAME", _DENSE)] = None,
     dtype: Annotated[
-        Literal["float32", "bfloat16"] | None,
-        typer.Option(help="Default: float32. bfloat16 is faster.", rich_help_panel=_DENSE),
+        Literal["float32", "bfloat16"] | None, flags.option("Default: float32. bfloat16 is faster.", panel=_DENSE)
     ] = None,
     query_prefix: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Text in front of queries. Default: see below.", rich_help_panel=_DENSE),
+        str | None, flags.option("Text in front of queries. Default: see below.", "TEXT", _DENSE)
     ] = None,
-    passage_prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Text in front of passages.", rich_help_panel=_DENSE)
-    ] = None,
+    passage_prefix: Annotated[str | None, flags.option("Text in front of passages.", "TEXT", _DENSE)] = None,
     pooling: Annotated[
         Literal["mean", "cls", "lasttoken", "max"] | None,
-        typer.Option(help="How the vectors of tokens become one.", rich_help_panel=_DENSE),
+        flags.option("How the vectors of tokens become one.", panel=_DENSE),
     ] = None,
-    normalize: Annotated[
-        bool | None, typer.Option(help="Whether vectors get length 1.", rich_help_panel=_DENSE)
-    ] = None,
+    normalize: Annotated[bool | None, flags.option("Whether vectors get length 1.", panel=_DENSE)] = None,
     faiss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE", help="FAISS factory string, or auto (by memory). Default: auto.", rich_help_panel=_DENSE
-        ),
+        str | None, flags.option("FAISS factory string, or auto (by memory). Default: auto.", "TYPE", _DENSE)
     ] = None,
     faiss_parameters: Annotated[
-        str | None, typer.Option(metavar="NAME=N", help="Search parameters, e.g. nprobe=64.", rich_help_panel=_DENSE)
+        str | None, flags.option("Search parameters, e.g. nprobe=64.", "NAME=N", _DENSE)
     ] = None,
     shard_rows: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Passages per encoded shard. Default: 10000.", rich_help_panel=_DENSE),
+        int | None, flags.option("Passages per encoded shard. Default: 10000.", "N", _DENSE, min=1)
     ] = None,
     file_mb: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001, metavar="MB", help="Size of each FAISS file. Default: by type.", rich_help_panel=_DENSE
-        ),
+        float | None, flags.option("Size of each FAISS file. Default: by type.", "MB", _DENSE, min=0.001)
     ] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the vectors here, to reuse them.", rich_help_panel=_DENSE)
-    ] = None,
+    vectors: Annotated[Path | None, flags.option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
@@ -249,10 +221,10 @@ def build(
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
-    k: Annotated[int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Number of passages.")] = 5,
+    k: Annotated[int, flags.option("Number of passages.", "N", names="--k", min=1, max=10_000)] = 5,
     compare: Annotated[bool, flags.switch("--compare", "Show a fusion next to its parts.")] = False,
     qrels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --compare: measure hits with these judgements, see below.")
+        Path | None, flags.option("With --compare: measure hits with these judgements, see below.", "FILE")
     ] = None,
     least: flags.Relevance = 1,
     as_json: AsJson = False,

@@ -26,25 +26,17 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 )
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
+    out: Annotated[Path, flags.option("Pool file. The same command resumes it.", "FILE")],
     shared: dict[str, Any],
     options: RunOptions,
-    sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
-    k: Annotated[
-        int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
-    ] = 10,
+    sources: Annotated[str, flags.option("Knowledge sources, see below.", "SOURCES")] = "wiki,google",
+    k: Annotated[int, flags.option("Passages requested from each source.", "N", names="--k", min=1, max=10_000)] = 10,
     query: Annotated[
         Literal["none", "rewrite", "decompose"],
-        typer.Option(help="Also search with queries that --model writes.", rich_help_panel=flags.KNOWLEDGE),
+        flags.option("Also search with queries that --model writes.", panel=flags.KNOWLEDGE),
     ] = "none",
-    rerank: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Reranker, see below.", rich_help_panel=flags.KNOWLEDGE),
-    ] = None,
-    rerank_from: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Passages of each source to rerank.", rich_help_panel=flags.KNOWLEDGE),
-    ] = 100,
+    rerank: Annotated[str | None, flags.option("Reranker, see below.", "MODEL", flags.KNOWLEDGE)] = None,
+    rerank_from: Annotated[int, flags.option("Passages of each source to rerank.", "N", flags.KNOWLEDGE, min=1)] = 100,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
 ) -> None:
@@ -114,11 +106,7 @@ def build(
 
 
 @app.command(
-    epilog=flags.epilog(
-        flags.QRELS_FORM,
-        "Example:",
-        "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20",
-    )
+    epilog=flags.epilog(flags.QRELS_FORM, "Example:", "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20")
 )
 def score(
     pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
@@ -126,7 +114,7 @@ def score(
     k: flags.Depths = "5,20",
     least: flags.Relevance = 1,
     tables: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Write the table: .csv, .parquet or .tex. Repeatable.")
+        list[Path] | None, flags.option("Write the table: .csv, .parquet or .tex. Repeatable.", "FILE")
     ] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print JSON.")] = False,
 ) -> None:

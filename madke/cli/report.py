@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
@@ -41,32 +39,22 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only print this question's debates as text.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page. Default: report.html in the first PATH.")
-    ] = None,
+    question: Annotated[str | None, flags.option("Only print this question's debates as text.", "ID")] = None,
+    out: Annotated[Path | None, flags.option("Page. Default: report.html in the first PATH.", "FILE")] = None,
     figures: Annotated[
-        Literal["pdf", "svg", "png"] | None,
-        typer.Option(help="Also write figures/ next to the page.", rich_help_panel=flags.OUTPUT),
+        Literal["pdf", "svg", "png"] | None, flags.option("Also write figures/ next to the page.", panel=flags.OUTPUT)
     ] = None,
     tables: Annotated[
         Literal["csv", "parquet", "tex"] | None,
-        typer.Option(help="Also write tables/ next to the page.", rich_help_panel=flags.OUTPUT),
+        flags.option("Also write tables/ next to the page.", panel=flags.OUTPUT),
     ] = None,
     answers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT
-        ),
+        Path | None, flags.option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", flags.OUTPUT)
     ] = None,
     watch: Annotated[
         bool, flags.switch("--watch", "Follow runs that are under way: update the page until they end.", flags.OUTPUT)
     ] = False,
-    qrels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Measure retrieval with these judgements, see below.")
-    ] = None,
+    qrels: Annotated[Path | None, flags.option("Measure retrieval with these judgements, see below.", "FILE")] = None,
     least: flags.Relevance = 1,
     data: Data = None,
     dataset: flags.Dataset = None,

@@ -124,7 +124,7 @@ def tune(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="A+B (folders or names), or the name of a hybrid.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions.")],
     qrels: flags.Qrels,
-    k: Annotated[int, typer.Option("--k", min=1, max=100, metavar="N", help="Passages that a hit is among.")] = 5,
+    k: Annotated[int, flags.option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
     least: flags.Relevance = 1,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""

@@ -50,29 +50,17 @@ def command(
     dataset: flags.Dataset = None,
     task: flags.Task = None,
     grader: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Also let this model grade each answer.", rich_help_panel=flags.GRADING),
+        str | None, flags.option("Also let this model grade each answer.", "MODEL", flags.GRADING)
     ] = None,
     base_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Endpoint of an openai/ or azure/ grader.", rich_help_panel=flags.GRADING),
+        str | None, flags.option("Endpoint of an openai/ or azure/ grader.", "URL", flags.GRADING)
     ] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help=f"Grader's calls at a time. Default: {_CONCURRENCY}.",
-            rich_help_panel=flags.GRADING,
-        ),
+        int | None, flags.option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", flags.GRADING, min=1)
     ] = None,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=COMMAND",
-            help="Also score the answers with a program. Repeatable.",
-            rich_help_panel=flags.GRADING,
-        ),
+        flags.option("Also score the answers with a program. Repeatable.", "NAME=COMMAND", flags.GRADING),
     ] = None,
     details: Annotated[
         bool,
@@ -83,22 +71,14 @@ def command(
         bool, flags.switch("--by-dataset", "Score each dataset of the questions separately.", flags.OUTPUT)
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write the scores of the one PATH, as JSON.", rich_help_panel=flags.OUTPUT
-        ),
+        Path | None, flags.option("Also write the scores of the one PATH, as JSON.", "FILE", flags.OUTPUT)
     ] = None,
     tables: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the score table: .csv, .parquet or .tex. Repeatable.",
-            rich_help_panel=flags.OUTPUT,
-        ),
+        flags.option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", flags.OUTPUT),
     ] = None,
     predictions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT),
+        Path | None, flags.option("Write all answers: .jsonl, .csv or .parquet.", "FILE", flags.OUTPUT)
     ] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from madke.cli import flags
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
@@ -15,22 +13,14 @@ from madke.terminal import say
 
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs: what was served, and its calls.")]
+Out = Annotated[Path, flags.option("Folder of the runs: what was served, and its calls.", "DIR")]
 Protocols = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Protocols to serve, e.g. madke,cot. Default: all that can be.")
+    str | None, flags.option("Protocols to serve, e.g. madke,cot. Default: all that can be.", "NAMES")
 ]
-DebateDeadline = Annotated[
-    float | None, typer.Option(min=0.001, metavar="S", help="Maximum seconds of a debate.", rich_help_panel=flags.COST)
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL)
-]
+DebateDeadline = Annotated[float | None, flags.option("Maximum seconds of a debate.", "S", flags.COST, min=0.001)]
+Seed = Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def _option(text: str, **more: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel=flags.SERVER, **more)
 
 
 EPILOG = flags.epilog(
@@ -54,15 +44,17 @@ def command(
     shared: dict[str, Any],
     options: RunOptions,
     protocols: Protocols = None,
-    host: Annotated[str, _option("Address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, _option("Port; 0: a free one.", metavar="N", min=0, max=65535)] = 8000,
+    host: Annotated[str, flags.option("Address to listen at.", "ADDRESS", flags.SERVER)] = "127.0.0.1",
+    port: Annotated[int, flags.option("Port; 0: a free one.", "N", flags.SERVER, min=0, max=65535)] = 8000,
     no_auth: Annotated[
         bool, flags.switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", flags.SERVER)
     ] = False,
-    cors: Annotated[list[str] | None, _option("Origin of pages that may ask. Repeatable.", metavar="ORIGIN")] = None,
-    queue: Annotated[int, _option("Requests that may wait for a place.", metavar="N", min=0)] = 256,
+    cors: Annotated[
+        list[str] | None, flags.option("Origin of pages that may ask. Repeatable.", "ORIGIN", flags.SERVER)
+    ] = None,
+    queue: Annotated[int, flags.option("Requests that may wait for a place.", "N", flags.SERVER, min=0)] = 256,
     deadline: DebateDeadline = None,
-    grace: Annotated[float, _option("Seconds for debates to finish at the end.", metavar="S", min=0)] = 30.0,
+    grace: Annotated[float, flags.option("Seconds for debates to finish at the end.", "S", flags.SERVER, min=0)] = 30.0,
     think_tags: Annotated[
         bool, flags.switch("--think-tags", "Put the turns into the text, between <think> tags.", flags.SERVER)
     ] = False,
