@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,8 +111,6 @@ def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence
 
 
 def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from madke.experiments.plan import Planner, planned
     from madke.report.experiment_tables import published_table
     from madke.runs.runner import prices_of
@@ -122,7 +120,7 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace,
     prices = prices_of(options)
     plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
     if as_json:
-        say_json(json.dumps([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans]))
+        say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")

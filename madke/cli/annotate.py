@@ -48,9 +48,6 @@ def read(
     as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Print people's scores by run, and how far they agree with each other and with the metrics."""
-    import json
-    from dataclasses import asdict
-
     from madke.report.annotation import human_scores, human_tables, read_key, read_sheet
     from madke.report.tables import rich_table
 
@@ -61,7 +58,7 @@ def read(
     opened = read_key(key)
     found = human_scores(opened, {name: read_sheet(path, opened) for name, path in names.items()})
     if as_json:
-        say_json(json.dumps(asdict(found), ensure_ascii=False))
+        say_json(found)
         return
     for table in human_tables(found):
         console().print(rich_table(table, details=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,7 +53,7 @@ def command(
     for line in job.spent:
         say(line, err=True)
     if as_json:
-        say_json(to_json(transcript).decode())
+        say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
 

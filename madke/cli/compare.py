@@ -70,23 +70,22 @@ def command(
     incomplete = unfinished(results, comparison.debates)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        _show_json(comparison, shown, tests, across, {"finding": sentence, "incomplete": incomplete})
+        found = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
+        found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
+        say_json(found | {"finding": sentence, "incomplete": incomplete})
         return
     _show_tables(comparison, shown, tests, across, incomplete, details=details)
     say_wrapped(sentence)
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
-    import json
-    from dataclasses import asdict
-
     from madke.report.comparison import compare
     from madke.report.debate_text import debate_columns
 
     debates = {arm.name: debates_of(arm, question) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
-        say_json(json.dumps(asdict(compared), ensure_ascii=False))
+        say_json(compared)
         return
     first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
     screen = console()
@@ -99,27 +98,6 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     if not found:
         raise UserError(f"has no question {question!r}", file=arm.path)
     return found
-
-
-def _show_json(
-    comparison: Comparison, shown: Shown, tests: Tests, across: Tests, summary: Mapping[str, object]
-) -> None:
-    import json
-    from dataclasses import asdict
-
-    from madke.scoring.scores import scores_to_json
-
-    found = {
-        "questions": [asdict(row) for row in shown],
-        "unshared": dict(comparison.unshared),
-        "scores": {name: json.loads(scores_to_json(each)) for name, each in comparison.scores.items()},
-        "pairs": [asdict(pair) for pair in comparison.pairs],
-        "tests": [asdict(test) for test in tests],
-        "repeat_tests": [asdict(test) for test in across],
-        "notes": comparison.notes,
-        **summary,
-    }
-    say_json(json.dumps(found, ensure_ascii=False))
 
 
 def _show_tables(

@@ -33,8 +33,6 @@ def _list(
         if as_json:
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
-    import json
-
     from madke.data.cards import cards
     from madke.data.formats import FORMATS, READERS, get_format
 
@@ -42,7 +40,7 @@ def _list(
     if as_json:
         for name, task, card in known:
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
-            say_json(json.dumps(record, ensure_ascii=False))
+            say_json(record)
         return
     rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
     rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
@@ -60,10 +58,8 @@ def show(
 
     shown, task = card(name), get_task(get_format(name).task)
     if as_json:
-        import json
-
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
-        say_json(json.dumps(record, ensure_ascii=False))
+        say_json(record)
         return
     lines = _lines(name, shown, task.name, task.metrics)
     indent = max(len(label) for label, _ in lines) + 2

@@ -230,9 +230,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
-    import json
-    from dataclasses import asdict
-
     from madke.cli.retrieval import show_comparison
     from madke.knowledge.asking import ask, close_sources
     from madke.knowledge.named import known_sources, open_source
@@ -250,7 +247,7 @@ def search(
         raise UserError(f"the search failed: {hits.error}")
     for passage in hits.passages:
         if as_json:
-            say_json(json.dumps(asdict(passage), ensure_ascii=False))
+            say_json(passage)
         else:
             say(f"{passage.rank + 1}. {passage.title} ({passage.key}, {passage.score:.4f})")
             say(f"   {passage.text}")
@@ -267,7 +264,7 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         return
     manifest = read_manifest(index)
     if as_json:
-        say_json(manifest.model_dump_json(indent=2))
+        say_json(manifest.model_dump(mode="json"), indent=2)
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +47,7 @@ def show_retrieval(
     for path in tables:
         write_table(table, path)
     if as_json:
-        say_json(json.dumps([asdict(each) for each in found], ensure_ascii=False))
+        say_json(found)
     else:
         console().print(rich_table(table))
 
@@ -81,7 +79,7 @@ def show_comparison(index: str, query: str, k: int, qrels: Path | None, least: i
     fusion = {index: fuse([each["query"] for each in of_pools([record]).values()], spec.fusion, spec.weights)}
     rankings = fusion | {name: each["query"] for name, each in of_pools([record]).items()}
     if as_json:
-        say_json(json.dumps({name: [*each][:k] for name, each in rankings.items()}, ensure_ascii=False))
+        say_json({name: [*each][:k] for name, each in rankings.items()})
     else:
         titles = {each.key: each.title for each in record.passages}
         console().print(rich_table(rank_table(query, rankings, titles, k)))

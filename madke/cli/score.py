@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -115,7 +114,8 @@ def command(
         write_answers(arms, predictions)
     incomplete = unfinished(arms, {name: each.transcripts for name, each in scores.items()})
     if as_json:
-        _show_json(scores, per_dataset)
+        for name, found in scores.items():
+            say_json(per_dataset.get(name) or found)
     else:
         _show(arms, scores, per_dataset, incomplete, details=details)
     if failed:
@@ -128,16 +128,6 @@ def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
     for path in files:
         if path.suffix not in endings:
             raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
-
-
-def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
-    from madke.scoring.scores import scores_to_json
-
-    for name, found in scores.items():
-        record = json.loads(scores_to_json(found))
-        if per_dataset:
-            record = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
-        say_json(json.dumps(record, ensure_ascii=False))
 
 
 def _show(

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
-from operator import add, attrgetter
+from operator import attrgetter
 from statistics import fmean
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -144,22 +143,11 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
     return Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
-        transcripts=counted.flags["transcripts"],
-        abstained=counted.flags["abstained"],
-        failed=counted.flags["failed"],
-        degraded=counted.flags["degraded"],
-        partial_pools=counted.flags["partial_pools"],
-        shortened=counted.flags["shortened"],
-        read_golds=counted.flags["read_golds"],
+        **{name: counted.flags[name] for name in _COUNTS},
         correct=means.get("correct"),
         correct_if_failed=_bounds([held for held in judged.values() if held]),
         metrics=metrics,
-        cons_judge=means.get("cons_judge"),
-        co2_judge=means.get("co2_judge"),
-        cons_matcher=means.get("cons_matcher"),
-        co2_matcher=means.get("co2_matcher"),
-        co2_judge_grader=means.get("co2_judge_grader"),
-        co2_matcher_grader=means.get("co2_matcher_grader"),
+        **{name: means.get(name) for name in _CONSISTENT},
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
@@ -188,15 +176,10 @@ class _Counted:
         self.stops: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.lost: Counter[QuestionKey] = Counter()
-        self._used: dict[str, Sequence[Any]] = {}
-        """Stage -> its amounts so far."""
+        self.usage: dict[str, StageUsage] = {}
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
-
-    @property
-    def usage(self) -> dict[str, StageUsage]:
-        return {stage: StageUsage(**dict(zip(_AMOUNTS, used, strict=True))) for stage, used in self._used.items()}
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -217,8 +200,7 @@ class _Counted:
         elif transcript.task == "translation" and transcript.answers:
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
-            amounts = _amounts(used)
-            self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
+            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
         if (retrieval := transcript.retrieval) is not None:
             for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
                 unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
@@ -260,6 +242,7 @@ def scores_from_json(text: bytes) -> Scores:
     return _adapter().validate_json(text)
 
 
+_COUNTS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 
