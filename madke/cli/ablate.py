@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
-    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
-    "130 interrupted, 143 terminated.",
+    flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
     "Examples:",

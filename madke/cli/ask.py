@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     "Examples:",
     '  madke ask "Which lake is the deepest?"',

@@ -48,6 +48,11 @@ SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, an
 PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."""
 
 
+NAMES = (MODEL_NAMES, SOURCE_NAMES, TASK_NAMES)
+EXIT_STATUS = """Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad
+input, 130 interrupted, 143 terminated."""
+
+
 def epilog(*parts: str) -> str:
     """Text below the options of a verb. An example command is a part that starts with two spaces."""
     return "\n\n".join(part if part.startswith("  ") else " ".join(part.split()) for part in parts)

@@ -12,9 +12,7 @@ from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     flags.PRICES,
     """Clients of the Model Context Protocol start this command and talk to it over standard input and output. It ends

@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 _SHOWN_REASONS = 3
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     "First-round stances: a run directory, or JSON lines of id and stances (agent, text, answer).",
     flags.SCORER,
     flags.PRICES,
     flags.LIMITS,
-    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
-    "130 interrupted, 143 terminated.",
+    flags.EXIT_STATUS,
     "Examples:",
     "  madke run questions.jsonl --out runs/first --limit 20",
     "  madke run questions.jsonl -m openai/gpt-4o-mini --plan --out runs/mini",

@@ -24,9 +24,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     flags.PRICES,
     """Clients: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by

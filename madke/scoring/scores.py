@@ -143,11 +143,22 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
     return Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
-        **{name: counted.flags[name] for name in _COUNTS},
+        transcripts=counted.flags["transcripts"],
+        abstained=counted.flags["abstained"],
+        failed=counted.flags["failed"],
+        degraded=counted.flags["degraded"],
+        partial_pools=counted.flags["partial_pools"],
+        shortened=counted.flags["shortened"],
+        read_golds=counted.flags["read_golds"],
         correct=means.get("correct"),
         correct_if_failed=_bounds([held for held in judged.values() if held]),
         metrics=metrics,
-        **{name: means.get(name) for name in _CONSISTENT},
+        cons_judge=means.get("cons_judge"),
+        co2_judge=means.get("co2_judge"),
+        cons_matcher=means.get("cons_matcher"),
+        co2_matcher=means.get("co2_matcher"),
+        co2_judge_grader=means.get("co2_judge_grader"),
+        co2_matcher_grader=means.get("co2_matcher_grader"),
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
@@ -242,7 +253,6 @@ def scores_from_json(text: bytes) -> Scores:
     return _adapter().validate_json(text)
 
 
-_COUNTS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 
