@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from madke.cli import flags
 from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
-
-if TYPE_CHECKING:
-    from madke.cli.live import LiveDebate
-    from madke.core.transcript import Transcript
-    from madke.runs.job import Job
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
@@ -47,25 +42,10 @@ def command(
         show("reading the protocol")
         job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
     with LiveDebate(job, debate=not as_json) as live:
-        transcript = asyncio.run(_transcript(job, options, live))
+        transcript = asyncio.run(live.transcript(options))
     for line in job.spent:
         say(line, err=True)
     if as_json:
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
-
-
-async def _transcript(job: Job, options: RunOptions, live: LiveDebate) -> Transcript:
-    from madke.api.one_question import events_of
-    from madke.core.events import DebateFinished
-
-    waiting = asyncio.create_task(live.tell_now_and_then())
-    try:
-        async for event in events_of(job, options, deltas=live.redrawn):
-            live.hear(event)
-            if isinstance(event, DebateFinished):
-                return event.transcript
-    finally:
-        waiting.cancel()
-    raise AssertionError("a debate ends with its transcript")

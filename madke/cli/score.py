@@ -153,7 +153,7 @@ def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str
     from madke.scoring.scored import ask_outside
 
     def line(meter: Meter) -> str:
-        return f"graded: {meter.done:,}/{meter.total:,} answers, {counts(meter.progress())}"
+        return f"graded: {meter.done:,}/{meter.total:,} answers, {', '.join(counts(meter.progress()))}"
 
     with resumable():
         return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))
