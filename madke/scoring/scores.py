@@ -272,14 +272,13 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     """
     if not translations:
         return {}
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu import corpus_bleu, corpus_chrf
 
     answers = [answer for answer, _ in translations]
     # sacrebleu takes the first reference of every answer, the second of every answer, ...; None for a missing one.
     references = list(zip_longest(*(references for _, references in translations)))
-    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
-    return {name: float(metric.corpus_score(answers, references).score) / 100 for name, metric in metrics.items()}
+    bleu = corpus_bleu(answers, references, force=True)
+    return {"bleu": bleu.score / 100, "chrf": corpus_chrf(answers, references).score / 100}
 
 
 RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")
