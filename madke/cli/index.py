@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,9 +12,6 @@ from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
 from madke.core.wording import counted
 from madke.terminal import say, say_json, say_table, say_wrapped
-
-if TYPE_CHECKING:
-    from madke.indexing.corpus import Counts
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
 
@@ -77,7 +71,7 @@ def passages(
     """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
     import os
 
-    from madke.cli.progress import resumable
+    from madke.cli.progress import resumable, status_line
     from madke.indexing.corpus import read_folder
     from madke.indexing.passages.builder import build_passages
     from madke.workers import open_workers
@@ -90,32 +84,22 @@ def passages(
     with (
         resumable(),
         open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
-        _progress() as progress,
+        status_line() as show,
     ):
-        manifest = build_passages(sources, out, workers=workers, kind=kind, words=words, progress=progress)
+        manifest = build_passages(
+            sources,
+            out,
+            workers=workers,
+            kind=kind,
+            words=words,
+            progress=lambda counts: show(f"{counts.pages:,} pages, {counts.passages:,} passages"),
+        )
     if earlier is not None and earlier.finished and earlier.manifest == manifest:
         say(f"{out}: already finished")
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
     say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Counts], None]]:
-    from madke.cli.progress import status_line
-
-    started = time.monotonic()
-    first: Counts | None = None
-
-    def line(counts: Counts) -> str:
-        nonlocal first
-        first = first or counts
-        speed = (counts.pages - first.pages) / max(time.monotonic() - started, 1e-9)
-        return f"{counts.pages:,} pages, {counts.passages:,} passages, {speed:,.0f} pages/s"
-
-    with status_line() as show:
-        yield lambda counts: show(line(counts))
 
 
 @app.command("fetch")

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, names_of, seed_of
+from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, served
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 
@@ -39,12 +39,10 @@ def command(
         from madke.serve.app import State
         from madke.serve.debates import Debates
         from madke.serve.mcp_tools import serve_stdio
-        from madke.serve.offers import ServeOptions
     except ModuleNotFoundError as error:
         raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
 
-    settings = {**shared, "seed": seed_of(seed)}
-    served = ServeOptions(out=out, protocols=names_of(protocols), settings=settings, run=options, deadline=deadline)
+    offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(serve_stdio(State(debates=Debates(served))))
+    asyncio.run(serve_stdio(State(debates=Debates(offered))))

@@ -86,6 +86,7 @@ def command(
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
+    from madke.scoring.grading import Grader
     from madke.scoring.scored import score_run, scores_by_dataset, unfinished
     from madke.scoring.scores import scores_to_json
 
@@ -94,13 +95,16 @@ def command(
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
+    if grader is None and (base_url is not None or concurrency is not None):
+        raise UserError(f"{'--base-url' if base_url is not None else '--concurrency'} needs --grader MODEL")
     script = Path(grader.removeprefix("scripted/")) if grader and grader.startswith("scripted/") else None
     refuse_overwriting(written, [*paths, *question_files(data), prices, script], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     arms = open_arms(paths, data, dataset, task)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
-    failed = _grade(arms, _grader(grader, base_url, concurrency), commands)
+    own = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
+    failed = _grade(arms, own, commands)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     per_dataset = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
@@ -157,17 +161,6 @@ def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str
 
     with resumable():
         return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))
-
-
-def _grader(model: str | None, base_url: str | None, concurrency: int | None) -> Grader | None:
-    from madke.scoring.grading import Grader
-
-    if model is None:
-        if base_url is not None or concurrency is not None:
-            option = "--base-url" if base_url is not None else "--concurrency"
-            raise UserError(f"{option} needs --grader MODEL")
-        return None
-    return Grader(model=model, base_url=base_url, concurrency=concurrency or _CONCURRENCY)
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:

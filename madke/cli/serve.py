@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from madke.cli import flags
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.terminal import say
+
+if TYPE_CHECKING:
+    from madke.serve.offers import ServeOptions
 
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
@@ -72,23 +76,15 @@ def command(
     from madke.serve.answer import Style
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, Access, keys_from_environment
-    from madke.serve.offers import ServeOptions
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:
         raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
     if no_auth and keys:
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
-    served = ServeOptions(
-        out=out,
-        protocols=names_of(protocols),
-        settings={**shared, "seed": seed_of(seed)},
-        run=options,
-        queue=queue,
-        deadline=deadline,
-    )
+    offered = served(protocols, seed, shared, out=out, run=options, queue=queue, deadline=deadline)
     access = Access(keys=keys, host=host, origins=cors or ())
-    state = State(debates=Debates(served), style=Style(think_tags=think_tags, marks=not no_marks), access=access)
+    state = State(debates=Debates(offered), style=Style(think_tags=think_tags, marks=not no_marks), access=access)
     app = create_app(state)
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -100,11 +96,9 @@ def command(
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
 
 
-def names_of(protocols: str | None) -> tuple[str, ...]:
-    """The value of ``--protocols``."""
-    return tuple(name.strip() for name in protocols.split(",")) if protocols else ()
+def served(protocols: str | None, seed: int, shared: Mapping[str, Any], **more: Any) -> ServeOptions:
+    """What a server offers. A seed below 0 is left to the model server."""
+    from madke.serve.offers import ServeOptions
 
-
-def seed_of(seed: int) -> int | None:
-    """The value of ``--seed``; None: set by the model server."""
-    return seed if seed >= 0 else None
+    names = tuple(name.strip() for name in protocols.split(",")) if protocols else ()
+    return ServeOptions(protocols=names, settings={**shared, "seed": seed if seed >= 0 else None}, **more)
