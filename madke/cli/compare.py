@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from madke.cli import flags
+from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json, say_wrapped
@@ -35,20 +36,16 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[str | None, flags.option("Only show this question's debates, side by side.", "ID")] = None,
-    limit: Annotated[int | None, flags.option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
-    only_different: Annotated[
-        bool, flags.switch("--only-different", "Show only questions with different answers.")
-    ] = False,
-    metric: Annotated[
-        list[str] | None, flags.option("Metric to test, see below. Default: all. Repeatable.", "NAME")
-    ] = None,
-    all_pairs: Annotated[bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
-    details: Annotated[bool, flags.switch("--details", "Show whole intervals, p before correction, effects.")] = False,
+    question: Annotated[str | None, option("Only show this question's debates, side by side.", "ID")] = None,
+    limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
+    only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
+    metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
+    all_pairs: Annotated[bool, switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
+    details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from madke.cli import flags
+from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
 from madke.core.wording import counted
@@ -17,7 +18,7 @@ app = typer.Typer(help="Make passages, and build, fetch, search and check indexe
 
 Folder = Annotated[Path, typer.Argument(metavar="INDEX", help="Index folder.")]
 _BM25, _DENSE = "With --kind bm25", "With --kind dense"
-AsJson = Annotated[bool, flags.switch("--json", "Print JSON.")]
+AsJson = Annotated[bool, switch("--json", "Print JSON.")]
 
 
 @app.command(
@@ -34,7 +35,7 @@ def tune(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="A+B (folders or names), or the name of a hybrid.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions.")],
     qrels: flags.Qrels,
-    k: Annotated[int, flags.option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
+    k: Annotated[int, option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
     least: flags.Relevance = 1,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
@@ -59,12 +60,12 @@ def passages(
         list[Path],
         typer.Argument(metavar="SOURCE...", help="Wikipedia XML dumps, or with --kind text files or folders of text."),
     ],
-    out: Annotated[Path, flags.option("Folder to make. The same command resumes it.", "DIR")],
+    out: Annotated[Path, option("Folder to make. The same command resumes it.", "DIR")],
     kind: Annotated[
-        Literal["wikipedia", "text"], flags.option("XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
+        Literal["wikipedia", "text"], option("XML dump (.bz2, .gz or plain), or plain text, Markdown, HTML.")
     ] = "wikipedia",
-    words: Annotated[int, flags.option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
-    processes: Annotated[int | None, flags.option("Worker processes. Default: one per core.", "N", min=1)] = None,
+    words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
+    processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
@@ -105,11 +106,9 @@ def passages(
 @app.command("fetch")
 def fetch(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Published index; see --list.")] = None,
-    out: Annotated[Path | None, flags.option("Folder to make. Default: NAME in the cache folder.", "DIR")] = None,
-    show_list: Annotated[bool, flags.switch("--list", "List the published indexes and exit.")] = False,
-    recipes: Annotated[
-        Path | None, flags.option("Your own list, in the form of indexes/published.yaml.", "FILE")
-    ] = None,
+    out: Annotated[Path | None, option("Folder to make. Default: NAME in the cache folder.", "DIR")] = None,
+    show_list: Annotated[bool, switch("--list", "List the published indexes and exit.")] = False,
+    recipes: Annotated[Path | None, option("Your own list, in the form of indexes/published.yaml.", "FILE")] = None,
 ) -> None:
     """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
     if show_list:
@@ -154,36 +153,29 @@ def build(
             help="DPR .tsv or .jsonl (or .gz), a folder of `madke index passages`, or an index to share passages with.",
         ),
     ],
-    out: Annotated[Path, flags.option("Index folder to make. The same command resumes it.", "DIR")],
-    kind: Annotated[Literal["bm25", "dense"], flags.option("Lucene BM25, or FAISS over vectors.")] = "bm25",
-    k1: Annotated[float | None, flags.option("Term saturation. Default: 0.9.", "X", _BM25, min=0)] = None,
-    b: Annotated[float | None, flags.option("Length normalisation. Default: 0.4.", "X", _BM25, min=0, max=1)] = None,
-    encoder: Annotated[str | None, flags.option("Encoder, see below. Default: minilm.", "NAME", _DENSE)] = None,
+    out: Annotated[Path, option("Index folder to make. The same command resumes it.", "DIR")],
+    kind: Annotated[Literal["bm25", "dense"], option("Lucene BM25, or FAISS over vectors.")] = "bm25",
+    k1: Annotated[float | None, option("Term saturation. Default: 0.9.", "X", _BM25, min=0)] = None,
+    b: Annotated[float | None, option("Length normalisation. Default: 0.4.", "X", _BM25, min=0, max=1)] = None,
+    encoder: Annotated[str | None, option("Encoder, see below. Default: minilm.", "NAME", _DENSE)] = None,
     dtype: Annotated[
-        Literal["float32", "bfloat16"] | None, flags.option("Default: float32. bfloat16 is faster.", panel=_DENSE)
+        Literal["float32", "bfloat16"] | None, option("Default: float32. bfloat16 is faster.", panel=_DENSE)
     ] = None,
-    query_prefix: Annotated[
-        str | None, flags.option("Text in front of queries. Default: see below.", "TEXT", _DENSE)
-    ] = None,
-    passage_prefix: Annotated[str | None, flags.option("Text in front of passages.", "TEXT", _DENSE)] = None,
+    query_prefix: Annotated[str | None, option("Text in front of queries. Default: see below.", "TEXT", _DENSE)] = None,
+    passage_prefix: Annotated[str | None, option("Text in front of passages.", "TEXT", _DENSE)] = None,
     pooling: Annotated[
-        Literal["mean", "cls", "lasttoken", "max"] | None,
-        flags.option("How the vectors of tokens become one.", panel=_DENSE),
+        Literal["mean", "cls", "lasttoken", "max"] | None, option("How the vectors of tokens become one.", panel=_DENSE)
     ] = None,
-    normalize: Annotated[bool | None, flags.option("Whether vectors get length 1.", panel=_DENSE)] = None,
+    normalize: Annotated[bool | None, option("Whether vectors get length 1.", panel=_DENSE)] = None,
     faiss: Annotated[
-        str | None, flags.option("FAISS factory string, or auto (by memory). Default: auto.", "TYPE", _DENSE)
+        str | None, option("FAISS factory string, or auto (by memory). Default: auto.", "TYPE", _DENSE)
     ] = None,
-    faiss_parameters: Annotated[
-        str | None, flags.option("Search parameters, e.g. nprobe=64.", "NAME=N", _DENSE)
-    ] = None,
-    shard_rows: Annotated[
-        int | None, flags.option("Passages per encoded shard. Default: 10000.", "N", _DENSE, min=1)
-    ] = None,
+    faiss_parameters: Annotated[str | None, option("Search parameters, e.g. nprobe=64.", "NAME=N", _DENSE)] = None,
+    shard_rows: Annotated[int | None, option("Passages per encoded shard. Default: 10000.", "N", _DENSE, min=1)] = None,
     file_mb: Annotated[
-        float | None, flags.option("Size of each FAISS file. Default: by type.", "MB", _DENSE, min=0.001)
+        float | None, option("Size of each FAISS file. Default: by type.", "MB", _DENSE, min=0.001)
     ] = None,
-    vectors: Annotated[Path | None, flags.option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
+    vectors: Annotated[Path | None, option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
     engine: flags.Engine = "local",
     address: flags.Address = None,
 ) -> None:
@@ -236,10 +228,10 @@ def build(
 def search(
     index: Annotated[str, typer.Argument(metavar="INDEX", help="Index folder, source name, A+B or 0.5*A+B.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Search text.")],
-    k: Annotated[int, flags.option("Number of passages.", "N", names="--k", min=1, max=10_000)] = 5,
-    compare: Annotated[bool, flags.switch("--compare", "Show a fusion next to its parts.")] = False,
+    k: Annotated[int, option("Number of passages.", "N", names="--k", min=1, max=10_000)] = 5,
+    compare: Annotated[bool, switch("--compare", "Show a fusion next to its parts.")] = False,
     qrels: Annotated[
-        Path | None, flags.option("With --compare: measure hits with these judgements, see below.", "FILE")
+        Path | None, option("With --compare: measure hits with these judgements, see below.", "FILE")
     ] = None,
     least: flags.Relevance = 1,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from madke.cli import flags
 from madke.cli.compare import debates_of
+from madke.cli.flags import OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
@@ -39,22 +40,19 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[str | None, flags.option("Only print this question's debates as text.", "ID")] = None,
-    out: Annotated[Path | None, flags.option("Page. Default: report.html in the first PATH.", "FILE")] = None,
+    question: Annotated[str | None, option("Only print this question's debates as text.", "ID")] = None,
+    out: Annotated[Path | None, option("Page. Default: report.html in the first PATH.", "FILE")] = None,
     figures: Annotated[
-        Literal["pdf", "svg", "png"] | None, flags.option("Also write figures/ next to the page.", panel=flags.OUTPUT)
+        Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
     ] = None,
     tables: Annotated[
-        Literal["csv", "parquet", "tex"] | None,
-        flags.option("Also write tables/ next to the page.", panel=flags.OUTPUT),
+        Literal["csv", "parquet", "tex"] | None, option("Also write tables/ next to the page.", panel=OUTPUT)
     ] = None,
-    answers: Annotated[
-        Path | None, flags.option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", flags.OUTPUT)
-    ] = None,
+    answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     watch: Annotated[
-        bool, flags.switch("--watch", "Follow runs that are under way: update the page until they end.", flags.OUTPUT)
+        bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
-    qrels: Annotated[Path | None, flags.option("Measure retrieval with these judgements, see below.", "FILE")] = None,
+    qrels: Annotated[Path | None, option("Measure retrieval with these judgements, see below.", "FILE")] = None,
     least: flags.Relevance = 1,
     data: Data = None,
     dataset: flags.Dataset = None,

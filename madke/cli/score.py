@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import flags
+from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.core.wording import counted
@@ -48,38 +49,27 @@ def command(
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
-    grader: Annotated[
-        str | None, flags.option("Also let this model grade each answer.", "MODEL", flags.GRADING)
-    ] = None,
-    base_url: Annotated[
-        str | None, flags.option("Endpoint of an openai/ or azure/ grader.", "URL", flags.GRADING)
-    ] = None,
+    grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
+    base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
-        int | None, flags.option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", flags.GRADING, min=1)
+        int | None, option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", GRADING, min=1)
     ] = None,
     scorer: Annotated[
-        list[str] | None,
-        flags.option("Also score the answers with a program. Repeatable.", "NAME=COMMAND", flags.GRADING),
+        list[str] | None, option("Also score the answers with a program. Repeatable.", "NAME=COMMAND", GRADING)
     ] = None,
     details: Annotated[
-        bool,
-        flags.switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", flags.OUTPUT),
+        bool, switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", OUTPUT)
     ] = False,
     prices: flags.Prices = None,
     by_dataset: Annotated[
-        bool, flags.switch("--by-dataset", "Score each dataset of the questions separately.", flags.OUTPUT)
+        bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
     ] = False,
-    out: Annotated[
-        Path | None, flags.option("Also write the scores of the one PATH, as JSON.", "FILE", flags.OUTPUT)
-    ] = None,
+    out: Annotated[Path | None, option("Also write the scores of the one PATH, as JSON.", "FILE", OUTPUT)] = None,
     tables: Annotated[
-        list[Path] | None,
-        flags.option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", flags.OUTPUT),
+        list[Path] | None, option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", OUTPUT)
     ] = None,
-    predictions: Annotated[
-        Path | None, flags.option("Write all answers: .jsonl, .csv or .parquet.", "FILE", flags.OUTPUT)
-    ] = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object per PATH.")] = False,
+    predictions: Annotated[Path | None, option("Write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write

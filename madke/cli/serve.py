@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from madke.cli import flags
+from madke.cli.flags import COST, PROTOCOL, SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.terminal import say
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
 
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
-Out = Annotated[Path, flags.option("Folder of the runs: what was served, and its calls.", "DIR")]
-Protocols = Annotated[
-    str | None, flags.option("Protocols to serve, e.g. madke,cot. Default: all that can be.", "NAMES")
-]
-DebateDeadline = Annotated[float | None, flags.option("Maximum seconds of a debate.", "S", flags.COST, min=0.001)]
-Seed = Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)]
+Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
+Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can be.", "NAMES")]
+DebateDeadline = Annotated[float | None, option("Maximum seconds of a debate.", "S", COST, min=0.001)]
+Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -46,22 +45,18 @@ def command(
     shared: dict[str, Any],
     options: RunOptions,
     protocols: Protocols = None,
-    host: Annotated[str, flags.option("Address to listen at.", "ADDRESS", flags.SERVER)] = "127.0.0.1",
-    port: Annotated[int, flags.option("Port; 0: a free one.", "N", flags.SERVER, min=0, max=65535)] = 8000,
-    no_auth: Annotated[
-        bool, flags.switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", flags.SERVER)
-    ] = False,
-    cors: Annotated[
-        list[str] | None, flags.option("Origin of pages that may ask. Repeatable.", "ORIGIN", flags.SERVER)
-    ] = None,
-    queue: Annotated[int, flags.option("Requests that may wait for a place.", "N", flags.SERVER, min=0)] = 256,
+    host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0: a free one.", "N", SERVER, min=0, max=65535)] = 8000,
+    no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
+    cors: Annotated[list[str] | None, option("Origin of pages that may ask. Repeatable.", "ORIGIN", SERVER)] = None,
+    queue: Annotated[int, option("Requests that may wait for a place.", "N", SERVER, min=0)] = 256,
     deadline: DebateDeadline = None,
-    grace: Annotated[float, flags.option("Seconds for debates to finish at the end.", "S", flags.SERVER, min=0)] = 30.0,
+    grace: Annotated[float, option("Seconds for debates to finish at the end.", "S", SERVER, min=0)] = 30.0,
     think_tags: Annotated[
-        bool, flags.switch("--think-tags", "Put the turns into the text, between <think> tags.", flags.SERVER)
+        bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)
     ] = False,
     no_marks: Annotated[
-        bool, flags.switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", flags.SERVER)
+        bool, switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", SERVER)
     ] = False,
     seed: Seed = 0,
 ) -> None:
