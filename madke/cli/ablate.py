@@ -68,9 +68,13 @@ def command(
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
     from madke.experiments.experiment_spec import read_experiment_spec
+    from madke.experiments.recipe import read_recipe, recipe_files
+    from madke.knowledge.named import source_paths
 
     if recipe is None:
-        _list_recipes()
+        recipes = {name: read_recipe(name) for name in recipe_files()}
+        rows = [(name, each.title, each.source) for name, each in recipes.items()]
+        say_table(("recipe", "title", "source"), rows)
         return
     if as_json and not plan:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
@@ -82,7 +86,9 @@ def command(
         recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **shared
     )
     if out is not None and not plan:
-        _refuse_own_files(out, experiment_spec, [Path(text.rpartition("=")[2]) for text in data or ()], options)
+        files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
+        files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
+        refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
     pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
@@ -91,22 +97,6 @@ def command(
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
     _run(experiment_spec, out, options, pace)
-
-
-def _list_recipes() -> None:
-    from madke.experiments.recipe import read_recipe, recipe_files
-
-    recipes = {name: read_recipe(name) for name in recipe_files()}
-    say_table(("recipe", "title", "source"), [(name, each.title, each.source) for name, each in recipes.items()])
-
-
-def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence[Path], options: RunOptions) -> None:
-    from madke.knowledge.named import source_paths
-
-    files = [file for path in data for file in question_files(path)]
-    files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
-    files += filter(None, (options.prices, experiment_spec.file))
-    refuse_own_files(out, files)
 
 
 def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:

@@ -111,27 +111,22 @@ def fetch(
     recipes: Annotated[Path | None, option("Your own list, in the form of indexes/published.yaml.", "FILE")] = None,
 ) -> None:
     """Download, check and unpack a published index. The same command resumes. Then use --sources NAME."""
+    from madke.cli.progress import counter, resumable
+    from madke.knowledge.fetch import fetch as fetch_index
+    from madke.knowledge.fetch import published_indexes
+
     if show_list:
-        _show_published(recipes)
+        rows = []
+        for known, index in published_indexes(recipes).items():
+            sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
+            rows.append((known, *sizes, f"{index.documents:,}", index.about))
+        say_table(("name", "download", "on disk", "documents", "about"), rows)
         return
     if name is None:
         raise UserError("NAME is missing; `madke index fetch --list` shows the published indexes")
-    from madke.cli.progress import counter, resumable
-    from madke.knowledge.fetch import fetch as fetch_index
-
     with resumable():
         fetched = fetch_index(name, into=out, recipes=recipes, counter=counter)
     say(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
-
-
-def _show_published(recipes: Path | None) -> None:
-    from madke.knowledge.fetch import published_indexes
-
-    rows = []
-    for name, index in published_indexes(recipes).items():
-        sizes = (f"{size / 1e9:,.1f} GB" for size in (index.size, index.unpacked))
-        rows.append((name, *sizes, f"{index.documents:,}", index.about))
-    say_table(("name", "download", "on disk", "documents", "about"), rows)
 
 
 @app.command(

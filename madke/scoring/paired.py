@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey
@@ -247,10 +247,8 @@ def _bonett_price(found: Discordant, n: int) -> Estimate:
 
     Bonett and Price (2012); recommended by Fagerland, Lydersen and Laake (2014).
     """
-    from scipy.stats import norm
-
     left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
-    half = float(norm.ppf(0.975)) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
+    half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
     value = (found.only_right - found.only_left) / n
     return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
 
