@@ -27,8 +27,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.files import atomic_write, read_jsonl
 from madke.knowledge.pool_file import pool_records
-from madke.knowledge.qrels import Judged, judged, read_qrels
-from madke.scoring.retrieval import Ranking, Rankings, of_pools
+from madke.scoring.retrieval import Judged, Ranking, Rankings, judged_of, of_pools, read_qrels
 from madke.scoring.statistics import estimate
 
 Fusion = Callable[[Sequence[Ranking]], Sequence[str]]
@@ -112,7 +111,7 @@ def hits(
     """hit@k of one fusion in percent, with half its interval. The oracle finds what any ranking holds."""
     found = []
     for question in next(iter(rankings.values())):
-        relevant = {key for key, relevance in judged(qrels, question).items() if relevance >= least}
+        relevant = {key for key, relevance in judged_of(qrels, question).items() if relevance >= least}
         if relevant:
             each = [of[question] for of in rankings.values()]
             first = islice(fusion(each), k) if fusion else (key for ranking in each for key in ranking)

@@ -8,6 +8,7 @@ formatting characters before styling.
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import re
@@ -15,7 +16,7 @@ import sys
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any
 
@@ -66,15 +67,15 @@ def say(text: str, *, err: bool = False, end: str = "\n") -> None:
     _write("\n".join(lines) + end, err=err)
 
 
-def say_json(json_text: str, *, end: str = "\n") -> None:
-    """Print JSON of the same value. Characters that are unprintable or not encodable are escaped."""
-    shown = printable_json(json_text)
+def say_json(value: object, *, indent: int | None = None) -> None:
+    """Print a value, which may hold dataclasses, as JSON. Unprintable and not encodable characters are escaped."""
+    shown = printable_json(json.dumps(value, ensure_ascii=False, indent=indent, default=asdict))
     encoding = sys.stdout.encoding or "utf-8"
     try:
         shown.encode(encoding)
     except UnicodeEncodeError:
         shown = "".join(c if c.isascii() else _escaped(c) for c in shown)
-    _write(shown + end, err=False)
+    _write(f"{shown}\n", err=False)
 
 
 def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = False) -> None:

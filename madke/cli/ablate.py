@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
-    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
-    "130 interrupted, 143 terminated.",
+    flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
     "Examples:",
@@ -48,34 +47,20 @@ def command(
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="YAML file or shipped recipe. Default: list those.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Experiment folder. The same command resumes it.")
-    ] = None,
+    out: Annotated[Path | None, flags.option("Experiment folder. The same command resumes it.", "DIR")] = None,
     data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]PATH", help="Questions, or NAME=PATH for a published dataset. Repeatable."),
+        list[str] | None, flags.option("Questions, or NAME=PATH for a published dataset. Repeatable.", "[NAME=]PATH")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="Model of arms that name none. Default: the recipe's."),
+        flags.option("Model of arms that name none. Default: the recipe's.", "MODEL", names=("--model", "-m")),
     ] = None,
     pools: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pool file. Missing sources are retrieved. Repeatable.",
-            rich_help_panel=flags.KNOWLEDGE,
-        ),
+        flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Runs per question, for arms that set none.", rich_help_panel=flags.PROTOCOL
-        ),
-    ] = 1,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Sampling seed of all arms.", rich_help_panel=flags.PROTOCOL)
-    ] = 0,
+    repeats: Annotated[int, flags.option("Runs per question, for arms that set none.", "N", flags.PROTOCOL, min=1)] = 1,
+    seed: Annotated[int, flags.option("Sampling seed of all arms.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,
@@ -83,9 +68,13 @@ def command(
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
     from madke.experiments.experiment_spec import read_experiment_spec
+    from madke.experiments.recipe import read_recipe, recipe_files
+    from madke.knowledge.named import source_paths
 
     if recipe is None:
-        _list_recipes()
+        recipes = {name: read_recipe(name) for name in recipe_files()}
+        rows = [(name, each.title, each.source) for name, each in recipes.items()]
+        say_table(("recipe", "title", "source"), rows)
         return
     if as_json and not plan:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
@@ -97,7 +86,9 @@ def command(
         recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **shared
     )
     if out is not None and not plan:
-        _refuse_own_files(out, experiment_spec, [Path(text.rpartition("=")[2]) for text in data or ()], options)
+        files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
+        files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
+        refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
     pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
@@ -108,25 +99,7 @@ def command(
     _run(experiment_spec, out, options, pace)
 
 
-def _list_recipes() -> None:
-    from madke.experiments.recipe import read_recipe, recipe_files
-
-    recipes = {name: read_recipe(name) for name in recipe_files()}
-    say_table(("recipe", "title", "source"), [(name, each.title, each.source) for name, each in recipes.items()])
-
-
-def _refuse_own_files(out: Path, experiment_spec: ExperimentSpec, data: Sequence[Path], options: RunOptions) -> None:
-    from madke.knowledge.named import source_paths
-
-    files = [file for path in data for file in question_files(path)]
-    files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
-    files += filter(None, (options.prices, experiment_spec.file))
-    refuse_own_files(out, files)
-
-
 def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from madke.experiments.plan import Planner, planned
     from madke.report.experiment_tables import published_table
     from madke.runs.runner import prices_of
@@ -136,7 +109,7 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace,
     prices = prices_of(options)
     plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
     if as_json:
-        say_json(json.dumps([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans]))
+        say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")

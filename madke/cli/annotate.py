@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from madke.cli import flags
+from madke.cli.flags import option, switch
 from madke.cli.paths import Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.core.wording import counted
@@ -19,11 +20,9 @@ app = typer.Typer(help="Let people grade answers blindly: write a sheet, score f
 @app.command()
 def sheet(
     paths: Paths,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Sheet (.csv). The key is next to it (.key.json).")],
-    sample: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Draw N questions at random, the same for all runs.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draw and the row order.")] = 0,
+    out: Annotated[Path, option("Sheet (.csv). The key is next to it (.key.json).", "FILE")],
+    sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
+    seed: Annotated[int, option("Seed of the draw and the row order.", "N")] = 0,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
@@ -44,13 +43,10 @@ def sheet(
 @app.command()
 def read(
     sheets: Annotated[list[Path], typer.Argument(metavar="SHEET...", help="Filled sheets, one per person.")],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="The key of the sheet.")],
-    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
+    key: Annotated[Path, option("The key of the sheet.", "FILE")],
+    as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Print people's scores by run, and how far they agree with each other and with the metrics."""
-    import json
-    from dataclasses import asdict
-
     from madke.report.annotation import human_scores, human_tables, read_key, read_sheet
     from madke.report.tables import rich_table
 
@@ -61,7 +57,7 @@ def read(
     opened = read_key(key)
     found = human_scores(opened, {name: read_sheet(path, opened) for name, path in names.items()})
     if as_json:
-        say_json(json.dumps(asdict(found), ensure_ascii=False))
+        say_json(found)
         return
     for table in human_tables(found):
         console().print(rich_table(table, details=True))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+import json
+from typing import Annotated, Any
 
 import typer
 
@@ -11,17 +12,10 @@ from madke.cli import flags
 from madke.runs.options import RunOptions
 from madke.terminal import say, say_json
 
-if TYPE_CHECKING:
-    from madke.cli.live import LiveDebate
-    from madke.core.transcript import Transcript
-    from madke.runs.job import Job
-
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     "Examples:",
     '  madke ask "Which lake is the deepest?"',
@@ -34,13 +28,8 @@ def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     shared: dict[str, Any],
     options: RunOptions,
-    choice: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Option of a multiple choice. Repeatable.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Sampling seed. Default: set by the server.", rich_help_panel=flags.PROTOCOL),
-    ] = None,
+    choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
+    seed: Annotated[int | None, flags.option("Sampling seed. Default: set by the server.", "N", flags.PROTOCOL)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
@@ -53,25 +42,10 @@ def command(
         show("reading the protocol")
         job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
     with LiveDebate(job, debate=not as_json) as live:
-        transcript = asyncio.run(_transcript(job, options, live))
+        transcript = asyncio.run(live.transcript(options))
     for line in job.spent:
         say(line, err=True)
     if as_json:
-        say_json(to_json(transcript).decode())
+        say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
-
-
-async def _transcript(job: Job, options: RunOptions, live: LiveDebate) -> Transcript:
-    from madke.api.one_question import events_of
-    from madke.core.events import DebateFinished
-
-    waiting = asyncio.create_task(live.tell_now_and_then())
-    try:
-        async for event in events_of(job, options, deltas=live.redrawn):
-            live.hear(event)
-            if isinstance(event, DebateFinished):
-                return event.transcript
-    finally:
-        waiting.cancel()
-    raise AssertionError("a debate ends with its transcript")

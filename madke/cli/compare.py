@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from madke.cli import flags
+from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
 from madke.terminal import console, say, say_json, say_wrapped
@@ -37,24 +36,16 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only show this question's debates, side by side.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show N questions. Scores and tests use all.")
-    ] = None,
-    only_different: Annotated[
-        bool, flags.switch("--only-different", "Show only questions with different answers.")
-    ] = False,
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Metric to test, see below. Default: all. Repeatable.")
-    ] = None,
-    all_pairs: Annotated[bool, flags.switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
-    details: Annotated[bool, flags.switch("--details", "Show whole intervals, p before correction, effects.")] = False,
+    question: Annotated[str | None, option("Only show this question's debates, side by side.", "ID")] = None,
+    limit: Annotated[int | None, option("Show N questions. Scores and tests use all.", "N", min=1)] = None,
+    only_different: Annotated[bool, switch("--only-different", "Show only questions with different answers.")] = False,
+    metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
+    all_pairs: Annotated[bool, switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
+    details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object.")] = False,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare runs on their shared questions: answers, scores and paired tests."""
     from madke.report.comparison import compare_runs
@@ -74,23 +65,23 @@ def command(
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        _show_json(comparison, shown, tests, across, sentence)
+        found = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
+        found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
+        incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
+        say_json(found | {"finding": sentence, "incomplete": incomplete})
         return
     _show_tables(comparison, shown, tests, across, details=details)
     say_wrapped(sentence)
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
-    import json
-    from dataclasses import asdict
-
     from madke.report.comparison import compare
     from madke.report.debate_text import debate_columns
 
     debates = {arm.name: debates_of(arm, question) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
-        say_json(json.dumps(asdict(compared), ensure_ascii=False))
+        say_json(compared)
         return
     first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
     screen = console()
@@ -103,26 +94,6 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     if not found:
         raise UserError(f"has no question {question!r}", file=arm.path)
     return found
-
-
-def _show_json(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, sentence: str) -> None:
-    import json
-    from dataclasses import asdict
-
-    from madke.scoring.scores import scores_to_json
-
-    found = {
-        "questions": [asdict(row) for row in shown],
-        "unshared": dict(comparison.unshared),
-        "scores": {name: json.loads(scores_to_json(each)) for name, each in comparison.scores.items()},
-        "pairs": [asdict(pair) for pair in comparison.pairs],
-        "tests": [asdict(test) for test in tests],
-        "repeat_tests": [asdict(test) for test in across],
-        "notes": comparison.notes,
-        "finding": sentence,
-        "incomplete": {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete},
-    }
-    say_json(json.dumps(found, ensure_ascii=False))
 
 
 def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, *, details: bool) -> None:

@@ -33,8 +33,6 @@ def _list(
         if as_json:
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
-    import json
-
     from madke.data.cards import cards
     from madke.data.formats import FORMATS, READERS, get_format
 
@@ -42,7 +40,7 @@ def _list(
     if as_json:
         for name, task, card in known:
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
-            say_json(json.dumps(record, ensure_ascii=False))
+            say_json(record)
         return
     rows = [(name, card.title, task, _sizes(card), card.licence) for name, task, card in known]
     rows += [(name, f"reader of {READERS.code(name)}", "", "", "") for name in READERS if name not in FORMATS]
@@ -60,10 +58,8 @@ def show(
 
     shown, task = card(name), get_task(get_format(name).task)
     if as_json:
-        import json
-
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
-        say_json(json.dumps(record, ensure_ascii=False))
+        say_json(record)
         return
     lines = _lines(name, shown, task.name, task.metrics)
     indent = max(len(label) for label, _ in lines) + 2
@@ -100,19 +96,15 @@ def _sizes(card: Card) -> str:
 @app.command()
 def convert(
     name: _Name,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Question file to write (JSONL).")],
+    out: Annotated[Path, flags.option("Question file to write (JSONL).", "FILE")],
     path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="Published file (MMLU: or folder).")] = None,
     hugging_face: Annotated[
         bool, flags.switch("--hugging-face", "Read the repository of the card, or its copy in folder PATH.")
     ] = False,
-    split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Split for --hugging-face. Default: the card's.")
-    ] = None,
-    pools: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the dataset's passages as a pool file.")
-    ] = None,
+    split: Annotated[str | None, flags.option("Split for --hugging-face. Default: the card's.", "SPLIT")] = None,
+    pools: Annotated[Path | None, flags.option("Also write the dataset's passages as a pool file.", "FILE")] = None,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format. Default: the dataset's.")
+        str | None, flags.option("Answer format. Default: the dataset's.", "TASK", names=("--task", "-t"))
     ] = None,
     ids: flags.Ids = None,
     limit: flags.Limit = None,

@@ -48,14 +48,27 @@ SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, an
 PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."""
 
 
+NAMES = (MODEL_NAMES, SOURCE_NAMES, TASK_NAMES)
+EXIT_STATUS = """Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad
+input, 130 interrupted, 143 terminated."""
+
+
 def epilog(*parts: str) -> str:
     """Text below the options of a verb. An example command is a part that starts with two spaces."""
     return "\n\n".join(part if part.startswith("  ") else " ".join(part.split()) for part in parts)
 
 
+def option(
+    text: str, metavar: str | None = None, panel: str | None = None, *, names: str | Sequence[str] = (), **more: Any
+) -> Any:
+    """An option with a help text, the name of its value, its group, and flags if they are not the parameter's name."""
+    flags = [names] if isinstance(names, str) else names
+    return typer.Option(*flags, help=text, metavar=metavar, rich_help_panel=panel, **more)
+
+
 def switch(flag: str, text: str, panel: str | None = None) -> Any:
     """An option without a value."""
-    return typer.Option(flag, help=text, metavar="", rich_help_panel=panel)
+    return option(text, "", panel, names=flag)
 
 
 def run_option(name: str) -> Any:
@@ -65,89 +78,51 @@ def run_option(name: str) -> Any:
     flag = described["flag"] or f"--{name.replace('_', '-')}"
     metavar = described["metavar"] or ("" if isinstance(field.default, bool) else None)
     panel = next((panel for panel, names in _RUN_PANELS.items() if name in names.split()), None)
-    return typer.Option(flag, help=described["help"], min=described["ge"], metavar=metavar, rich_help_panel=panel)
+    return option(described["help"], metavar, panel, names=flag, min=described["ge"])
 
 
 BaseUrl = Annotated[str | None, run_option("base_url")]
 Prices = Annotated[Path | None, run_option("prices")]
 Address = Annotated[str | None, run_option("address")]
-Protocol = Annotated[
-    str, typer.Option("--protocol", "-p", metavar="NAME", help="Debate protocol; see `madke protocols`.")
-]
-Prompts = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of your own protocols.", rich_help_panel=PROTOCOL)
-]
+Prompts = Annotated[Path | None, option("Folder of your own protocols.", "DIR", PROTOCOL)]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="PATH=VALUE", help="Protocol field, e.g. knowledge.select=all.", rich_help_panel=PROTOCOL
-    ),
+    list[str] | None, option("Protocol field, e.g. knowledge.select=all.", "PATH=VALUE", PROTOCOL, names="--set")
 ]
-Sources = Annotated[
-    str | None, typer.Option(metavar="SOURCES", help="Knowledge sources, see below. Default: the protocol's.")
-]
-Model = Annotated[str, typer.Option("--model", "-m", metavar="MODEL", help="Model of all roles, see below.")]
-Cast = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ROLE=MODEL", help="Model of debater-1, judge, ... Repeatable.", rich_help_panel=MODELS),
-]
-Task = Annotated[str | None, typer.Option("--task", "-t", metavar="TASK", help="Answer format, see below.")]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Read DATA in this dataset's format; see `madke datasets`.", rich_help_panel=QUESTIONS
-    ),
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST", help="Use these ids: a file, one id per line, or a shipped list.", rich_help_panel=QUESTIONS
-    ),
-]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use the first N questions.")]
-SampleSeed = Annotated[
-    int | None,
-    typer.Option(
-        metavar="SEED", help="Draw the --limit questions at random, with this seed.", rich_help_panel=QUESTIONS
-    ),
-]
+Task = Annotated[str | None, option("Answer format, see below.", "TASK", names=("--task", "-t"))]
+Dataset = Annotated[str | None, option("Read DATA in this dataset's format; see `madke datasets`.", "NAME", QUESTIONS)]
+Ids = Annotated[str | None, option("Use these ids: a file, one id per line, or a shipped list.", "LIST", QUESTIONS)]
+Limit = Annotated[int | None, option("Use the first N questions.", "N", min=1)]
+SampleSeed = Annotated[int | None, option("Draw the --limit questions at random, with this seed.", "SEED", QUESTIONS)]
 Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
-ReplyTokens = Annotated[
-    int, typer.Option(min=1, metavar="N", help="With --plan: assumed tokens per reply.", rich_help_panel=COST)
-]
+ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N", COST, min=1)]
 CallSeconds = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001, metavar="S", help="With --plan: seconds per call. Default: measured in OUT.", rich_help_panel=COST
-    ),
+    float | None, option("With --plan: seconds per call. Default: measured in OUT.", "S", COST, min=0.001)
 ]
-Qrels = Annotated[Path, typer.Option(metavar="FILE", help="Judgements: which passages are relevant, see below.")]
-Depths = Annotated[str, typer.Option("--k", metavar="N,N", help="Numbers of first passages to measure.")]
-Relevance = Annotated[int, typer.Option("--relevance", min=1, metavar="N", help="Lowest relevance that counts.")]
-AnswerScorer = Annotated[
-    str | None,
-    typer.Option(metavar="COMMAND", help="Program that scores candidates (finish: rerank).", rich_help_panel=PROTOCOL),
-]
-Engine = Annotated[
-    Literal["local", "ray"], typer.Option(help="This machine, or the nodes of a Ray cluster.", rich_help_panel=CLUSTER)
-]
+Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
+Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
+Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
+Engine = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
 
 
-_SHARED: Mapping[str, tuple[Any, Any]] = {
-    "protocol": (Protocol, "madke"),
-    "model": (Model, "offline"),
-    "sources": (Sources, None),
-    "task": (Task, None),
-    "cast": (Cast, None),
-    "answer_scorer": (AnswerScorer, None),
-    "dataset": (Dataset, None),
-    "ids": (Ids, None),
-    "limit": (Limit, None),
-    "sample_seed": (SampleSeed, None),
-    "settings": (Settings, None),
-    "prompts": (Prompts, None),
+_SHARED: Mapping[str, Any] = {
+    "protocol": Annotated[str, option("Debate protocol; see `madke protocols`.", "NAME", names=("--protocol", "-p"))],
+    "model": Annotated[str, option("Model of all roles, see below.", "MODEL", names=("--model", "-m"))],
+    "sources": Annotated[str | None, option("Knowledge sources, see below. Default: the protocol's.", "SOURCES")],
+    "task": Task,
+    "cast": Annotated[list[str] | None, option("Model of debater-1, judge, ... Repeatable.", "ROLE=MODEL", MODELS)],
+    "answer_scorer": Annotated[
+        str | None, option("Program that scores candidates (finish: rerank).", "COMMAND", PROTOCOL)
+    ],
+    "dataset": Dataset,
+    "ids": Ids,
+    "limit": Limit,
+    "sample_seed": SampleSeed,
+    "settings": Settings,
+    "prompts": Prompts,
 }
-"""Shared options: name -> (type, default)."""
+"""Shared options and their types."""
+_DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
+"""The defaults of shared options; None for the others."""
 
 
 def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -159,7 +134,7 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
     """
     types = get_type_hints(RunOptions)
     run_fields = {each.name: each for each in fields(RunOptions) if each.name not in without.split()}
-    added = {name: _SHARED[name] for name in names.split()}
+    added: dict[str, tuple[Any, Any]] = {name: (_SHARED[name], _DEFAULTS.get(name)) for name in names.split()}
     added |= {name: (Annotated[types[name], run_option(name)], each.default) for name, each in run_fields.items()}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,19 +10,20 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from madke.api.one_question import events_of
 from madke.cli.progress import PLAIN_SECONDS, Region, duration, show_source
 from madke.core import events
 from madke.core.chat import Purpose
-from madke.core.transcript import PoolEntry, Round, Search, Selection, Turn
+from madke.core.transcript import PoolEntry, Round, Search, Selection, Transcript, Turn
 from madke.engine.parse import without_reasoning
 from madke.knowledge.named import is_sample
+from madke.runs.job import Job
+from madke.runs.options import RunOptions
 from madke.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
-
-    from madke.runs.job import Job
 
 _WIDTH = 96
 _STREAMED_LINES = 6
@@ -180,7 +181,19 @@ class LiveDebate:
             self._region.stop()
             self._region = None
 
-    async def tell_now_and_then(self) -> None:
+    async def transcript(self, options: RunOptions) -> Transcript:
+        """Debate and show it."""
+        waiting = asyncio.create_task(self._tell_now_and_then())
+        try:
+            async for event in events_of(self._job, options, deltas=self.redrawn):
+                self.hear(event)
+                if isinstance(event, events.DebateFinished):
+                    return event.transcript
+        finally:
+            waiting.cancel()
+        raise AssertionError("a debate ends with its transcript")
+
+    async def _tell_now_and_then(self) -> None:
         """Without a terminal, print every 30 seconds what goes on."""
         while self._debate and not self.redrawn:
             await asyncio.sleep(PLAIN_SECONDS)

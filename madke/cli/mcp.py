@@ -7,14 +7,12 @@ import signal
 from typing import Any
 
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, names_of, seed_of
+from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, served
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     flags.PRICES,
     """Clients of the Model Context Protocol start this command and talk to it over standard input and output. It ends
@@ -40,13 +38,11 @@ def command(
     try:
         from madke.serve.debates import Debates
         from madke.serve.mcp_tools import serve_stdio
-        from madke.serve.offers import ServeOptions
         from madke.serve.server import State
     except ModuleNotFoundError as error:
         raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
 
-    settings = {**shared, "seed": seed_of(seed)}
-    served = ServeOptions(out=out, protocols=names_of(protocols), settings=settings, run=options, deadline=deadline)
+    offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(serve_stdio(State(debates=Debates(served))))
+    asyncio.run(serve_stdio(State(debates=Debates(offered))))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke.cli import flags
 from madke.core.errors import UserError
 from madke.terminal import say
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments, folders of them, or prediction files.")
 ]
-Data = Annotated[Path | None, typer.Option(metavar="PATH", help="Questions of the prediction files.")]
+Data = Annotated[Path | None, flags.option("Questions of the prediction files.", "PATH")]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 
@@ -57,6 +58,8 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
 
 
 def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
+    from madke.experiments.experiment import is_experiment
+
     # A path that does not exist is a typing error, and no path to skip.
     found = {
         path: [path] if (predictions and path.is_file()) or not path.exists() else list(_runs_in(path))
@@ -64,23 +67,14 @@ def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
     }
     skipped = [str(path) for path, runs in found.items() if not runs]
     if len(skipped) == len(found):
-        _refuse(paths[0])
+        if is_experiment(paths[0]):
+            raise UserError("is an experiment without a started arm; run `madke ablate` first", file=paths[0])
+        return [paths[0]]  # which is refused with its reason
     if skipped:
         more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         hint = "; for predictions, give the questions with --data" if any(map(os.path.isfile, skipped)) else ""
         say(f"madke: skipped, because they hold no run: {', '.join(skipped[:_SHOWN])}{more}{hint}", err=True)
     return [run for runs in found.values() for run in runs]
-
-
-def _refuse(path: Path) -> NoReturn:
-    from madke.experiments.experiment import is_experiment
-
-    if path.is_file():
-        found = "found a file, expected a run directory; for predictions, give the questions with --data"
-        raise UserError(found, file=path)
-    if is_experiment(path):
-        raise UserError("is an experiment without a started arm; run `madke ablate` first", file=path)
-    raise UserError("is not a run directory: run.json is missing, also in the folders in it", file=path)
 
 
 def _runs_in(path: Path, levels: int = _LEVELS) -> Iterator[Path]:

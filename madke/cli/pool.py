@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from madke.cli import flags
+from madke.cli.flags import KNOWLEDGE, option, switch
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
@@ -26,25 +27,17 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 )
 def build(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Pool file. The same command resumes it.")],
+    out: Annotated[Path, option("Pool file. The same command resumes it.", "FILE")],
     shared: dict[str, Any],
     options: RunOptions,
-    sources: Annotated[str, typer.Option(metavar="SOURCES", help="Knowledge sources, see below.")] = "wiki,google",
-    k: Annotated[
-        int, typer.Option("--k", min=1, max=10_000, metavar="N", help="Passages requested from each source.")
-    ] = 10,
+    sources: Annotated[str, option("Knowledge sources, see below.", "SOURCES")] = "wiki,google",
+    k: Annotated[int, option("Passages requested from each source.", "N", names="--k", min=1, max=10_000)] = 10,
     query: Annotated[
         Literal["none", "rewrite", "decompose"],
-        typer.Option(help="Also search with queries that --model writes.", rich_help_panel=flags.KNOWLEDGE),
+        option("Also search with queries that --model writes.", panel=KNOWLEDGE),
     ] = "none",
-    rerank: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Reranker, see below.", rich_help_panel=flags.KNOWLEDGE),
-    ] = None,
-    rerank_from: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Passages of each source to rerank.", rich_help_panel=flags.KNOWLEDGE),
-    ] = 100,
+    rerank: Annotated[str | None, option("Reranker, see below.", "MODEL", KNOWLEDGE)] = None,
+    rerank_from: Annotated[int, option("Passages of each source to rerank.", "N", KNOWLEDGE, min=1)] = 100,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
 ) -> None:
@@ -114,21 +107,15 @@ def build(
 
 
 @app.command(
-    epilog=flags.epilog(
-        flags.QRELS_FORM,
-        "Example:",
-        "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20",
-    )
+    epilog=flags.epilog(flags.QRELS_FORM, "Example:", "  madke pool score pools.jsonl --qrels qrels.tsv --k 5,20")
 )
 def score(
     pools: Annotated[Path, typer.Argument(metavar="POOLS", help="Pool file.")],
     qrels: flags.Qrels,
     k: flags.Depths = "5,20",
     least: flags.Relevance = 1,
-    tables: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Write the table: .csv, .parquet or .tex. Repeatable.")
-    ] = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print JSON.")] = False,
+    tables: Annotated[list[Path] | None, option("Write the table: .csv, .parquet or .tex. Repeatable.", "FILE")] = None,
+    as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
 ) -> None:
     """Measure how well each source, and the fusions of all, find the relevant passages."""
     from madke.cli.retrieval import show_retrieval

@@ -92,29 +92,21 @@ def run_progress() -> Iterator[Listener]:
     line = _Line("questions")
     latest: RunProgress | None = None
 
-    def show(progress: RunProgress, *, last: bool) -> None:
-        line.count(progress.resumed + progress.done, progress.total, _counts(progress), last=last)
-
     def listen(event: Event) -> None:
         nonlocal latest
         if isinstance(event, RunProgress):
             latest = event
-            show(event, last=False)
+            line.count(event.resumed + event.done, event.total, counts(event))
 
     try:
         yield listen
     finally:
         if latest is not None:
-            show(latest, last=True)
+            line.count(latest.resumed + latest.done, latest.total, counts(latest), last=True)
 
 
-def counts(progress: RunProgress) -> str:
-    """Cost, failures, rate and calls in flight, without zeros."""
-    return ", ".join(_counts(progress))
-
-
-def _counts(progress: RunProgress) -> list[str]:
-    """The most important first."""
+def counts(progress: RunProgress) -> list[str]:
+    """Cost, failures, rate and calls in flight, without zeros, the most important first."""
     rate = progress.calls / progress.at if progress.at else 0.0
     parts = {
         f"cost {progress.cost or 0:.4g}": progress.cost,

@@ -24,15 +24,13 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
-    import json
-
     from madke.variants import load_variant, variant_folders
 
     variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
     if as_json:
         for variant in variants:
             record = {"name": variant.name, "source": variant.protocol.source, "folder": str(variant.folder)}
-            say_json(json.dumps(record, ensure_ascii=False))
+            say_json(record)
         return
     rows = []
     for variant in variants:

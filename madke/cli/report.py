@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from madke.cli import flags
 from madke.cli.compare import debates_of
+from madke.cli.flags import OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.terminal import say
@@ -40,32 +39,19 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    question: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only print this question's debates as text.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Page. Default: report.html in the first PATH.")
-    ] = None,
+    question: Annotated[str | None, option("Only print this question's debates as text.", "ID")] = None,
+    out: Annotated[Path | None, option("Page. Default: report.html in the first PATH.", "FILE")] = None,
     figures: Annotated[
-        Literal["pdf", "svg", "png"] | None,
-        typer.Option(help="Also write figures/ next to the page.", rich_help_panel=flags.OUTPUT),
+        Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
     ] = None,
     tables: Annotated[
-        Literal["csv", "parquet", "tex"] | None,
-        typer.Option(help="Also write tables/ next to the page.", rich_help_panel=flags.OUTPUT),
+        Literal["csv", "parquet", "tex"] | None, option("Also write tables/ next to the page.", panel=OUTPUT)
     ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT
-        ),
-    ] = None,
+    answers: Annotated[Path | None, option("Also write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
     watch: Annotated[
-        bool, flags.switch("--watch", "Follow runs that are under way: update the page until they end.", flags.OUTPUT)
+        bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
-    qrels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Measure retrieval with these judgements, see below.")
-    ] = None,
+    qrels: Annotated[Path | None, option("Measure retrieval with these judgements, see below.", "FILE")] = None,
     least: flags.Relevance = 1,
     data: Data = None,
     dataset: flags.Dataset = None,
@@ -118,9 +104,8 @@ def command(
 
 def _retrieval(results: Sequence[Results], qrels: Path, least: int) -> Table:
     """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
-    from madke.knowledge.qrels import read_qrels
     from madke.report.retrieval_table import retrieval_table
-    from madke.scoring.retrieval import of_debates, retrieval
+    from madke.scoring.retrieval import of_debates, read_qrels, retrieval
 
     judgements = read_qrels(qrels)
     found = []

@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 _SHOWN_REASONS = 3
 
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     "First-round stances: a run directory, or JSON lines of id and stances (agent, text, answer).",
     flags.SCORER,
     flags.PRICES,
     flags.LIMITS,
-    "Exit status: 0 every question has a result, 1 some questions failed or a limit was reached, 2 bad input, "
-    "130 interrupted, 143 terminated.",
+    flags.EXIT_STATUS,
     "Examples:",
     "  madke run questions.jsonl --out runs/first --limit 20",
     "  madke run questions.jsonl -m openai/gpt-4o-mini --plan --out runs/mini",
@@ -41,30 +38,17 @@ EPILOG = flags.epilog(
 @flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Run directory. The same command resumes it.")],
+    out: Annotated[Path, flags.option("Run directory. The same command resumes it.", "DIR")],
     shared: dict[str, Any],
     options: RunOptions,
     pools: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pool file. Default: retrieve, and write OUT/pools.jsonl.",
-            rich_help_panel=flags.KNOWLEDGE,
-        ),
+        Path | None, flags.option("Pool file. Default: retrieve, and write OUT/pools.jsonl.", "FILE", flags.KNOWLEDGE)
     ] = None,
     first_round: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|DIR", help="Take the first round from here, see below.", rich_help_panel=flags.PROTOCOL
-        ),
+        Path | None, flags.option("Take the first round from here, see below.", "FILE|DIR", flags.PROTOCOL)
     ] = None,
-    repeats: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Runs per question.", rich_help_panel=flags.PROTOCOL)
-    ] = 1,
-    seed: Annotated[
-        int,
-        typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL),
-    ] = 0,
+    repeats: Annotated[int, flags.option("Runs per question.", "N", flags.PROTOCOL, min=1)] = 1,
+    seed: Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,

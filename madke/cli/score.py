@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from madke.cli import flags
+from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
 from madke.core.wording import counted
@@ -49,64 +49,34 @@ def command(
     data: Data = None,
     dataset: flags.Dataset = None,
     task: flags.Task = None,
-    grader: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Also let this model grade each answer.", rich_help_panel=flags.GRADING),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Endpoint of an openai/ or azure/ grader.", rich_help_panel=flags.GRADING),
-    ] = None,
+    grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
+    base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help=f"Grader's calls at a time. Default: {_CONCURRENCY}.",
-            rich_help_panel=flags.GRADING,
-        ),
+        int | None, option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", GRADING, min=1)
     ] = None,
     scorer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=COMMAND",
-            help="Also score the answers with a program. Repeatable.",
-            rich_help_panel=flags.GRADING,
-        ),
+        list[str] | None, option("Also score the answers with a program. Repeatable.", "NAME=COMMAND", GRADING)
     ] = None,
     details: Annotated[
-        bool,
-        flags.switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", flags.OUTPUT),
+        bool, switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", OUTPUT)
     ] = False,
     prices: flags.Prices = None,
     by_dataset: Annotated[
-        bool, flags.switch("--by-dataset", "Score each dataset of the questions separately.", flags.OUTPUT)
+        bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write the scores of the one PATH, as JSON.", rich_help_panel=flags.OUTPUT
-        ),
-    ] = None,
+    out: Annotated[Path | None, option("Also write the scores of the one PATH, as JSON.", "FILE", OUTPUT)] = None,
     tables: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the score table: .csv, .parquet or .tex. Repeatable.",
-            rich_help_panel=flags.OUTPUT,
-        ),
+        list[Path] | None, option("Write the score table: .csv, .parquet or .tex. Repeatable.", "FILE", OUTPUT)
     ] = None,
-    predictions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all answers: .jsonl, .csv or .parquet.", rich_help_panel=flags.OUTPUT),
-    ] = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print one JSON object per PATH.")] = False,
+    predictions: Annotated[Path | None, option("Write all answers: .jsonl, .csv or .parquet.", "FILE", OUTPUT)] = None,
+    as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
+    from madke.scoring.grading import Grader
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
@@ -115,13 +85,16 @@ def command(
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
+    if grader is None and (base_url is not None or concurrency is not None):
+        raise UserError(f"{'--base-url' if base_url is not None else '--concurrency'} needs --grader MODEL")
     script = Path(grader.removeprefix("scripted/")) if grader and grader.startswith("scripted/") else None
     refuse_overwriting(written, [*paths, *question_files(data), prices, script], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     arms = open_arms(paths, data, dataset, task)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
-    failed = _grade(arms, _grader(grader, base_url, concurrency), commands)
+    own = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
+    failed = _grade(arms, own, commands)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     per_dataset = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
@@ -134,7 +107,8 @@ def command(
     if predictions is not None:
         write_answers(arms, predictions)
     if as_json:
-        _show_json(scores, per_dataset)
+        for name, found in scores.items():
+            say_json(per_dataset.get(name) or found)
     else:
         _show(arms, scores, per_dataset, details=details)
     if failed:
@@ -147,16 +121,6 @@ def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
     for path in files:
         if path.suffix not in endings:
             raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
-
-
-def _show_json(scores: ByName, per_dataset: Mapping[str, ByName]) -> None:
-    from madke.scoring.scores import scores_to_json
-
-    for name, found in scores.items():
-        record = json.loads(scores_to_json(found))
-        if per_dataset:
-            record = {dataset: json.loads(scores_to_json(each)) for dataset, each in per_dataset[name].items()}
-        say_json(json.dumps(record, ensure_ascii=False))
 
 
 def _show(arms: Sequence[Results], scores: ByName, per_dataset: Mapping[str, ByName], *, details: bool) -> None:
@@ -175,21 +139,10 @@ def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str
     from madke.scoring.scored import ask_outside
 
     def line(meter: Meter) -> str:
-        return f"graded: {meter.done:,}/{meter.total:,} answers, {counts(meter.progress())}"
+        return f"graded: {meter.done:,}/{meter.total:,} answers, {', '.join(counts(meter.progress()))}"
 
     with resumable():
         return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))
-
-
-def _grader(model: str | None, base_url: str | None, concurrency: int | None) -> Grader | None:
-    from madke.scoring.grading import Grader
-
-    if model is None:
-        if base_url is not None or concurrency is not None:
-            option = "--base-url" if base_url is not None else "--concurrency"
-            raise UserError(f"{option} needs --grader MODEL")
-        return None
-    return Grader(model=model, base_url=base_url, concurrency=concurrency or _CONCURRENCY)
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from madke.cli import flags
+from madke.cli.flags import COST, PROTOCOL, SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
 from madke.terminal import say
 
+if TYPE_CHECKING:
+    from madke.serve.offers import ServeOptions
+
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the runs: what was served, and its calls.")]
-Protocols = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Protocols to serve, e.g. madke,cot. Default: all that can be.")
-]
-DebateDeadline = Annotated[
-    float | None, typer.Option(min=0.001, metavar="S", help="Maximum seconds of a debate.", rich_help_panel=flags.COST)
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", help="Sampling seed. Below 0: set by the server.", rich_help_panel=flags.PROTOCOL)
-]
+Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
+Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can be.", "NAMES")]
+DebateDeadline = Annotated[float | None, option("Maximum seconds of a debate.", "S", COST, min=0.001)]
+Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def _option(text: str, **more: Any) -> Any:
-    return typer.Option(help=text, rich_help_panel=flags.SERVER, **more)
-
-
 EPILOG = flags.epilog(
-    flags.MODEL_NAMES,
-    flags.SOURCE_NAMES,
-    flags.TASK_NAMES,
+    *flags.NAMES,
     flags.SCORER,
     flags.PRICES,
     """Clients: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by
@@ -54,20 +45,18 @@ def command(
     shared: dict[str, Any],
     options: RunOptions,
     protocols: Protocols = None,
-    host: Annotated[str, _option("Address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, _option("Port; 0: a free one.", metavar="N", min=0, max=65535)] = 8000,
-    no_auth: Annotated[
-        bool, flags.switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", flags.SERVER)
-    ] = False,
-    cors: Annotated[list[str] | None, _option("Origin of pages that may ask. Repeatable.", metavar="ORIGIN")] = None,
-    queue: Annotated[int, _option("Requests that may wait for a place.", metavar="N", min=0)] = 256,
+    host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0: a free one.", "N", SERVER, min=0, max=65535)] = 8000,
+    no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
+    cors: Annotated[list[str] | None, option("Origin of pages that may ask. Repeatable.", "ORIGIN", SERVER)] = None,
+    queue: Annotated[int, option("Requests that may wait for a place.", "N", SERVER, min=0)] = 256,
     deadline: DebateDeadline = None,
-    grace: Annotated[float, _option("Seconds for debates to finish at the end.", metavar="S", min=0)] = 30.0,
+    grace: Annotated[float, option("Seconds for debates to finish at the end.", "S", SERVER, min=0)] = 30.0,
     think_tags: Annotated[
-        bool, flags.switch("--think-tags", "Put the turns into the text, between <think> tags.", flags.SERVER)
+        bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)
     ] = False,
     no_marks: Annotated[
-        bool, flags.switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", flags.SERVER)
+        bool, switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", SERVER)
     ] = False,
     seed: Seed = 0,
 ) -> None:
@@ -80,25 +69,15 @@ def command(
         raise UserError(f"madke serve needs the package {error.name}: {install('serve')}") from None
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, Access, keys_from_environment
-    from madke.serve.offers import ServeOptions
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:
         raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
     if no_auth and keys:
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
-    served = ServeOptions(
-        out=out,
-        protocols=names_of(protocols),
-        settings={**shared, "seed": seed_of(seed)},
-        run=options,
-        queue=queue,
-        deadline=deadline,
-        think_tags=think_tags,
-        marks=not no_marks,
-    )
-    access = Access(keys=keys, host=host, origins=cors or ())
-    state = State(debates=Debates(served), access=access)
+    limits = {"queue": queue, "deadline": deadline, "think_tags": think_tags, "marks": not no_marks}
+    offered = served(protocols, seed, shared, out=out, run=options, **limits)
+    state = State(debates=Debates(offered), access=Access(keys=keys, host=host, origins=cors or ()))
     app = create_app(state)
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -110,11 +89,9 @@ def command(
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
 
 
-def names_of(protocols: str | None) -> tuple[str, ...]:
-    """The value of ``--protocols``."""
-    return tuple(name.strip() for name in protocols.split(",")) if protocols else ()
+def served(protocols: str | None, seed: int, shared: Mapping[str, Any], **more: Any) -> ServeOptions:
+    """What a server offers. A seed below 0 is left to the model server."""
+    from madke.serve.offers import ServeOptions
 
-
-def seed_of(seed: int) -> int | None:
-    """The value of ``--seed``; None: set by the model server."""
-    return seed if seed >= 0 else None
+    names = tuple(name.strip() for name in protocols.split(",")) if protocols else ()
+    return ServeOptions(protocols=names, settings={**shared, "seed": seed if seed >= 0 else None}, **more)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -186,9 +186,7 @@ _AS_GIVEN = "as_given"
 """The rule of an answer that is kept unchanged because its task cannot parse it."""
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True)
-
+class _Line(BaseModel, extra="ignore", frozen=True, coerce_numbers_to_str=True):
     id: str
     answer: str | None = None
     output: str | None = None

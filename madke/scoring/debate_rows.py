@@ -145,12 +145,9 @@ def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, 
 
     Each value is 0 or 1. The final accuracy is the accuracy of round 1 plus ``corrected`` minus ``collapsed``.
 
-    ``corrected``, ``collapsed``
-        The majority of round 1 was wrong and the final answer is right; the reverse.
-    ``oracle``
-        At least one debater was right in round 1: the result of a perfect choice among them.
-    ``repaired``
-        No debater was right in round 1, but the final answer is right.
+    ``corrected``, ``collapsed``: the majority of round 1 was wrong and the final answer is right; the reverse.
+    ``oracle``: at least one debater was right in round 1: the result of a perfect choice among them.
+    ``repaired``: no debater was right in round 1, but the final answer is right.
     """
     first_metric = metrics_of(get_task(transcript.task))[0]
     if not is_binary(first_metric) or sum(len(r.turns) for r in transcript.rounds) < 2:
@@ -186,11 +183,9 @@ def sides(transcript: Transcript) -> dict[str, float]:
 def traps(transcript: Transcript) -> dict[str, float]:
     """Whether an answer is one that the dataset lists as wrong (``metadata["wrong_answers"]``); 0 or 1 each.
 
-    ``trapped``
-        The final answer equals a wrong answer under the task's matcher and is not accepted as right: the trap rate of
-        CIAR, and the adoption of misinformation in RAMDocs.
-    ``trapped_debater``
-        The same for the answer of at least one debater in at least one round.
+    ``trapped``: the final answer equals a wrong answer under the task's matcher and is not accepted as right: the trap
+        rate of CIAR, and the adoption of misinformation in RAMDocs.
+    ``trapped_debater``: the same for the answer of at least one debater in at least one round.
     """
     wrong = listed(transcript.metadata, "wrong_answers")
     if not wrong:
@@ -233,27 +228,21 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
 
     Failed selections and those of a given first round are excluded; an unparsed one counts as empty.
 
-    ``no_found``
-        The share of selections that decline all knowledge.
-    ``selected_ids``
-        Passages per selection.
-    ``selection_overlap``
-        The Jaccard index of two debaters' selections in one round, over pairs that are not both empty.
-    ``selection_change``
-        1 minus the Jaccard index of one debater's selections in two adjacent rounds; 0 if both are empty.
-    ``share_<source>``
-        The share of all selected passages that came from a source of the pool; the shares add up to 1.
-    ``pool_recall``
-        The share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
+    ``no_found``: the share of selections that decline all knowledge.
+    ``selected_ids``: passages per selection.
+    ``selection_overlap``: the Jaccard index of two debaters' selections in one round, over pairs that are not both
+        empty.
+    ``selection_change``: 1 minus the Jaccard index of one debater's selections in two adjacent rounds; 0 if both are
+        empty.
+    ``share_<source>``: the share of all selected passages that came from a source of the pool; the shares add up to 1.
+    ``pool_recall``: the share of gold passages, or else of gold titles, in the pool. Passages found by debaters' own
         searches are excluded, here and below. Gold is ``metadata["gold_passages"]`` (keys), or else
         ``metadata["gold_titles"]``: every passage of such a page counts as evidence.
-    ``selection_precision``
-        The share of gold among a selection's passages, over non-empty selections; only if the pool contains gold.
-    ``selection_recall``
-        The share of the pool's gold in a selection; only if the pool contains gold.
-    ``misinformation_selected``
-        The share of selections with a passage of ``metadata["misinformation_passages"]`` (keys; RAMDocs); only if the
-        pool contains one.
+    ``selection_precision``: the share of gold among a selection's passages, over non-empty selections; only if the pool
+        contains gold.
+    ``selection_recall``: the share of the pool's gold in a selection; only if the pool contains gold.
+    ``misinformation_selected``: the share of selections with a passage of ``metadata["misinformation_passages"]``
+        (keys; RAMDocs); only if the pool contains one.
     """
     played = transcript.rounds[1:] if transcript.first_round_given else transcript.rounds
     rounds: list[_Chosen] = [

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.assets import asset
 from madke.concurrency import gather
@@ -48,10 +48,8 @@ _MARK_RULES = ("marker", "alone")
 """Accepted parsing rules: a word without a marker may be a repetition of the answer."""
 
 
-class GradingExample(BaseModel):
+class GradingExample(BaseModel, extra="forbid", frozen=True):
     """One graded answer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     question: str
     choices: tuple[str, ...] = ()
@@ -62,10 +60,8 @@ class GradingExample(BaseModel):
     right: bool
 
 
-class GradingPrompt(BaseModel):
+class GradingPrompt(BaseModel, extra="forbid", frozen=True):
     """The wording of the grading prompt."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str
     instruction: str

@@ -87,9 +87,9 @@ def accepted(answer: str, question: Question) -> float:
 
 def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
-    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu import sentence_chrf
 
-    return _sentence_score(CHRF(), answer, question.answers)
+    return float(sentence_chrf(answer, list(question.answers)).score) / 100 if question.answers else 0.0
 
 
 def bleu(answer: str, question: Question) -> float:
@@ -102,16 +102,12 @@ def sentence_bleu(answer: str, references: Sequence[str]) -> float:
 
     Default tokens (13a), exponential smoothing, effective order (no n-grams longer than the answer).
     """
-    from sacrebleu.metrics.bleu import BLEU
+    import sacrebleu
 
-    return _sentence_score(BLEU(effective_order=True), answer, references)
-
-
-def _sentence_score(computed: Any, answer: str, references: Sequence[str]) -> float:
     if not references:
         return 0.0
-    # Floating point gives 100.00000000000004 for a perfect BLEU.
-    return min(float(computed.sentence_score(answer, list(references)).score) / 100, 1.0)
+    # Floating point gives 100.00000000000004 for a perfect one.
+    return min(float(sacrebleu.sentence_bleu(answer, list(references), use_effective_order=True).score) / 100, 1.0)
 
 
 def _metric_of(name: str, value: Any) -> Metric:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from statistics import fmean, stdev
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from statistics import NormalDist, fmean, stdev
+from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey
 from madke.scoring.debate_rows import NO_SHARES
@@ -55,37 +55,33 @@ class Effect:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Tested:
+class PairedTest:
+    """A paired test of two arms on one value."""
+
+    left: str = ""
+    right: str = ""
+    metric: str = ""
+    n: int
+    """Number of compared questions, or of repeats for a test across repeats."""
+    left_out: int = 0
+    """Shared questions that have the value in only one arm, for example because the other arm failed."""
+    left_value: float
+    right_value: float
     difference: Estimate
     """``right - left``, in the value's own unit."""
     p: float
     """Two-sided."""
+    p_holm: float = 1.0
+    """Holm-corrected (Holm, 1979) over all pairs of arms that are tested on this value."""
     test: str
+    over: Literal["questions", "repeats"] = "questions"
+    """What ``n`` counts."""
     effect: Effect | None
     """None if no value differs."""
     detectable: float | None
     """The smallest difference detectable with n, 80 % power and alpha 0.05, given how often (or how much) the arms
     differ; None if no difference is detectable."""
     discordant: Discordant | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedTest(_Tested):
-    """A paired test of two arms on one value."""
-
-    left: str
-    right: str
-    metric: str
-    n: int
-    """Number of compared questions, or of repeats for a test across repeats."""
-    left_out: int
-    """Shared questions that have the value in only one arm, for example because the other arm failed."""
-    left_value: float
-    right_value: float
-    p_holm: float
-    """Holm-corrected (Holm, 1979) over all pairs of arms that are tested on this value."""
-    over: Literal["questions", "repeats"] = "questions"
-    """What ``n`` counts."""
     if_failed: tuple[float, float] | None = None
     """The difference if debates that failed in only one arm all count against the right arm, and if all count for it;
     None without such debates, for values that are not binary, and across repeats."""
@@ -130,63 +126,43 @@ def _asked(
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test over questions (``p_holm`` is ``p``); None if no question has the value in both arms."""
-    shared, held = _both(left, right, metric)
+    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    shared, held = _shared(left, right, metric)
     if not held:
         return None
-    lefts, rights = left.values[metric], right.values[metric]
-    one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
-    left_out = sum((key in lefts) != (key in rights) for key in shared)
-    return _with_failed(_test((left, right), metric, one, two, _compare(one, two), left_out=left_out), left, right)
+    found = _compare([fmean(lefts[key].values()) for key in held], [fmean(rights[key].values()) for key in held])
+    found = _of_arms(found, left, right, metric, left_out=len(shared) - len(held))
+    lost = {key for key in shared if key not in lefts and key in left.failed}
+    lost |= {key for key in shared if key not in rights and key in right.failed}
+    binary = all(value in (0.0, 1.0) for arm in (lefts, rights) for values in arm.values() for value in values.values())
+    if not lost or not binary or metric in NO_SHARES:
+        return found
+    extremes = []
+    for failed in (0.0, 1.0):
+        one = [fmean(lefts[key].values()) if key in lefts else 1 - failed for key in (*held, *lost)]
+        two = [fmean(rights[key].values()) if key in rights else failed for key in (*held, *lost)]
+        extremes.append(_compare(one, two))
+    low, high = (each.difference.value for each in extremes)
+    signs = {math.copysign(1, value) if value else 0 for value in (low, found.difference.value, high)}
+    p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
+    return replace(found, if_failed=(low, high), p_if_failed=p)
 
 
-def _both(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
-    """The shared questions of both arms, and those of them with the value in both."""
-    shared = [key for key in left.questions if key in right.questions]
+def _shared(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
+    """The questions of both arms with the value in one of them, and those with the value in both."""
     lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    shared = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
     return shared, [key for key in shared if key in lefts and key in rights]
 
 
-def _test(
-    arms: tuple[ArmValues, ArmValues], metric: str, one: list[float], two: list[float], found: _Tested, **more: Any
-) -> PairedTest:
-    left, right = arms
-    return PairedTest(
-        left=left.name,
-        right=right.name,
-        metric=metric,
-        n=len(one),
-        left_value=fmean(one),
-        right_value=fmean(two),
-        p_holm=found.p,
-        **{each.name: getattr(found, each.name) for each in fields(found)},
-        **more,
-    )
-
-
-def _with_failed(test: PairedTest, left: ArmValues, right: ArmValues) -> PairedTest:
-    lefts, rights = left.values[test.metric], right.values[test.metric]
-    keys = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
-    lost = {key for key in keys if key not in lefts and key in left.failed}
-    lost |= {key for key in keys if key not in rights and key in right.failed}
-    binary = all(value in (0.0, 1.0) for held in (lefts, rights) for key in held for value in held[key].values())
-    if not lost or not binary or test.metric in NO_SHARES:
-        return test
-    kept = [key for key in keys if (key in lefts and key in rights) or key in lost]
-    extremes = []
-    for failed in (0.0, 1.0):
-        one = [fmean(lefts[key].values()) if key in lefts else 1 - failed for key in kept]
-        two = [fmean(rights[key].values()) if key in rights else failed for key in kept]
-        extremes.append(_compare(one, two))
-    low, high = (each.difference.value for each in extremes)
-    signs = {math.copysign(1, value) if value else 0 for value in (low, test.difference.value, high)}
-    p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
-    return replace(test, if_failed=(low, high), p_if_failed=p)
+def _of_arms(test: PairedTest, left: ArmValues, right: ArmValues, metric: str, *, left_out: int) -> PairedTest:
+    return replace(test, left=left.name, right=right.name, metric=metric, left_out=left_out, p_holm=test.p)
 
 
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test across repeats; None for fewer than three repeats, or if all differences are equal."""
-    shared, held = _both(left, right, metric)
     lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
+    shared, held = _shared(left, right, metric)
     repeats = sorted(set().union(*(lefts[key] for key in held)) & set().union(*(rights[key] for key in held)))
     whole = [key for key in held if all(n in lefts[key] and n in rights[key] for n in repeats)]
     if len(repeats) < 3 or not whole:
@@ -199,15 +175,18 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
 
     t = ttest_rel(two, one)
     low, high = map(float, t.confidence_interval(0.95))
-    found = _Tested(
+    found = PairedTest(
+        n=len(repeats),
+        left_value=fmean(one),
+        right_value=fmean(two),
         difference=Estimate(value=fmean(differences), low=low, high=high, n=len(repeats)),
         p=float(t.pvalue),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
+        over="repeats",
         effect=_cohen_d(differences),
         detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
     )
-    left_out = sum(key in lefts or key in rights for key in shared) - len(whole)
-    return _test((left, right), metric, one, two, found, left_out=left_out, over="repeats")
+    return _of_arms(found, left, right, metric, left_out=len(shared) - len(whole))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -229,18 +208,18 @@ def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return [replace(test, p_holm=next(corrected[test.metric])) for test in tests]
 
 
-def _compare(one: Sequence[float], two: Sequence[float]) -> _Tested:
+def _compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
     counts = Counter(zip(one, two, strict=True))
     both, only_left, only_right, neither = (
         counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
     )
     if counts:
-        return _permutation_test([b - a for a, b in zip(one, two, strict=True)])
+        return _permutation_test(one, two)
     return _mcnemar(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
 
 
-def _mcnemar(found: Discordant) -> _Tested:
+def _mcnemar(found: Discordant) -> PairedTest:
     """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
     from scipy.stats import binomtest
 
@@ -250,7 +229,10 @@ def _mcnemar(found: Discordant) -> _Tested:
         low, high = wilson(found.only_right, tosses)
         value = found.only_right / tosses - 0.5
         effect = Effect(name="Cohen's g", value=value, low=low - 0.5, high=high - 0.5)
-    return _Tested(
+    return PairedTest(
+        n=n,
+        left_value=(found.both + found.only_left) / n,
+        right_value=(found.both + found.only_right) / n,
         difference=_bonett_price(found, n),
         p=float(binomtest(found.only_right, tosses).pvalue) if tosses else 1.0,
         test="McNemar, exact",
@@ -265,23 +247,25 @@ def _bonett_price(found: Discordant, n: int) -> Estimate:
 
     Bonett and Price (2012); recommended by Fagerland, Lydersen and Laake (2014).
     """
-    from scipy.stats import norm
-
     left, right = (found.only_left + 1) / (n + 2), (found.only_right + 1) / (n + 2)
-    half = float(norm.ppf(0.975)) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
+    half = NormalDist().inv_cdf(0.975) * math.sqrt((left + right - (right - left) ** 2) / (n + 2))
     value = (found.only_right - found.only_left) / n
     return Estimate(value=value, low=max(right - left - half, -1.0), high=min(right - left + half, 1.0), n=n)
 
 
-def _permutation_test(differences: Sequence[float]) -> _Tested:
-    n, different = len(differences), [each for each in differences if abs(each) > _TOLERANCE]
+def _permutation_test(one: Sequence[float], two: Sequence[float]) -> PairedTest:
+    differences = [b - a for a, b in zip(one, two, strict=True)]
+    different = [each for each in differences if abs(each) > _TOLERANCE]
     low, high = bootstrap(differences, _RESAMPLES)
-    return _Tested(
-        difference=Estimate(value=fmean(differences), low=low, high=high, n=n),
+    return PairedTest(
+        n=len(differences),
+        left_value=fmean(one),
+        right_value=fmean(two),
+        difference=Estimate(value=fmean(differences), low=low, high=high, n=len(differences)),
         p=_permuted(different),
         test="paired permutation",
         effect=_cohen_d(differences),
-        detectable=detectable_mean(n, _sd(differences)) if len(different) > _NEVER_SIGNIFICANT else None,
+        detectable=detectable_mean(len(differences), _sd(differences)) if len(different) > _NEVER_SIGNIFICANT else None,
     )
 
 

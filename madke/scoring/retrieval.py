@@ -1,19 +1,19 @@
-"""How well rankings find the passages that are known to answer: hit@k, recall@k, nDCG@k, MRR, and fitted fusions."""
+"""Relevance judgements (qrels), how well rankings find relevant passages (hit@k, nDCG@k, ...), and fitted fusions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
+from pathlib import Path
 from random import Random
 
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
+from madke.files import opened, refuse_repeated
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, sources_in
-from madke.knowledge.qrels import Judged
-from madke.knowledge.qrels import judged as judged_of
 from madke.scoring.statistics import Estimate, estimate
 
 Ranking = Mapping[str, float]
@@ -24,9 +24,71 @@ Rankings = Mapping[str, Ranking]
 RECIPROCAL = "rank fusion"
 """Name of the reciprocal rank fusion of all parts."""
 
+Judged = Mapping[str, int]
+"""Key of a passage -> its relevance; above 0 is relevant."""
+
+_HEADINGS = (("qid", "query-id"), ("passage_id", "corpus-id"), ("rel", "score"))
+"""Headings of a table: question, passage, relevance. The second of each pair is BEIR's."""
+_TREC = (0, 2, 3)
+_EXPECTED = (
+    "expected TREC's four columns (question, 0, passage, relevance), or a table separated by tabs with the headings "
+    "qid, passage_id and rel"
+)
+
 _FOLDS = 5
 _FEWEST = 20
 """The fewest questions that weights are fitted on."""
+
+
+def read_qrels(path: Path) -> Mapping[str, Judged]:
+    """Question id -> judged passages, from a file in TREC's form or a table with headings; also from ``.gz``.
+
+    UserError with file and line: a missing column, a relevance that is no whole number, a passage judged twice.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    line_of: dict[tuple[str, str], int] = {}
+    for number, question, passage, relevance in _rows(path):
+        what = f"passage {passage!r} of question {question!r}"
+        refuse_repeated(line_of, (question, passage), number, file=path, what=what)
+        try:
+            qrels.setdefault(question, {})[passage] = int(relevance)
+        except ValueError:
+            found = f"found relevance {relevance!r}, expected a whole number"
+            raise UserError(found, file=path, line=number) from None
+    if not qrels:
+        raise UserError(f"holds no judgements; {_EXPECTED}", file=path)
+    return qrels
+
+
+def judged_of(qrels: Mapping[str, Judged], question: str) -> Judged:
+    """The judged passages of a question. For ``NAME/ID`` (two datasets share an ID) those of ``ID`` count, too."""
+    return qrels.get(question) or qrels.get(question.partition("/")[2], {})
+
+
+def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
+    """(1-based line, question, passage, relevance) of each line that is not blank."""
+    columns: Sequence[int] | None = None
+    with opened(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                text = line.decode("utf-8-sig").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise UserError("is not UTF-8", file=path, line=number) from None
+            if number == 1 and (columns := _columns(text.split("\t"))):
+                continue
+            cells = text.split("\t") if columns else text.split()
+            if not text.strip():
+                continue
+            if len(cells) <= max(columns) if columns else len(cells) != 4:
+                raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
+            question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
+            yield number, question, passage, relevance
+
+
+def _columns(headings: Sequence[str]) -> Sequence[int] | None:
+    """The places of question, passage and relevance; None if one has no heading."""
+    found = [[headings.index(name) for name in names if name in headings] for names in _HEADINGS]
+    return [places[0] for places in found] if all(found) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,22 +25,17 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
 
     Failed stances are excluded. A stance without a parsed answer is never right and agrees with no other stance.
 
-    ``accuracy``
-        The task's first metric on the answer of the largest group; in a tie, of the earliest debater's group.
-    ``right``
-        The share of debaters who are right. This and the log-likelihood require a binary metric.
-    ``cons``, ``co2``
-        Whether all stances agree under the task's matcher (Wang et al., Eq. 8); the same times ``accuracy`` (Eq. 7).
-        These and all below, except the last, require more than one debater.
-    ``entropy``
-        See :func:`entropy`, over the groups of the task's matcher.
-    ``log_likelihood``, ``log_likelihood_clipped``
-        See :func:`log_likelihood`; and 1 if it was clipped because no debater was right.
-    ``disagreement``
-        The share of pairs of debaters with different answers, among pairs with two answers.
-    ``self_disagreement``, ``changed_<debater>``
-        The share of debaters whose answer differs from their own previous one, and 0 or 1 for each debater, among
-        those with an answer in both rounds. Also for a single debater; not for the first round.
+    ``accuracy``: the task's first metric on the answer of the largest group; in a tie, of the earliest debater's group.
+    ``right``: the share of debaters who are right. This and the log-likelihood require a binary metric.
+    ``cons``, ``co2``: whether all stances agree under the task's matcher (Wang et al., Eq. 8); the same times
+        ``accuracy`` (Eq. 7). These and all below, except the last, require more than one debater.
+    ``entropy``: see :func:`entropy`, over the groups of the task's matcher.
+    ``log_likelihood``, ``log_likelihood_clipped``: see :func:`log_likelihood`; and 1 if it was clipped because no
+        debater was right.
+    ``disagreement``: the share of pairs of debaters with different answers, among pairs with two answers.
+    ``self_disagreement``, ``changed_<debater>``: the share of debaters whose answer differs from their own previous
+        one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
+        the first round.
     """
     task = get_task(transcript.task)
     same = cache(matcher(task, question_of(transcript)))

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import zip_longest
-from operator import add, attrgetter
+from operator import attrgetter
 from statistics import fmean
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -188,15 +187,10 @@ class _Counted:
         self.stops: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.lost: Counter[QuestionKey] = Counter()
-        self._used: dict[str, Sequence[Any]] = {}
-        """Stage -> its amounts so far."""
+        self.usage: dict[str, StageUsage] = {}
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
         self.translations: list[tuple[str, tuple[str, ...]]] = []
-
-    @property
-    def usage(self) -> dict[str, StageUsage]:
-        return {stage: StageUsage(**dict(zip(_AMOUNTS, used, strict=True))) for stage, used in self._used.items()}
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -217,8 +211,7 @@ class _Counted:
         elif transcript.task == "translation" and transcript.answers:
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
-            amounts = _amounts(used)
-            self._used[stage] = [*map(add, self._used[stage], amounts)] if stage in self._used else amounts
+            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
         if (retrieval := transcript.retrieval) is not None:
             for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
                 unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
@@ -279,14 +272,13 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     """
     if not translations:
         return {}
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu import corpus_bleu, corpus_chrf
 
     answers = [answer for answer, _ in translations]
     # sacrebleu takes the first reference of every answer, the second of every answer, ...; None for a missing one.
     references = list(zip_longest(*(references for _, references in translations)))
-    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}
-    return {name: float(metric.corpus_score(answers, references).score) / 100 for name, metric in metrics.items()}
+    bleu = corpus_bleu(answers, references, force=True)
+    return {"bleu": bleu.score / 100, "chrf": corpus_chrf(answers, references).score / 100}
 
 
 RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")

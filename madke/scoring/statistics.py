@@ -112,17 +112,12 @@ def detectable_rate(n: int, discordance: float) -> float | None:
     1968), where D is the share of questions on which the arms differ. The result is between 0 and D; None if not even
     D is detectable.
     """
-    from scipy.optimize import brentq
-
     above, beyond = _quantiles()
-
-    def shown(difference: float) -> float:
-        spread = math.sqrt(max(discordance - difference**2, 0.0))
-        return difference * math.sqrt(n) - above * math.sqrt(discordance) - beyond * spread
-
-    if discordance <= 0 or shown(discordance) < 0:
+    if n * discordance < above**2 or discordance <= 0:
         return None
-    return float(brentq(shown, 0.0, discordance))
+    scale = n + beyond**2
+    found = math.sqrt(discordance) * (above * math.sqrt(n) + beyond * math.sqrt(scale - above**2)) / scale
+    return found if found <= discordance else None
 
 
 def detectable_mean(n: int, sd: float, df: int | None = None) -> float | None:
