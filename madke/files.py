@@ -1,7 +1,8 @@
-"""Reading JSON Lines with helpful errors, atomic writes, locks, and records of finished shards."""
+"""Reading JSON Lines and tables with helpful errors, atomic writes, locks, and records of finished shards."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
 import gzip
@@ -53,6 +54,29 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(item, dict):
                 raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
             yield number, item
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line"
+                raise UserError(found, file=path, line=number) from None
+
+
+def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
+    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
+    begins = 1
+    try:
+        for cells in reader:
+            line, begins = begins, reader.line_num + 1
+            yield line, cells
+    except csv.Error as error:
+        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:

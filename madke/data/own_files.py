@@ -14,8 +14,8 @@ from typing import Any
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.data.columns import Columns, is_header
-from madke.data.published_rows import Row, cells_of, json_rows, jsonl_rows, text_lines
-from madke.files import opened
+from madke.data.published_rows import Row, json_rows, jsonl_rows
+from madke.files import cells_of, opened, text_lines
 
 FORMS = "CSV, TSV, JSON, JSON Lines or Parquet"
 

@@ -9,9 +9,6 @@ A corpus is such a folder, or a file in one of these formats, plain or gzipped:
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
-from madke.files import atomic_write, fingerprint, read_jsonl
+from madke.files import atomic_write, cells_of, fingerprint, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import StoredPassage
 
@@ -70,26 +67,18 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    line = 0
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter="\t", strict=True)
-            header = next(rows, [])
-            if not {"id", "text", "title"} <= set(header):
-                raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
-            columns = [header.index(name) for name in ("id", "title", "text")]
-            for row in rows:
-                line = rows.line_num
-                if len(row) != len(header):
-                    raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
-                passage = StoredPassage(*(row[column] for column in columns))
-                if not passage.id:
-                    raise UserError("empty id", file=path, line=line)
-                yield line, passage
-    except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot be read: {reason}", file=path, line=line + 1) from error
+    rows = cells_of(path, "\t", strict=True)
+    _, header = next(rows, (1, []))
+    if not {"id", "text", "title"} <= set(header):
+        raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
+    columns = [header.index(name) for name in ("id", "title", "text")]
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
+        passage = StoredPassage(*(row[column] for column in columns))
+        if not passage.id:
+            raise UserError("empty id", file=path, line=line)
+        yield line, passage
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
