@@ -15,13 +15,21 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from madke import memory
 from madke.core.errors import UserError
 from madke.encoder_cards import AS_STORED, Encoding, Pooling
 from madke.encoders import BATCHING, Dtype, Encoder
 from madke.files import atomic_write, dir_lock, fingerprint
 from madke.indexing.corpus import read_unique
-from madke.indexing.faiss_files import FaissShards, choose, default_file_mb, search_parameters, write_faiss_files
+from madke.indexing.dense import (
+    FaissShards,
+    choose,
+    default_file_mb,
+    encode_shards,
+    measure_recall,
+    search_parameters,
+    total_memory,
+    write_faiss_files,
+)
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -40,7 +48,6 @@ from madke.indexing.index_folder import (
 )
 from madke.indexing.lucene import index_passages
 from madke.indexing.lucene import start as start_jvm
-from madke.indexing.vectors import encode_shards, measure_recall
 from madke.llm.embeddings import open_encoder
 from madke.versions import versions
 from madke.workers import Engine, Workers, open_workers
@@ -186,7 +193,7 @@ def _fill_dense(
 ) -> tuple[_Settings, IndexRecall]:
     settings = asked
     if asked.factory == AUTO:
-        chosen, reason = choose(len(store), encoder.dimension, memory.total())
+        chosen, reason = choose(len(store), encoder.dimension, total_memory())
         settings = asked.model_copy(update={"factory": chosen, "reason": reason})
     with dir_lock(vectors) if vectors else nullcontext():
         shards = encode_shards(

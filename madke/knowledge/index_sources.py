@@ -13,7 +13,7 @@ from madke.core.knowledge import Hits, Passage, Source
 from madke.encoder_cards import AS_STORED
 from madke.encoders import Dtype, Encoder
 from madke.indexing import flashrag, pyserini
-from madke.indexing.faiss_files import FaissShards
+from madke.indexing.dense import FaissShards
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,

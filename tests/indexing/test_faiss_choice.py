@@ -2,7 +2,7 @@
 
 import pytest
 
-from madke.indexing.faiss_files import choose
+from madke.indexing.dense import choose
 
 GB = 10**9
 WIKIPEDIA = 21_015_324
