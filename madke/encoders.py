@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.encoder_cards import AS_STORED, Encoding, resolved
+from madke.files import fingerprint
 from madke.terminal import printed_once
 
 if TYPE_CHECKING:
@@ -124,14 +125,13 @@ def no_progress_bars() -> Iterator[None]:
     from transformers.utils import logging
 
     printed_once("huggingface_hub")
-    if not logging.is_progress_bar_enabled():
-        yield
-        return
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.enable_progress_bar()
+        if enabled:
+            logging.enable_progress_bar()
 
 
 def _packaged_minilm() -> Path:
@@ -164,23 +164,25 @@ def revision_of(model: str, cache: str | None = None) -> str:
         return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
-        with path.open("rb") as file:
-            content = file_digest(file, "sha256").hexdigest()
-        listing.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode())
+        listing.update(f"{fingerprint(path)} {path.relative_to(folder).as_posix()}\n".encode())
     return listing.hexdigest()[:_REVISION_DIGITS]
 
 
 def _in_length_order(
-    lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
+    columns: Sequence[Sequence[str]], dimension: int, encode: Callable[..., Any]
 ) -> NDArray[np.float32]:
-    """Encode in batches of similar length, longest first, so that a lack of memory shows at once."""
+    """Encode in batches of similar length, longest first, so that a lack of memory shows at once.
+
+    ``encode`` takes the texts of a batch, column by column, and returns a tensor with a row for each.
+    """
     import numpy as np
 
+    lengths = [sum(map(len, texts)) for texts in zip(*columns, strict=True)]
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
-        vectors[rows] = encode(rows)
+        vectors[rows] = encode(*([texts[row] for row in rows] for texts in columns)).float().cpu().numpy()
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
             # Batches of varying lengths fragment memory. Without this a long build holds gigabytes.
             with suppress(AttributeError):  # only the GNU C library has it
@@ -266,13 +268,8 @@ class _SentenceEncoder(_PickledByName):
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        def batch(rows: list[int]) -> NDArray[np.float32]:
-            chosen = [texts[row] for row in rows]
-            vectors = encode(chosen, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
-            array: NDArray[np.float32] = vectors.float().cpu().numpy()
-            return array
-
-        vectors = _in_length_order([len(text) for text in texts], self.dimension, batch)
+        batch = partial(encode, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
+        vectors = _in_length_order([texts], self.dimension, batch)
         if self.similarity == "cosine":
             # The model normalises in its dtype. In bfloat16 lengths are off by up to 0.4 %.
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -302,26 +299,16 @@ class _DprEncoder(_PickledByName):
         self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _in_length_order(
-            [len(text) for text in texts],
-            self.dimension,
-            lambda rows: self._encode(self._question, self._question_tokens, [texts[row] for row in rows]),
-        )
+        encode = partial(self._encode, self._question, self._question_tokens)
+        return _in_length_order([texts], self.dimension, encode)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        return _in_length_order(
-            [len(title) + len(text) for title, text in zip(titles, texts, strict=True)],
-            self.dimension,
-            lambda rows: self._encode(
-                self._context, self._context_tokens, [titles[row] for row in rows], [texts[row] for row in rows]
-            ),
-        )
+        encode = partial(self._encode, self._context, self._context_tokens)
+        return _in_length_order([titles, texts], self.dimension, encode)
 
-    def _encode(self, model: Any, tokenizer: Any, *columns: list[str]) -> NDArray[np.float32]:
+    def _encode(self, model: Any, tokenizer: Any, *columns: list[str]) -> Any:
         import torch
 
         tokens = tokenizer(*columns, padding=True, truncation=True, max_length=_DPR_TOKENS, return_tensors="pt")
         with torch.inference_mode():
-            vectors = model(**tokens.to(self._device)).pooler_output
-        array: NDArray[np.float32] = vectors.float().cpu().numpy()
-        return array
+            return model(**tokens.to(self._device)).pooler_output
