@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
-from madke.files import atomic_write, cells_of, fingerprint, read_jsonl
+from madke.files import cells_of, fingerprint, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import StoredPassage
 
@@ -159,11 +159,6 @@ class Shard(_Record):
     sha256: str
     counts: Counts
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return shard_name(self.number)
-
 
 class PassagesManifest(_Record):
     """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
@@ -211,23 +206,16 @@ def finished_shards(folder: Path) -> Iterator[Path]:
         remedy = "run the same `madke index passages` command again"
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
     for shard in found.manifest.shards:
-        path = folder / shard.name
+        path = folder / shard_name(shard.number)
         if not is_intact(folder, shard):
             remedy = "run the same `madke index passages` command again"
             raise UserError(f"the file is missing or was changed; {remedy}", file=path)
         yield path
 
 
-def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:
-    """Write the manifest; the finished one replaces the unfinished one."""
-    with atomic_write(folder / (FINISHED if finished else UNFINISHED)) as file:
-        file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
-    (folder / (UNFINISHED if finished else FINISHED)).unlink(missing_ok=True)
-
-
 def is_intact(folder: Path, shard: Shard) -> bool:
     """Whether a shard's file exists and is unchanged."""
     try:
-        return fingerprint(folder / shard.name) == shard.sha256
+        return fingerprint(folder / shard_name(shard.number)) == shard.sha256
     except UserError:
         return False

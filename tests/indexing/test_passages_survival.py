@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, read_folder
+from madke.indexing.corpus import Counts, read_folder, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess, open_workers
@@ -107,7 +107,7 @@ def test_a_full_disk_is_one_line_and_loses_no_finished_shard(
     assert "\n" not in str(error.value)
     left = read_folder(small_disk / "out")
     kept = {
-        small_disk / "out" / shard.name: (small_disk / "out" / shard.name).stat().st_mtime_ns
+        small_disk / "out" / shard_name(shard.number): (small_disk / "out" / shard_name(shard.number)).stat().st_mtime_ns
         for shard in (left.manifest.shards if left else ())
     }
     filler.unlink()

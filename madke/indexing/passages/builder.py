@@ -31,7 +31,6 @@ from madke.indexing.corpus import (
     is_intact,
     read_folder,
     shard_name,
-    write_manifest,
 )
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
@@ -100,7 +99,7 @@ def build_passages(
                 )
             shards = list(takewhile(lambda shard: is_intact(out, shard), known))
             if len(shards) < len(known):
-                name = out / known[len(shards)].name
+                name = out / shard_name(len(shards))
                 _log.warning("%s is missing or was changed; it and all later shards are written again", name)
             elif found.finished:
                 return found.manifest
@@ -136,7 +135,7 @@ class _Build:
             self._save(finished=False)
         if not self._counts().passages:
             while self._shards:
-                (self._out / self._shards.pop().name).unlink()
+                (self._out / shard_name(self._shards.pop().number)).unlink()
             raise UserError("this source has no passages", file=sources[0])
         return self._save(finished=True)
 
@@ -176,8 +175,12 @@ class _Build:
         return sum((shard.counts for shard in self._shards), Counts())
 
     def _save(self, *, finished: bool) -> PassagesManifest:
+        """Write the manifest; the finished one replaces the unfinished one."""
         manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
-        write_manifest(self._out, manifest, finished=finished)
+        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
+        with atomic_write(self._out / name) as file:
+            file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+        (self._out / other).unlink(missing_ok=True)
         return manifest
 
 
