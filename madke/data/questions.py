@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.columns import Columns
-from madke.data.own_files import own_rows
+from madke.data.own_files import Columns, own_rows
 from madke.data.published_rows import Row
 from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import TASKS, get_task
@@ -63,7 +62,7 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     """Read the questions of a file, in order: CSV, TSV, JSON, JSON Lines or Parquet.
 
     The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``instructions``, ``task`` and
-    ``metadata``; :data:`madke.data.columns.COLUMNS` has their other names. Without ids, questions get a hash of their
+    ``metadata``; :data:`madke.data.own_files.COLUMNS` has their other names. Without ids, questions get a hash of their
     text, and a number if texts repeat. With ``choices``, golden answers are letters, or 0-based indices as JSON
     numbers, which are converted to letters.
 

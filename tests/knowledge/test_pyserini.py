@@ -15,8 +15,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
-from madke.indexing.large_files import Lines, fingerprint_of
-from madke.indexing.pyserini import describe, stored_passage
+from madke.indexing.published_folders import Lines, describe, fingerprint_of, stored_passage
 from madke.knowledge.asking import search
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder

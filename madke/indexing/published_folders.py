@@ -1,21 +1,27 @@
-"""Folders in pyserini's formats: an Anserini Lucene index, and a FAISS file with the ids of its rows.
+"""Folders that others publish: pyserini's Lucene and FAISS indexes, and FAISS files of FlashRAG and Search-R1.
 
-A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``). A
-FAISS folder holds the vectors in ``index`` and one document id per line in ``docid``.
+* A Lucene document stores its source text in the field ``raw`` (``-storeRaw``) or ``contents`` (``-storeContents``).
+* A FAISS folder of pyserini's holds the vectors in ``index`` and one document id per line in ``docid``.
+* A folder of FlashRAG's holds, for example, ``e5_Flat.index`` and ``wiki-18.jsonl``. Row n of the index is line n of
+  the passages, ``{"id", "contents"}``. The part of the index's name before ``_`` names the encoder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from madke.assets import cache_dir
 from madke.core.errors import UserError
+from madke.files import atomic_write, opened
+from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
 from madke.indexing.index_folder import MANIFEST, PASSAGES, PassageStore, StoredPassage, open_manifest
-from madke.indexing.large_files import Lines, fingerprint_of
 from madke.indexing.lucene import attached, open_lucene
 
 if TYPE_CHECKING:
@@ -127,3 +133,107 @@ def _texts_of_store(store: PassageStore) -> Texts:
         return next((candidate for candidate in candidates if candidate.id == docid), None)
 
     return lambda docids: [passage(docid) for docid in docids]
+
+
+_ENCODERS = {"e5": "intfloat/e5-base-v2"}
+
+
+def faiss_file(path: Path) -> Path | None:
+    """The FAISS file at ``path``: itself, or the only ``*.index`` in the folder; None if there is none."""
+    if path.is_file():
+        return path if path.suffix == ".index" else None
+    found = [] if (path / MANIFEST).exists() else list(path.glob("*.index"))
+    return found[0] if len(found) == 1 else None
+
+
+def encoder_of(file: Path) -> str:
+    """The encoder that the name of a FAISS file means; UserError if it is unknown."""
+    name = file.name.partition("_")[0]
+    if name not in _ENCODERS:
+        expected = f"its name means none of {', '.join(_ENCODERS)}; in sources.yaml, give encoder: NAME"
+        raise UserError(f"the query encoder of this FAISS file is unknown; {expected}", file=file)
+    return _ENCODERS[name]
+
+
+def texts_of(file: Path) -> Path:
+    """The only JSON Lines file next to a FAISS file; UserError if there is not exactly one."""
+    found = sorted(file.parent.glob("*.jsonl"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise UserError(
+            f"expected one .jsonl file with the passages next to it, found {names}; unpack a .gz, or in sources.yaml, "
+            "give texts: FILE",
+            file=file,
+        )
+    return found[0]
+
+
+def open_lines(path: Path) -> tuple[Callable[[Sequence[int]], list[StoredPassage]], int]:
+    """A function from rows to passages, which raises LookupError for a line without one, and the number of rows."""
+    lines = Lines(path)
+
+    def passage(row: int) -> StoredPassage:
+        try:
+            found = passage_of(json.loads(lines[row]))
+        except (ValueError, RecursionError):
+            found = None
+        if found is None:
+            raise LookupError(f"line {row + 1} of {path}: {PASSAGE_FORMAT}")
+        return found
+
+    return lambda rows: list(map(passage, rows)), len(lines)
+
+
+FETCHED = "fetched.json"
+"""The file in which ``madke index fetch`` records which published index a folder holds."""
+_EDGE = 1 << 16
+_BLOCK = 1 << 20
+
+
+def fingerprint_of(path: Path) -> str:
+    """Twelve hexadecimal digits that identify a file or the content of a folder, without reading it whole.
+
+    They hash names, sizes, and the first and last 64 KiB of every file (this covers all of Lucene's ``segments_N``,
+    which lists the live documents).
+    """
+    digest = sha256()
+    for part in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if not part.is_file() or part.name in ("write.lock", FETCHED):
+            continue
+        with opened(part) as file:
+            size = file.seek(0, 2)
+            digest.update(f"{part.name}\n{size}\n".encode())
+            for start in {0, max(0, size - _EDGE)}:
+                file.seek(start)
+                digest.update(file.read(_EDGE))
+    return digest.hexdigest()[:12]
+
+
+class Lines:
+    """The lines of a file, memory-mapped. The ends of all lines are kept in the cache folder, 8 bytes each."""
+
+    def __init__(self, path: Path) -> None:
+        import numpy as np
+
+        try:
+            self._text = np.memmap(path, np.uint8, "r")
+            changed = os.stat(path).st_mtime_ns
+        except (OSError, ValueError) as error:  # ValueError: an empty file
+            raise UserError(f"cannot be read: {error}", file=path) from None
+        ends = cache_dir("lines") / f"{fingerprint_of(path)}-{changed:x}"
+        if not ends.exists():
+            with atomic_write(ends) as file:
+                for start in range(0, len(self._text), _BLOCK):
+                    file.write((start + np.flatnonzero(self._text[start : start + _BLOCK] == ord("\n"))).tobytes())
+                if self._text[-1] != ord("\n"):
+                    file.write(np.int64(len(self._text)).tobytes())
+        self._ends = np.memmap(ends, np.int64, "r")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} lines")
+        start = int(self._ends[row - 1]) + 1 if row else 0
+        return self._text[start : int(self._ends[row])].tobytes().rstrip().decode()
