@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.assets import asset, install
 from madke.core.errors import UserError
@@ -19,10 +19,8 @@ from madke.yaml_file import read_yaml
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class HuggingFace(BaseModel):
+class HuggingFace(BaseModel, extra="forbid", frozen=True):
     """Where the dataset is on Hugging Face, as files that need no remote code."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     repository: _Text
     configs: tuple[_Text | None, ...] = (None,)
@@ -33,10 +31,8 @@ class HuggingFace(BaseModel):
     """Whether the repository is the owner's and not a copy."""
 
 
-class Card(BaseModel):
+class Card(BaseModel, extra="forbid", frozen=True):
     """One dataset. Its task is the ``task`` of its format."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: _Text
     about: _Text

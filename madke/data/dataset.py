@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -80,34 +79,26 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
 def _own_rows(path: Path) -> Iterator[Row]:
     """The rows of a user's file; UserError for a file in a published form."""
     for row in own_rows(path):
-        if row.number == 1 and any(_is_of(format_, row) for format_ in FORMATS.values()):
+        if row.number == 1 and any(_is_of(format_, [row]) for format_ in FORMATS.values()):
             raise row.error("is in the form of a published dataset")
         yield row
 
 
 def _hint(path: Path, dataset: str | None = None) -> str:
     """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
-    likely = [name for name, format_ in FORMATS.items() if _reads_first(format_, path)]
+    likely = [name for name, format_ in FORMATS.items() if _is_of(format_, format_.rows(path))]
     if not likely or dataset in likely:
         return ""
     return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
 
 
-def _reads_first(format_: Format, path: Path) -> bool:
-    """Whether the first entry of a file is a labelled entry of this dataset."""
+def _is_of(format_: Format, rows: Iterable[Row]) -> bool:
+    """Whether the first row is a labelled entry of this dataset and has a field that files of other origin lack."""
     try:
-        return any(_is_of(format_, row) for row in islice(format_.rows(path), 1))
-    except UserError:
-        return False
-
-
-def _is_of(format_: Format, row: Row) -> bool:
-    """Whether a row is a labelled entry of this dataset and has a field that files of other origin lack."""
-    if format_.marks is not None and format_.marks.isdisjoint(row.fields):
-        return False
-    try:
-        return bool(_item(format_, row).answers)
-    except UserError:
+        row = next(iter(rows))
+        marked = format_.marks is None or not format_.marks.isdisjoint(row.fields)
+        return marked and bool(_item(format_, row).answers)
+    except (StopIteration, UserError):
         return False
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data.own_files import Columns, own_rows
 from madke.data.published_rows import Row
-from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
 from madke.yaml_file import validated
@@ -29,33 +28,14 @@ Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
 """An id in a file: a text, or a number that is converted to text."""
 
 
-class Identified(BaseModel):
-    """A line of a file with unique ids."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Line(BaseModel, extra="forbid", frozen=True):
     id: Id
-
-
-class _Line(Identified):
     question: _Text
     golden_answers: tuple[str, ...] | tuple[int, ...] = ()
     choices: tuple[str, ...] = ()
     task: _Text | None = None
     instructions: str = ""
     metadata: dict[str, Any] = {}
-
-
-L = TypeVar("L", bound=Identified)
-
-
-def read_lines(path: Path, model: type[L]) -> Iterator[tuple[int, L]]:
-    """Yield (line number, record) of a JSON Lines file, ``.gz`` too; UserError for a bad line or repeated id."""
-    line_of: dict[str, int] = {}
-    for number, item in read_jsonl(path):
-        line = validated(item, model, file=f"{path}:{number}")
-        refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
-        yield number, line
 
 
 def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
@@ -121,7 +101,24 @@ def id_of(text: str) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _question(line: _Line, task: str | None) -> Question:
+def question_to_json(question: Question) -> bytes:
+    """The question as a line of a question file, without the newline; reading it gives an equal question."""
+    item = {
+        "id": question.id,
+        "question": question.question,
+        "task": question.task,
+        "golden_answers": question.answers,
+        "choices": question.choices,
+        "instructions": question.instructions,
+        "metadata": question.metadata,
+    }
+    kept = {key: value for key, value in item.items() if value or key not in ("choices", "instructions", "metadata")}
+    return json.dumps(kept, ensure_ascii=False).encode()
+
+
+def question_from_fields(item: Mapping[str, Any], task: str | None) -> Question:
+    """Make a question of the fields of a line; see :func:`read_questions`."""
+    line = validated(item, _Line)
     letters = [letter for letter, _ in lettered(line.choices)]
     answers = []
     for answer in line.golden_answers:
@@ -141,23 +138,3 @@ def _question(line: _Line, task: str | None) -> Question:
     if wrong := get_task(question.task).check(question):
         raise UserError(wrong)
     return question
-
-
-def question_to_json(question: Question) -> bytes:
-    """The question as a line of a question file, without the newline; reading it gives an equal question."""
-    item = {
-        "id": question.id,
-        "question": question.question,
-        "task": question.task,
-        "golden_answers": question.answers,
-        "choices": question.choices,
-        "instructions": question.instructions,
-        "metadata": question.metadata,
-    }
-    kept = {key: value for key, value in item.items() if value or key not in ("choices", "instructions", "metadata")}
-    return json.dumps(kept, ensure_ascii=False).encode()
-
-
-def question_from_fields(item: Mapping[str, Any], task: str | None) -> Question:
-    """Make a question of the fields of a line; see :func:`read_questions`."""
-    return _question(validated(item, _Line), task)
