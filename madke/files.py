@@ -215,6 +215,14 @@ def fingerprint(path: Path) -> str:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
 
 
+def is_intact(path: Path, sha256: str) -> bool:
+    """Whether the file can be read and has this fingerprint."""
+    try:
+        return fingerprint(path) == sha256
+    except UserError:
+        return False
+
+
 # Shards: files that are expensive to make, each with a record of its inputs. A finished shard is reused.
 
 _RECORD = ".made.json"
@@ -226,16 +234,12 @@ Inputs = Mapping[str, str | int]
 def is_finished(path: Path, inputs: Inputs) -> bool:
     """Whether the file exists, is intact, and was made from these inputs. A damaged file is logged."""
     record = _record(path)
-    if record.get("inputs") != dict(inputs):
+    if record.get("inputs") != dict(inputs) or not path.exists():
         return False
-    try:
-        sha256 = fingerprint(path)
-    except UserError:
-        return False
-    if record.get("sha256") != sha256:
+    intact = is_intact(path, record.get("sha256", ""))
+    if not intact:
         _log.warning("%s: is damaged and will be made again", path)
-        return False
-    return True
+    return intact
 
 
 def made_from(path: Path) -> dict[str, str | int] | None:

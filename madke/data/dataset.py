@@ -13,9 +13,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
-from madke.data.own_files import own_rows
 from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import questions_in
+from madke.data.questions import own_rows, questions_in
 from madke.data.sampling import chosen
 from madke.tasks import TASKS, get_task
 
@@ -153,12 +152,10 @@ def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | 
 
 def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
     """Warn about questions without gold answers, which cannot be scored: test splits, wrong keys, lost labels."""
-    without, n = [question.id for question in questions if not question.answers], len(questions)
-    if len(without) == n:
-        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
-    elif without:
+    without = [question.id for question in questions if not question.answers]
+    if without:
         warning = "%s: %d of %d questions have no gold answer and are not scored (first: %r)"
-        _log.warning(warning, file, len(without), n, without[0])
+        _log.warning(warning, file, len(without), len(questions), without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:

@@ -149,29 +149,24 @@ def build_index(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
         )
         encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
-    asked = _dense_settings(encoder, faiss or AUTO, faiss_parameters, shard_rows or SHARD_ROWS, file_mb)
-    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
-        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
-
-
-def _dense_settings(
-    encoder: Encoder, factory: str, parameters: str | None, shard_rows: int, file_mb: float | None
-) -> DenseSettings:
-    if factory == AUTO and parameters:
+    if faiss in (None, AUTO) and faiss_parameters:
         raise UserError("--faiss-parameters requires an explicit --faiss type")
-    return DenseSettings(
+    factory = faiss or AUTO
+    asked = DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, parameters),
-        shard_rows=shard_rows,
+        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, faiss_parameters),
+        shard_rows=shard_rows or SHARD_ROWS,
         revision=encoder.revision,
         batching=BATCHING,
         file_mb=default_file_mb(factory) if file_mb is None else file_mb,
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
+    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
 
 
 def _fill_bm25(
@@ -279,12 +274,12 @@ def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
     if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
         # auto keeps its choice of the first build.
         asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    other = "" if found == asked else f"an index with other settings ({found!r})"
+    if manifest.corpus.sha256 == source.sha256 and found == asked:
+        return manifest
+    other = f"an index with other settings ({found!r})"
     if manifest.corpus.sha256 != source.sha256:
         other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
-    if other:
-        raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
-    return manifest
+    raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
 
 
 def _discard_unfinished(work: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from madke.core.errors import UserError
-from madke.files import cells_of, fingerprint, read_jsonl
+from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import StoredPassage
 
@@ -207,15 +207,7 @@ def finished_shards(folder: Path) -> Iterator[Path]:
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
     for shard in found.manifest.shards:
         path = folder / shard_name(shard.number)
-        if not is_intact(folder, shard):
+        if not is_intact(path, shard.sha256):
             remedy = "run the same `madke index passages` command again"
             raise UserError(f"the file is missing or was changed; {remedy}", file=path)
         yield path
-
-
-def is_intact(folder: Path, shard: Shard) -> bool:
-    """Whether a shard's file exists and is unchanged."""
-    try:
-        return fingerprint(folder / shard_name(shard.number)) == shard.sha256
-    except UserError:
-        return False

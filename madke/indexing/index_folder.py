@@ -15,7 +15,7 @@ from madke.assets import install
 from madke.core.errors import UserError
 from madke.encoder_cards import Encoding, Pooling
 from madke.encoders import Dtype, Similarity
-from madke.files import atomic_write, fingerprint
+from madke.files import atomic_write, fingerprint, is_intact
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
@@ -248,23 +248,22 @@ def open_manifest(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     for file in manifest.files:
         path = folder / file.path
-        size = path.stat().st_size if path.is_file() else None
-        if size != file.size:
-            found = "is missing" if size is None else f"has {size} bytes"
-            raise UserError(f"{file.path} {found}, expected {file.size} bytes; build the index again", file=folder)
+        found = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
+        if found != f"{file.size} bytes":
+            raise UserError(
+                f"{file.path}: found {found}, expected {file.size} bytes; build the index again", file=folder
+            )
     return manifest
 
 
 def verify(folder: Path) -> list[str]:
     """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
     manifest = read_manifest(folder)
-    problems = []
-    for file in manifest.files:
-        path = folder / file.path
-        if not path.is_file():
-            problems.append(f"{file.path}: missing")
-        elif fingerprint(path) != file.sha256:
-            problems.append(f"{file.path}: changed after the index was built")
+    problems = [
+        f"{file.path}: missing or changed after the index was built"
+        for file in manifest.files
+        if not is_intact(folder / file.path, file.sha256)
+    ]
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
         problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)

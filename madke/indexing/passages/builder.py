@@ -20,7 +20,7 @@ from pathlib import Path
 
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.files import atomic_write, dir_lock, fingerprint, unfinished
+from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -28,7 +28,6 @@ from madke.indexing.corpus import (
     PassagesManifest,
     Settings,
     Shard,
-    is_intact,
     read_folder,
     shard_name,
 )
@@ -91,16 +90,13 @@ def build_passages(
             known = found.manifest.shards
             old = found.manifest.settings
             if known and old != settings:
-                old_settings = f"kind {old.kind}, {old.words} words, rules {old.rules}"
-                raise UserError(
-                    f"this folder holds passages of other or changed sources, or with other settings ({old_settings}); "
-                    "remove it or choose another folder",
-                    file=out,
-                )
-            shards = list(takewhile(lambda shard: is_intact(out, shard), known))
+                held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
+                held = f"passages of other or changed sources, or with other settings ({held})"
+                raise UserError(f"this folder holds {held}; remove it or choose another folder", file=out)
+            shards = list(takewhile(lambda shard: is_intact(out / shard_name(shard.number), shard.sha256), known))
             if len(shards) < len(known):
-                name = out / shard_name(len(shards))
-                _log.warning("%s is missing or was changed; it and all later shards are written again", name)
+                warning = "%s is missing or was changed; it and all later shards are written again"
+                _log.warning(warning, out / shard_name(len(shards)))
             elif found.finished:
                 return found.manifest
             if shards:

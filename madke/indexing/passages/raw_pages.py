@@ -204,10 +204,8 @@ def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, .
 
 
 def _describe_dump(path: Path) -> SourceFile:
-    if path.is_dir():
-        raise UserError("this is a folder, but a dump is a file; read a folder of texts with --kind text", file=path)
     if not path.is_file():
-        raise UserError("no such dump file", file=path)
+        raise UserError("no such dump file; a folder of texts needs --kind text", file=path)
     with path.open("rb") as file:
         digest = sha256(file.read(_END_BYTES))
         size = file.seek(0, SEEK_END)
@@ -291,9 +289,9 @@ def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
     """Open a dump; every error in its content becomes a UserError."""
     from mwxml.errors import MalformedXML
 
-    openers: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open}
+    opener: Any = {".bz2": bz2.open, ".gz": gzip.open}.get(path.suffix, open)
     try:
-        with openers.get(path.suffix, open)(path, "rb") as file:
+        with opener(path, "rb") as file:
             yield file
     except EOFError:
         raise UserError(f"the dump is truncated{where()}; download it again", file=path) from None
