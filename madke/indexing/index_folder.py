@@ -248,11 +248,10 @@ def open_manifest(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     for file in manifest.files:
         path = folder / file.path
-        found = f"{path.stat().st_size} bytes" if path.is_file() else "no such file"
-        if found != f"{file.size} bytes":
-            raise UserError(
-                f"{file.path}: found {found}, expected {file.size} bytes; build the index again", file=folder
-            )
+        size = path.stat().st_size if path.is_file() else None
+        if size != file.size:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise UserError(f"{file.path} {found}, expected {file.size} bytes; build the index again", file=folder)
     return manifest
 
 
