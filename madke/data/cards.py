@@ -69,13 +69,9 @@ def cards() -> dict[str, Card]:
 def read_hugging_face(
     dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
 ) -> list[Entry]:
-    """Read a split of the repository that the dataset's card names; remote code is never run.
+    """Read a split (default: the card's) of the repository that the dataset's card names; remote code is never run.
 
-    Args:
-        dataset: Its name (:data:`madke.data.formats.FORMATS`).
-        split: Default: the card's.
-        copy: A folder with a copy of the repository; default: download it to the cache of ``datasets``.
-        task: The answer format; default: the dataset's.
+    ``copy`` is a folder with a copy of the repository; default: download it to the cache of ``datasets``.
     """
     repository = card(dataset).hugging_face
     if repository is None:

@@ -155,15 +155,13 @@ def _document(path: Path) -> object:
 
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
     """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
-    number = 1
-    for line, cells in cells_of(path):
-        if header and line == 1:
-            if [cell.strip() for cell in cells] != list(columns):
-                found = ",".join(cells)
-                raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
-        elif cells and len(cells) != len(columns):
+    rows = ((line, cells) for line, cells in cells_of(path) if cells)
+    if header:
+        _, found = next(rows, (1, []))
+        if [cell.strip() for cell in found] != list(columns):
+            raise UserError(f"expected the header {','.join(columns)}, found {','.join(found)}", file=path, line=1)
+    for number, (line, cells) in enumerate(rows, start=1):
+        if len(cells) != len(columns):
             expected = f"expected {len(columns)} columns ({', '.join(columns)})"
             raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
-        elif cells:
-            yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
-            number += 1
+        yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)

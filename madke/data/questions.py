@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -198,7 +197,7 @@ def _table_rows(path: Path) -> Iterator[Row]:
 
 
 def _delimiter(path: Path) -> str:
-    first = next((line for line in islice(text_lines(path), 1)), "")
+    first = next(text_lines(path), "")
     return next((sign for sign in ("\t", ",", ";") if sign in first), ",")
 
 
