@@ -314,21 +314,17 @@ def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     Flat (4 bytes per dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
     (``np``: without training for Hamming distances, which is slow and not needed here).
     """
-
-    def gb(size: int) -> str:
-        return f"{size / 1e9:.1f} GB"
-
-    flat = 4 * count * dimension
-    if flat <= memory * _EXACT_SHARE:
-        return "Flat", f"exact; {gb(flat)} of {gb(memory)} memory"
-    sq8 = count * dimension
-    if sq8 <= memory * _COMPRESSED_SHARE:
-        return "SQ8", f"flat would take {gb(flat)} of {gb(memory)} memory, SQ8 takes {gb(sq8)}"
     codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
-    fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
-    code = fitting[0] if fitting else codes[-1]
-    takes = f"SQ8 would take {gb(sq8)} of {gb(memory)} memory, {code} bytes a vector take {gb(code * count)}"
-    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read from disk"
+    types = {"Flat": 4 * dimension, "SQ8": dimension} | {f"PQ{code}np": code for code in codes}
+    of_memory = f"of {memory / 1e9:.1f} GB memory"
+    reason = ""
+    for factory, bytes_per_vector in types.items():
+        takes = f"{bytes_per_vector * count / 1e9:.1f} GB"
+        share = _EXACT_SHARE if factory == "Flat" else _COMPRESSED_SHARE
+        if bytes_per_vector * count <= memory * share:
+            return factory, f"{reason}{factory} takes {takes}" if reason else f"exact; {takes} {of_memory}"
+        reason = f"{factory} would take {takes} {of_memory}, "
+    return factory, f"{factory} takes {takes} {of_memory}, which is still too much: searches will read from disk"
 
 
 def _divisor(number: int, limit: int) -> int:
