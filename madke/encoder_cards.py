@@ -51,7 +51,7 @@ def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_la
     """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
 
     Args:
-        name: The encoder's name, for the warning that neither the model nor a card states prefixes.
+        name: For the warning that neither the model nor a card states prefixes.
         model: The model's name or folder; only the last part of the path counts.
         asked: The user's settings.
         stored: The prompts that are stored with the model.

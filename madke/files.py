@@ -63,7 +63,7 @@ def text_lines(path: Path) -> Iterator[str]:
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line"
+                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line; convert the file"
                 raise UserError(found, file=path, line=number) from None
 
 

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -143,7 +142,12 @@ def build_index(
     if kind == "bm25":
         settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
         start_jvm()
-        return _build(corpus, out, settings, partial(_fill_bm25, settings, progress), progress)
+
+        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
+            index_passages(store, index / LUCENE, progress)
+            return settings, None
+
+        return _build(corpus, out, settings, fill, progress)
     if encoder is None or isinstance(encoder, str):
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
@@ -166,50 +170,37 @@ def build_index(
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
     with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
-        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
-
-
-def _fill_bm25(
-    asked: Bm25Settings, progress: Progress, store: PassageStore, index: Path, _: CorpusInfo
-) -> tuple[_Settings, None]:
-    index_passages(store, index / LUCENE, progress)
-    return asked, None
+        return _build(corpus, out, asked, _fill_dense(asked, encoder, vectors, opened, progress), progress)
 
 
 def _fill_dense(
-    asked: DenseSettings,
-    encoder: Encoder,
-    vectors: Path | None,
-    workers: Workers,
-    progress: Progress,
-    store: PassageStore,
-    index: Path,
-    source: CorpusInfo,
-) -> tuple[_Settings, IndexRecall]:
-    settings = asked
-    if asked.factory == AUTO:
-        chosen, reason = choose(len(store), encoder.dimension, total_memory())
-        settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-    with dir_lock(vectors) if vectors else nullcontext():
-        shards = encode_shards(
-            store,
-            encoder,
-            settings,
-            corpus=source.sha256,
-            folder=vectors or index.parent / _VECTORS,
-            replace=vectors is None,
-            workers=workers,
-            progress=progress,
-        )
-        files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
-        searched = FaissShards(files, parameters=settings.parameters)
-        if len(searched) != len(store):
-            raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-        recall = measure_recall(store, encoder, shards, searched)
-    (index / _FAISS).mkdir()
-    for file in files:
-        file.rename(index / _FAISS / file.name)
-    return settings, recall
+    asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
+) -> _Fill:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall]:
+        settings = asked
+        if asked.factory == AUTO:
+            chosen, reason = choose(len(store), encoder.dimension, total_memory())
+            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
+        with dir_lock(vectors) if vectors else nullcontext():
+            shards = encode_shards(
+                store,
+                encoder,
+                settings,
+                corpus=source.sha256,
+                folder=vectors or index.parent / _VECTORS,
+                replace=vectors is None,
+                workers=workers,
+                progress=progress,
+            )
+            files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+            searched = FaissShards(files, parameters=settings.parameters)
+            recall = measure_recall(store, encoder, shards, searched)
+        (index / _FAISS).mkdir()
+        for file in files:
+            file.rename(index / _FAISS / file.name)
+        return settings, recall
+
+    return fill
 
 
 def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:

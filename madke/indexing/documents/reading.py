@@ -91,7 +91,7 @@ def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
         found = sections(name, read_book(path), tables=True)
         return [(_below(one.heading), one.text) for one in found], 0, ""
     except UserError as error:
-        raise Unreadable(str(error).removeprefix(f"{path}: ")) from None
+        raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
 
 
 def _below(heading: str) -> str:

@@ -79,11 +79,8 @@ class Counts(NamedTuple):
 class DocumentStore:
     """The documents of a folder, as they were when the store was opened; brings the cache up to date first.
 
-    Args:
-        folder: The folder of documents.
-        cache: The store's own folder.
-        load: Gives the encoder for vectors, or None; called only if there are passages.
-        reader: Reads the documents.
+    ``cache`` is the store's own folder. ``load`` gives the encoder for vectors, or None; it is called only if there are
+    passages.
     """
 
     def __init__(self, folder: Path, cache: Path, *, load: Callable[[], Encoder | None], reader: BoundedReader) -> None:

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import groupby, islice, takewhile
+from itertools import count, groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
@@ -62,15 +62,8 @@ def build_passages(
 ) -> PassagesManifest:
     """Write the passages of dumps or books to the folder ``out``; resumes after the last finished shard.
 
-    If a shard was changed, it and all later shards are written again. Memory holds a few batches.
-
-    Args:
-        sources: Dump files in order; or book files and folders of them.
-        out: The folder to create.
-        workers: They clean and split the pages.
-        kind: ``wikipedia`` for dumps, ``text`` for books.
-        words: Words per passage.
-        progress: Called after each batch with the counts so far, including finished shards.
+    Sources are dump files in order, or book files and folders of them. If a shard was changed, it and all later shards
+    are written again. Memory holds a few batches. ``progress`` gets the counts so far, with those of finished shards.
 
     Raises:
         UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
@@ -140,14 +133,12 @@ class _Build:
         settings = self._settings
         pages, hidden = read_pages(sources, settings.kind)
         deque(islice(pages, self._counts().pages), maxlen=0)
-        shard, in_shard = len(self._shards), 0
-        while True:
+        finished = len(self._shards)
+        for number in count():
             raw, seen = _next_batch(pages)
             if not raw and not seen.pages:
                 return
-            if in_shard == _SHARD_BATCHES:
-                shard, in_shard = shard + 1, 0
-            in_shard += 1
+            shard = finished + number // _SHARD_BATCHES
             yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
 
     def _write(self, made: Iterable[Made]) -> Shard:
