@@ -12,7 +12,7 @@ LAYERS = [
     {"core"},
     {"assets", "concurrency", "files", "terminal", "versions", "yaml_file"},
     {"child_process"},
-    {"command_scorer", "encoder_cards", "tasks", "workers"},
+    {"command_scorer", "tasks", "workers"},
     {"encoders", "engine"},
     {"llm"},
     {"indexing"},

@@ -15,20 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from madke.core.errors import UserError
-from madke.encoder_cards import AS_STORED, Encoding, Pooling
-from madke.encoders import BATCHING, Dtype, Encoder
+from madke.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.files import atomic_write, dir_lock, fingerprint
+from madke.indexing import dense
 from madke.indexing.corpus import read_unique
-from madke.indexing.dense import (
-    FaissShards,
-    choose,
-    default_file_mb,
-    encode_shards,
-    measure_recall,
-    search_parameters,
-    total_memory,
-    write_faiss_files,
-)
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -120,8 +110,8 @@ def build_index(
         UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
-    bm25 = {"k1": k1, "b": b}
-    dense = {
+    for_bm25 = {"k1": k1, "b": b}
+    for_dense = {
         "encoder": encoder,
         "dtype": dtype,
         "query-prefix": query_prefix,
@@ -136,11 +126,11 @@ def build_index(
         "engine": None if engine == "local" else engine,
         "address": address,
     }
-    other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
+    other, of_other = ("dense", for_dense) if kind == "bm25" else ("bm25", for_bm25)
     if stray := [name for name, value in of_other.items() if value is not None]:
         raise UserError(f"--{stray[0]} requires --kind {other}")
     if kind == "bm25":
-        settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
+        settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
         start_jvm()
 
         def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
@@ -162,11 +152,11 @@ def build_index(
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, faiss_parameters),
+        parameters="" if factory == AUTO else dense.search_parameters(factory, encoder.dimension, faiss_parameters),
         shard_rows=shard_rows or SHARD_ROWS,
         revision=encoder.revision,
         batching=BATCHING,
-        file_mb=default_file_mb(factory) if file_mb is None else file_mb,
+        file_mb=dense.default_file_mb(factory) if file_mb is None else file_mb,
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
     with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
@@ -179,10 +169,10 @@ def _fill_dense(
     def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall]:
         settings = asked
         if asked.factory == AUTO:
-            chosen, reason = choose(len(store), encoder.dimension, total_memory())
+            chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
             settings = asked.model_copy(update={"factory": chosen, "reason": reason})
         with dir_lock(vectors) if vectors else nullcontext():
-            shards = encode_shards(
+            shards = dense.encode_shards(
                 store,
                 encoder,
                 settings,
@@ -192,9 +182,9 @@ def _fill_dense(
                 workers=workers,
                 progress=progress,
             )
-            files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
-            searched = FaissShards(files, parameters=settings.parameters)
-            recall = measure_recall(store, encoder, shards, searched)
+            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+            searched = dense.FaissShards(files, parameters=settings.parameters)
+            recall = dense.measure_recall(store, encoder, shards, searched)
         (index / _FAISS).mkdir()
         for file in files:
             file.rename(index / _FAISS / file.name)

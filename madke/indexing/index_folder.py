@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.encoder_cards import Encoding, Pooling
-from madke.encoders import Dtype, Similarity
+from madke.encoders import Dtype, Encoding, Pooling, Similarity
 from madke.files import atomic_write, fingerprint, is_intact
 
 MANIFEST = "manifest.json"
@@ -145,7 +144,7 @@ class DenseSettings(_Record):
     batching: str = ""
     file_mb: float = 64.0
     query_prefix: str | None = None
-    """This and the next three: see :class:`madke.encoder_cards.Encoding`. An older index has none of them."""
+    """This and the next three: see :class:`madke.encoders.Encoding`. An older index has none of them."""
     passage_prefix: str | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None

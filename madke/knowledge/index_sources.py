@@ -10,8 +10,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoder_cards import AS_STORED
-from madke.encoders import Dtype, Encoder
+from madke.encoders import AS_STORED, Dtype, Encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.index_folder import (

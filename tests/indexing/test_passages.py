@@ -262,7 +262,7 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
         build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
-    with pytest.raises(UserError, match=r"full: this is a folder, .*--kind text"):
+    with pytest.raises(UserError, match=r"full: no such dump file; .*--kind text"):
         build(tmp_path / "full", tmp_path / "out")
     with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")
