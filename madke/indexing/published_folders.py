@@ -10,26 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-from array import array
 from collections.abc import Callable, Sequence
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.files import atomic_write, opened
 from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
-from madke.indexing.index_folder import MANIFEST, PASSAGES, PassageStore, StoredPassage, open_manifest
+from madke.indexing.index_folder import MANIFEST, StoredPassage
 from madke.indexing.lucene import attached, open_lucene
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-K1, B = 0.9, 0.4
-"""BM25 parameters of pyserini's published results."""
 
 Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
 """Maps document ids to passages; None for an id that the index lacks."""
@@ -63,7 +54,7 @@ def describe(folder: Path) -> str | None:
 
 def open_searcher(folder: Path) -> Any:
     """Open Anserini's searcher, with the published BM25 parameters, over a Lucene folder that stores its texts."""
-    searcher = open_lucene(folder, k1=K1, b=B)
+    searcher = open_lucene(folder)
     first = searcher.doc(0) if searcher.get_total_num_docs() else None
     if first is None:
         raise UserError("this Lucene index holds no documents", file=folder)
@@ -96,16 +87,10 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
     return StoredPassage(docid, title, text)
 
 
-def open_texts(folder: Path) -> tuple[Texts, str]:
-    """Texts by document id, and the fingerprint, of a Lucene folder in pyserini's format or an index of madke's."""
-    if (folder / MANIFEST).is_file():
-        fingerprint = open_manifest(folder).fingerprint
-        return _texts_of_store(PassageStore(folder / PASSAGES)), fingerprint
+def open_texts(folder: Path) -> Texts:
+    """Texts by document id of a Lucene folder in pyserini's format."""
     if not is_lucene(folder):
-        raise UserError(
-            "this folder holds no texts; expected an index of `madke index build`, or a Lucene index of pyserini's",
-            file=folder,
-        )
+        raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=folder)
     searcher = open_searcher(folder)
 
     def passages(docids: Sequence[str]) -> list[StoredPassage | None]:
@@ -113,26 +98,7 @@ def open_texts(folder: Path) -> tuple[Texts, str]:
             documents = [(docid, searcher.doc(docid)) for docid in docids]
             return [None if document is None else stored_passage(docid, document) for docid, document in documents]
 
-    return passages, fingerprint_of(folder)
-
-
-def _texts_of_store(store: PassageStore) -> Texts:
-    """Look up ids in sorted hashes, created on first use: 12 bytes per passage (252 MB for 21 million)."""
-    import numpy as np
-
-    @cache
-    def by_hash() -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        hashes = np.frombuffer(array("q", map(hash, store.ids())), np.int64)
-        rows = np.argsort(hashes).astype(np.uint32)
-        return hashes[rows], rows
-
-    def passage(docid: str) -> StoredPassage | None:
-        hashes, rows = by_hash()
-        first, last = (int(np.searchsorted(hashes, hash(docid), side)) for side in ("left", "right"))
-        candidates = (store[int(row)] for row in rows[first:last])
-        return next((candidate for candidate in candidates if candidate.id == docid), None)
-
-    return lambda docids: [passage(docid) for docid in docids]
+    return passages
 
 
 _ENCODERS = {"e5": "intfloat/e5-base-v2"}

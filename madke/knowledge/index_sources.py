@@ -190,7 +190,7 @@ class DenseSource:
 
     def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
         ids = published.Lines(folder / published.DOCIDS)
-        text_of, texts_fingerprint = published.open_texts(texts)
+        text_of = published.open_texts(texts)
 
         def passages(rows: Sequence[int]) -> list[StoredPassage]:
             wanted = [ids[row] for row in rows]
@@ -205,7 +205,8 @@ class DenseSource:
         self._passages = passages
         self._encoded_by = encoder
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({folder}, {published.fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
+        vectors_fingerprint, texts_fingerprint = map(published.fingerprint_of, (folder, texts))
+        where = f"({folder}, {vectors_fingerprint}), texts from {texts} ({texts_fingerprint})"
         return f"{name} vectors of {len(ids):,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
