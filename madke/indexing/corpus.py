@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from madke.core.errors import UserError
 from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import StoredPassage
+from madke.indexing.index_folder import Record, StoredPassage, read_record
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -105,16 +103,12 @@ def passage_of(fields: Any) -> StoredPassage | None:
     return None
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def shard_name(number: int) -> str:
     """The name of a shard's file."""
     return f"passages-{number:05d}.jsonl.gz"
 
 
-class Counts(_Record):
+class Counts(Record):
     """Number of passages, and of pages by outcome. For books a page is a file."""
 
     pages: int = 0
@@ -134,7 +128,7 @@ class Counts(_Record):
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
 
 
-class SourceFile(_Record):
+class SourceFile(Record):
     """One source file, identified by its name, size (bytes) and content, not by its folder."""
 
     name: str
@@ -143,7 +137,7 @@ class SourceFile(_Record):
     """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
 
 
-class Settings(_Record):
+class Settings(Record):
     """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
 
     kind: Kind
@@ -152,7 +146,7 @@ class Settings(_Record):
     sources: tuple[SourceFile, ...]
 
 
-class Shard(_Record):
+class Shard(Record):
     """One finished file of passages."""
 
     number: int
@@ -160,7 +154,7 @@ class Shard(_Record):
     counts: Counts
 
 
-class PassagesManifest(_Record):
+class PassagesManifest(Record):
     """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
 
     format: Literal[1] = 1
@@ -184,15 +178,9 @@ class PassagesFolder(NamedTuple):
 def read_folder(folder: Path) -> PassagesFolder | None:
     """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
     for name in (FINISHED, UNFINISHED):
-        path = folder / name
-        try:
-            return PassagesFolder(PassagesManifest.model_validate_json(path.read_bytes()), finished=name == FINISHED)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (OSError, ValidationError) as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            again = "make the passages again in another folder"
-            raise UserError(f"unreadable manifest: {why}; {again}", file=path) from None
+        if (folder / name).is_file():
+            manifest = read_record(folder / name, PassagesManifest, remedy="make the passages again in another folder")
+            return PassagesFolder(manifest, finished=name == FINISHED)
     return None
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from madke.assets import install
 from madke.core.errors import UserError
@@ -22,6 +22,8 @@ PASSAGES_MANIFEST = "passages.json"
 """The last file that `madke index passages` writes to its folder."""
 LUCENE = "lucene"
 _ROWS_PER_BATCH = 1_000
+
+R = TypeVar("R", bound=BaseModel)
 
 
 class StoredPassage(NamedTuple):
@@ -60,11 +62,6 @@ class PassageStore:
         self._batches: dict[int, tuple[Any, ...]] = {}
         full = self._reader.num_record_batches - 1
         self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
-
-    def ids(self) -> Iterator[str]:
-        """The ids of all passages in order, much faster than whole passages."""
-        for number in range(self._reader.num_record_batches):
-            yield from self._reader.get_batch(number).column(0).to_pylist()
 
     def read(self, rows: range) -> list[StoredPassage]:
         """The passages of consecutive rows, several times faster than one by one."""
@@ -112,11 +109,11 @@ def _pyarrow() -> Any:
     return pa
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Record(BaseModel, extra="forbid", frozen=True):
+    """A part of a manifest."""
 
 
-class Bm25Settings(_Record):
+class Bm25Settings(Record):
     """A Lucene index; ``k1`` and ``b`` are applied at search time."""
 
     kind: Literal["bm25"] = "bm25"
@@ -124,7 +121,7 @@ class Bm25Settings(_Record):
     b: float = 0.4
 
 
-class DenseSettings(_Record):
+class DenseSettings(Record):
     """FAISS shards. The division into shards and batches affects the last bits of the vectors."""
 
     kind: Literal["dense"] = "dense"
@@ -155,7 +152,7 @@ class DenseSettings(_Record):
         return Encoding(**{each.name: getattr(self, each.name) for each in fields(Encoding)})
 
 
-class IndexRecall(_Record):
+class IndexRecall(Record):
     """Recall@5 relative to exact search, measured at the build; ``margin`` is half of the 95 % interval."""
 
     recall_at_5: float
@@ -163,7 +160,7 @@ class IndexRecall(_Record):
     queries: int
 
 
-class CorpusInfo(_Record):
+class CorpusInfo(Record):
     """The corpus that was indexed: a file, or a folder of passages."""
 
     path: str
@@ -176,7 +173,7 @@ def _inside(path: str) -> str:
     return path
 
 
-class FileInfo(_Record):
+class FileInfo(Record):
     """One file of the index, by its path inside the folder; ``size`` is in bytes."""
 
     path: Annotated[str, AfterValidator(_inside)]
@@ -184,7 +181,7 @@ class FileInfo(_Record):
     sha256: str
 
 
-class Manifest(_Record):
+class Manifest(Record):
     """The content of ``manifest.json``; only dense indexes have ``index_recall``."""
 
     format: Literal[1] = 1
@@ -230,16 +227,22 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an index folder; UserError if it is missing or invalid."""
     path = folder / MANIFEST
+    if not path.is_file():
+        build = "build one with `madke index build`"
+        raise UserError(f"this folder holds no index ({MANIFEST} is missing); {build}", file=folder)
+    return read_record(path, Manifest, remedy="build the index again")
+
+
+def read_record(path: Path, model: type[R], *, remedy: str) -> R:
+    """The record in a manifest; UserError if it cannot be read."""
     try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except OSError:
-        raise UserError(
-            f"this folder holds no index ({MANIFEST} is missing); build one with `madke index build`", file=folder
-        ) from None
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"unreadable manifest: {error.strerror}; {remedy}", file=path) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserError(f"unreadable manifest: {where}: {first['msg']}; build the index again", file=path) from error
+        raise UserError(f"unreadable manifest: {where}: {first['msg']}; {remedy}", file=path) from error
 
 
 def open_manifest(folder: Path) -> Manifest:
