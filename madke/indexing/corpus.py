@@ -60,7 +60,10 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
         if form not in (".tsv", ".jsonl"):
             expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
             raise UserError(f"unknown corpus format; {expected}", file=file)
-        for line, passage in _read_tsv(file) if form == ".tsv" else _read_jsonl(file):
+        found = _read_tsv(file) if form == ".tsv" else ((line, passage_of(item)) for line, item in read_jsonl(file))
+        for line, passage in found:
+            if passage is None:
+                raise UserError(PASSAGE_FORMAT, file=file, line=line)
             yield file, line, passage
 
 
@@ -77,14 +80,6 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
         if not passage.id:
             raise UserError("empty id", file=path, line=line)
         yield line, passage
-
-
-def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
-    for number, fields in read_jsonl(path):
-        passage = passage_of(fields)
-        if passage is None:
-            raise UserError(PASSAGE_FORMAT, file=path, line=number)
-        yield number, passage
 
 
 PASSAGE_FORMAT = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'

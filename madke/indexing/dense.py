@@ -122,11 +122,9 @@ class FaissShards:
                 raise UserError("cannot be searched: found distances as scores, expected inner products", file=path)
             self._opened.append(index)
         self.dimension: int = self._opened[0].d
-        self._index = self._opened[0]
-        if len(self._opened) > 1:
-            self._index = faiss.IndexShards(self.dimension)
-            for index in self._opened:
-                self._index.add_shard(index)
+        self._index = faiss.IndexShards(self.dimension)
+        for index in self._opened:
+            self._index.add_shard(index)
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -198,8 +196,8 @@ def default_file_mb(factory: str) -> float:
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
     """Write the index as files of at most ``settings.file_mb``, and return their paths in row order.
 
-    ``vectors`` are the files of :func:`encode_shards`. A finished file in ``folder`` with the
-    same settings and ``corpus`` (its SHA-256) is reused.
+    ``vectors`` are the files of :func:`encode_shards`. A finished file with the same settings and ``corpus`` (its
+    SHA-256) is reused.
     """
     whole: Inputs = {
         **vector_inputs(settings, corpus),

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
-from typing import Any, Self
+from typing import Any
 
 import madke
 from madke.indexing.documents.reading import Document, Unreadable, read_document
@@ -31,18 +31,12 @@ _ENVIRONMENT = ("PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_", "COVERAGE_")
 
 
 class BoundedReader:
-    """Reads documents; a context manager, whose process starts with the first document."""
+    """Reads documents; its process starts with the first one and ends with :meth:`close`."""
 
     def __init__(self, *, seconds: float = SECONDS, memory_mb: int = MEMORY_MB) -> None:
         self._seconds = seconds
         self._memory_mb = memory_mb
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
 
     def read(self, path: Path, name: str) -> Document:
         """See :func:`read_document`; Unreadable also if the document takes too much time or memory."""
@@ -58,16 +52,16 @@ class BoundedReader:
         except BrokenPipeError:
             line = b""
         except BaseException:  # Ctrl-C: an answer on its way would be taken for that of the next document
-            self._end()
+            self.close()
             raise
         finally:
             timer.cancel()
             timer.join()
         if time.monotonic() >= deadline:
-            self._end()
+            self.close()
             raise Unreadable(f"reading it takes more than {self._seconds:g} s")
         if not line.endswith(b"\n"):
-            status = self._end()
+            status = self.close()
             raise Unreadable(f"reading it fails (status {status}): damaged, or {self._too_much}")
         reason, found = json.loads(line)
         if reason is not None:
@@ -92,7 +86,7 @@ class BoundedReader:
             process_group=0,  # Ctrl-C is for the parent, which ends this process
         )
 
-    def _end(self) -> int:
+    def close(self) -> int:
         """End the process; returns its status."""
         process, self._process = self._process, None
         if process is None:

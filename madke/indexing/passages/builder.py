@@ -192,8 +192,6 @@ def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
     here, made_by = versions(), found.versions
     for name in _PACKAGES[found.settings.kind].values():
         if made_by.get(name) != here.get(name):
-            raise UserError(
-                f"this unfinished or damaged folder was made with {name} {made_by.get(name)}; the installed version "
-                f"{here.get(name)} may give other passages: install {name} {made_by.get(name)}, or remove the folder",
-                file=out,
-            )
+            found_with = f"this unfinished or damaged folder was made with {name} {made_by.get(name)}"
+            remedy = f"install {name} {made_by.get(name)}, or remove the folder"
+            raise UserError(f"{found_with}; version {here.get(name)} may give other passages: {remedy}", file=out)
