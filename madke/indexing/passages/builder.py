@@ -194,4 +194,5 @@ def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
         if made_by.get(name) != here.get(name):
             found_with = f"this unfinished or damaged folder was made with {name} {made_by.get(name)}"
             remedy = f"install {name} {made_by.get(name)}, or remove the folder"
-            raise UserError(f"{found_with}; version {here.get(name)} may give other passages: {remedy}", file=out)
+            why = f"the installed version {here.get(name)} may give other passages"
+            raise UserError(f"{found_with}; {why}: {remedy}", file=out)
