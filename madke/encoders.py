@@ -14,23 +14,28 @@ An existing folder takes precedence over a Hugging Face name, also in ``dpr:``. 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache, partial
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.encoder_cards import AS_STORED, Encoding, resolved
+from madke.files import fingerprint
 from madke.terminal import printed_once
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_log = logging.getLogger(__name__)
 
 Dtype = Literal["float32", "bfloat16"]
 """Arithmetic inside the encoder; bfloat16 is about twice as fast on a CPU. Vectors are float32 either way."""
@@ -45,6 +50,78 @@ _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
 _REVISION_DIGITS = 12
 _DPR_TOKENS = 256
 """DPR's training length. Longer passages are truncated."""
+
+
+# How an encoder wants its texts: prefixes, pooling and normalisation, as published on the models' cards.
+
+Pooling = Literal["mean", "cls", "lasttoken", "max"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How texts become vectors. A field of None is decided by the model itself."""
+
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    pooling: Pooling | None = None
+    """How the vectors of a text's tokens become one."""
+    normalize: bool | None = None
+    """Whether vectors get length 1. None: yes, unless the model declares the dot product."""
+
+
+AS_STORED = Encoding()
+
+_TASK = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
+
+_CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = {
+    r"e5-mistral|gte-qwen": (f"{_TASK} ", "", "lasttoken", None),
+    r"qwen3-embedding": (_TASK, "", "lasttoken", None),  # its card has no space after "Query:"
+    r"e5-(?:small|base|large)-instruct": (f"{_TASK} ", "", "mean", None),
+    r"e5-(?:small|base|large)": ("query: ", "passage: ", "mean", None),
+    r"bge-(?:small|base|large)-zh": (_BGE_ZH, "", "cls", None),
+    r"bge-(?:small|base|large)": (_BGE, "", "cls", None),
+    r"bge-m3|gte-(?:multilingual|modernbert)|gte-(?:base|large)-en-v1\.5": (None, None, "cls", None),
+    r"gte-(?:small|base|large)-zh": (None, None, "cls", None),
+    r"gte-(?:tiny|small|base|large)": (None, None, "mean", None),
+    r"nomic-embed-text": ("search_query: ", "search_document: ", "mean", None),
+    r"contriever": (None, None, "mean", False),
+    r"minilm|mpnet|multi-qa|msmarco|text-embedding-(?:3|ada)": (None, None, None, None),
+}
+"""Pattern of a model's name -> the fields of :class:`Encoding` on its card. The first match counts."""
+
+
+def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool) -> Encoding:
+    """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
+
+    Args:
+        name: For the warning that neither the model nor a card states prefixes.
+        model: The model's name or folder; only the last part of the path counts.
+        asked: The user's settings.
+        stored: The prompts that are stored with the model.
+        has_layers: Whether pooling and normalisation are stored with the model, or decided by its server.
+        use_card: False for an index that states its own settings.
+    """
+    base = re.split(r"[/\\]", model.casefold().rstrip("/"))[-1]
+    cards = (card for pattern, card in _CARDS.items() if re.search(rf"(?<![a-z0-9])(?:{pattern})", base))
+    found = next(cards, None) if use_card else None
+    card = Encoding(*found) if found else AS_STORED
+    prompts = stored if stored.query_prefix or stored.passage_prefix else card
+    unknown = use_card and not found and prompts is not stored
+    if unknown and asked.query_prefix is None and asked.passage_prefix is None:
+        _log.warning(
+            "encoder %s: neither the model nor madke states prefixes for queries and passages, so none are used; if "
+            "the model's card has some, set --query-prefix and --passage-prefix",
+            name,
+        )
+    layers = AS_STORED if has_layers else card
+    return Encoding(
+        query_prefix=prompts.query_prefix if asked.query_prefix is None else asked.query_prefix,
+        passage_prefix=prompts.passage_prefix if asked.passage_prefix is None else asked.passage_prefix,
+        pooling=asked.pooling or layers.pooling,
+        normalize=layers.normalize if asked.normalize is None else asked.normalize,
+    )
 
 
 class Encoder(Protocol):
@@ -74,7 +151,7 @@ def load_encoder(
 ) -> Encoder:
     """The encoder of that name, loaded once per process and settings; UserError if it cannot be loaded.
 
-    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`madke.encoder_cards.resolved`.
+    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`resolved`.
     """
     return _load(_with_absolute_folders(name), dtype, encoding, use_card)
 
@@ -124,14 +201,13 @@ def no_progress_bars() -> Iterator[None]:
     from transformers.utils import logging
 
     printed_once("huggingface_hub")
-    if not logging.is_progress_bar_enabled():
-        yield
-        return
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.enable_progress_bar()
+        if enabled:
+            logging.enable_progress_bar()
 
 
 def _packaged_minilm() -> Path:
@@ -164,23 +240,25 @@ def revision_of(model: str, cache: str | None = None) -> str:
         return ""
     listing = sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path.is_file()):
-        with path.open("rb") as file:
-            content = file_digest(file, "sha256").hexdigest()
-        listing.update(f"{content} {path.relative_to(folder).as_posix()}\n".encode())
+        listing.update(f"{fingerprint(path)} {path.relative_to(folder).as_posix()}\n".encode())
     return listing.hexdigest()[:_REVISION_DIGITS]
 
 
 def _in_length_order(
-    lengths: Sequence[int], dimension: int, encode: Callable[[list[int]], NDArray[np.float32]]
+    columns: Sequence[Sequence[str]], dimension: int, encode: Callable[..., Any]
 ) -> NDArray[np.float32]:
-    """Encode in batches of similar length, longest first, so that a lack of memory shows at once."""
+    """Encode in batches of similar length, longest first, so that a lack of memory shows at once.
+
+    ``encode`` takes the texts of a batch, column by column, and returns a tensor with a row for each.
+    """
     import numpy as np
 
+    lengths = [sum(map(len, texts)) for texts in zip(*columns, strict=True)]
     vectors = np.empty((len(lengths), dimension), dtype=np.float32)
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
-        vectors[rows] = encode(rows)
+        vectors[rows] = encode(*([texts[row] for row in rows] for texts in columns)).float().cpu().numpy()
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
             # Batches of varying lengths fragment memory. Without this a long build holds gigabytes.
             with suppress(AttributeError):  # only the GNU C library has it
@@ -266,13 +344,8 @@ class _SentenceEncoder(_PickledByName):
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        def batch(rows: list[int]) -> NDArray[np.float32]:
-            chosen = [texts[row] for row in rows]
-            vectors = encode(chosen, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
-            array: NDArray[np.float32] = vectors.float().cpu().numpy()
-            return array
-
-        vectors = _in_length_order([len(text) for text in texts], self.dimension, batch)
+        batch = partial(encode, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
+        vectors = _in_length_order([texts], self.dimension, batch)
         if self.similarity == "cosine":
             # The model normalises in its dtype. In bfloat16 lengths are off by up to 0.4 %.
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -302,26 +375,16 @@ class _DprEncoder(_PickledByName):
         self.revision = sha256(" ".join(revisions).encode()).hexdigest()[:_REVISION_DIGITS] if all(revisions) else ""
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return _in_length_order(
-            [len(text) for text in texts],
-            self.dimension,
-            lambda rows: self._encode(self._question, self._question_tokens, [texts[row] for row in rows]),
-        )
+        encode = partial(self._encode, self._question, self._question_tokens)
+        return _in_length_order([texts], self.dimension, encode)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        return _in_length_order(
-            [len(title) + len(text) for title, text in zip(titles, texts, strict=True)],
-            self.dimension,
-            lambda rows: self._encode(
-                self._context, self._context_tokens, [titles[row] for row in rows], [texts[row] for row in rows]
-            ),
-        )
+        encode = partial(self._encode, self._context, self._context_tokens)
+        return _in_length_order([titles, texts], self.dimension, encode)
 
-    def _encode(self, model: Any, tokenizer: Any, *columns: list[str]) -> NDArray[np.float32]:
+    def _encode(self, model: Any, tokenizer: Any, *columns: list[str]) -> Any:
         import torch
 
         tokens = tokenizer(*columns, padding=True, truncation=True, max_length=_DPR_TOKENS, return_tensors="pt")
         with torch.inference_mode():
-            vectors = model(**tokens.to(self._device)).pooler_output
-        array: NDArray[np.float32] = vectors.float().cpu().numpy()
-        return array
+            return model(**tokens.to(self._device)).pooler_output

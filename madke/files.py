@@ -1,7 +1,8 @@
-"""Reading JSON Lines with helpful errors, atomic writes, locks, and records of finished shards."""
+"""Reading JSON Lines and tables with helpful errors, atomic writes, locks, and records of finished shards."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
 import gzip
@@ -53,6 +54,29 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(item, dict):
                 raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
             yield number, item
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line; convert the file"
+                raise UserError(found, file=path, line=number) from None
+
+
+def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
+    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
+    begins = 1
+    try:
+        for cells in reader:
+            line, begins = begins, reader.line_num + 1
+            yield line, cells
+    except csv.Error as error:
+        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:
@@ -191,6 +215,14 @@ def fingerprint(path: Path) -> str:
         raise UserError(f"cannot be read: {error.strerror}", file=path) from None
 
 
+def is_intact(path: Path, sha256: str) -> bool:
+    """Whether the file can be read and has this fingerprint."""
+    try:
+        return fingerprint(path) == sha256
+    except UserError:
+        return False
+
+
 # Shards: files that are expensive to make, each with a record of its inputs. A finished shard is reused.
 
 _RECORD = ".made.json"
@@ -202,16 +234,12 @@ Inputs = Mapping[str, str | int]
 def is_finished(path: Path, inputs: Inputs) -> bool:
     """Whether the file exists, is intact, and was made from these inputs. A damaged file is logged."""
     record = _record(path)
-    if record.get("inputs") != dict(inputs):
+    if record.get("inputs") != dict(inputs) or not path.exists():
         return False
-    try:
-        sha256 = fingerprint(path)
-    except UserError:
-        return False
-    if record.get("sha256") != sha256:
+    intact = is_intact(path, record.get("sha256", ""))
+    if not intact:
         _log.warning("%s: is damaged and will be made again", path)
-        return False
-    return True
+    return intact
 
 
 def made_from(path: Path) -> dict[str, str | int] | None:

@@ -10,9 +10,9 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "files", "memory", "terminal", "versions", "yaml_file"},
+    {"assets", "concurrency", "files", "terminal", "versions", "yaml_file"},
     {"child_process"},
-    {"command_scorer", "encoder_cards", "tasks", "workers"},
+    {"command_scorer", "tasks", "workers"},
     {"encoders", "engine"},
     {"llm"},
     {"indexing"},

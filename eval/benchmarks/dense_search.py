@@ -8,7 +8,7 @@ from typing import Any
 
 from eval.benchmarks.indexes import RandomEncoder, dense_index
 from eval.benchmarks.measure import Setting, best_of, curve, duration, report
-from madke.indexing.faiss_files import FaissShards, load_faiss
+from madke.indexing.dense import FaissShards, load_faiss
 
 SIZES = (50_000, 100_000, 400_000)
 QUICK = (1_000, 2_000)

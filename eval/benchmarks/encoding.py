@@ -11,8 +11,8 @@ from eval.benchmarks.measure import Setting, best_of, curve, duration, report, t
 from madke.encoders import Dtype, load_encoder
 from madke.indexing.build import SHARD_ROWS
 from madke.indexing.corpus import read_corpus
+from madke.indexing.dense import encode_shards
 from madke.indexing.index_folder import DenseSettings, PassageStore, write_passages
-from madke.indexing.vectors import encode_shards
 from madke.workers import InProcess
 
 SIZES = (500, 1_000, 2_000)

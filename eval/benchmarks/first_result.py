@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from eval.benchmarks.indexes import RandomEncoder, dense_index
 from eval.benchmarks.measure import Setting, anonymous_memory, curve, duration, in_own_process, report, size
-from madke.indexing.faiss_files import load_faiss
+from madke.indexing.dense import load_faiss
 from madke.knowledge.index_sources import DenseSource
 
 SIZES = (50_000, 100_000, 200_000, 400_000)

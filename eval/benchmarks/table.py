@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eval.benchmarks.measure import Result
-from madke.memory import total
+from madke.indexing.dense import total_memory
 
 README = Path(__file__).with_name("README.md")
 
@@ -34,6 +34,8 @@ def write_results(benchmark: str, results: Sequence[Result], readme: Path = READ
 
 def _row(benchmark: str, result: Result) -> str:
     ratio = "" if result.ratio is None else f"{result.ratio:.2f}"
-    measured = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {total() / 2**30:.0f} GB, {platform.machine()}"
+    measured = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {total_memory() / 2**30:.0f} GB, {platform.machine()}"
+    )
     cells = (f"`{benchmark}`", result.name, result.ours, result.baseline, ratio, result.aim, result.verdict, measured)
     return f"| {' | '.join(cells)} |"

@@ -260,7 +260,7 @@ def search(
 def info(index: Folder, as_json: AsJson = False) -> None:
     """Show the manifest of an index: corpus, settings, size, versions. Pyserini's indexes have a short one."""
     from madke.indexing.index_folder import read_manifest
-    from madke.indexing.pyserini import describe
+    from madke.indexing.published_folders import describe
 
     if (description := describe(index)) is not None:
         say(description)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.assets import asset, install
 from madke.core.errors import UserError
@@ -19,10 +19,8 @@ from madke.yaml_file import read_yaml
 _Text = Annotated[str, Field(min_length=1)]
 
 
-class HuggingFace(BaseModel):
+class HuggingFace(BaseModel, extra="forbid", frozen=True):
     """Where the dataset is on Hugging Face, as files that need no remote code."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     repository: _Text
     configs: tuple[_Text | None, ...] = (None,)
@@ -33,10 +31,8 @@ class HuggingFace(BaseModel):
     """Whether the repository is the owner's and not a copy."""
 
 
-class Card(BaseModel):
+class Card(BaseModel, extra="forbid", frozen=True):
     """One dataset. Its task is the ``task`` of its format."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: _Text
     about: _Text
@@ -73,13 +69,9 @@ def cards() -> dict[str, Card]:
 def read_hugging_face(
     dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
 ) -> list[Entry]:
-    """Read a split of the repository that the dataset's card names; remote code is never run.
+    """Read a split (default: the card's) of the repository that the dataset's card names; remote code is never run.
 
-    Args:
-        dataset: Its name (:data:`madke.data.formats.FORMATS`).
-        split: Default: the card's.
-        copy: A folder with a copy of the repository; default: download it to the cache of ``datasets``.
-        task: The answer format; default: the dataset's.
+    ``copy`` is a folder with a copy of the repository; default: download it to the cache of ``datasets``.
     """
     repository = card(dataset).hugging_face
     if repository is None:

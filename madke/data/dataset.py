@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
-from madke.data.own_files import own_rows
 from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import questions_in
+from madke.data.questions import own_rows, questions_in
 from madke.data.sampling import chosen
 from madke.tasks import TASKS, get_task
 
@@ -80,34 +78,26 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
 def _own_rows(path: Path) -> Iterator[Row]:
     """The rows of a user's file; UserError for a file in a published form."""
     for row in own_rows(path):
-        if row.number == 1 and any(_is_of(format_, row) for format_ in FORMATS.values()):
+        if row.number == 1 and any(_is_of(format_, [row]) for format_ in FORMATS.values()):
             raise row.error("is in the form of a published dataset")
         yield row
 
 
 def _hint(path: Path, dataset: str | None = None) -> str:
     """The names of other datasets that can read the file; empty if ``dataset`` fits the file, or none does."""
-    likely = [name for name, format_ in FORMATS.items() if _reads_first(format_, path)]
+    likely = [name for name, format_ in FORMATS.items() if _is_of(format_, format_.rows(path))]
     if not likely or dataset in likely:
         return ""
     return f"; it can be read with --dataset {' or '.join(likely)} (madke ablate: --data NAME=PATH)"
 
 
-def _reads_first(format_: Format, path: Path) -> bool:
-    """Whether the first entry of a file is a labelled entry of this dataset."""
+def _is_of(format_: Format, rows: Iterable[Row]) -> bool:
+    """Whether the first row is a labelled entry of this dataset and has a field that files of other origin lack."""
     try:
-        return any(_is_of(format_, row) for row in islice(format_.rows(path), 1))
-    except UserError:
-        return False
-
-
-def _is_of(format_: Format, row: Row) -> bool:
-    """Whether a row is a labelled entry of this dataset and has a field that files of other origin lack."""
-    if format_.marks is not None and format_.marks.isdisjoint(row.fields):
-        return False
-    try:
-        return bool(_item(format_, row).answers)
-    except UserError:
+        row = next(iter(rows))
+        marked = format_.marks is None or not format_.marks.isdisjoint(row.fields)
+        return marked and bool(_item(format_, row).answers)
+    except (StopIteration, UserError):
         return False
 
 
@@ -162,12 +152,10 @@ def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | 
 
 def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
     """Warn about questions without gold answers, which cannot be scored: test splits, wrong keys, lost labels."""
-    without, n = [question.id for question in questions if not question.answers], len(questions)
-    if len(without) == n:
-        _log.warning("%s: none of the %d questions has a gold answer: no answer can be scored", file, n)
-    elif without:
+    without = [question.id for question in questions if not question.answers]
+    if without:
         warning = "%s: %d of %d questions have no gold answer and are not scored (first: %r)"
-        _log.warning(warning, file, len(without), n, without[0])
+        _log.warning(warning, file, len(without), len(questions), without[0])
 
 
 def _item(format_: Format, row: Row) -> Item:

@@ -10,16 +10,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.data.questions import Identified, read_lines
+from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol, is_name
+from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import get_task
+from madke.yaml_file import validated
 
+Order = Literal["same", "reversed", "rotated"]
 Rounds = dict[int, tuple[Turn, ...]]
 """Repeat -> the turns of its first round."""
 
@@ -40,16 +43,14 @@ class FirstRounds:
             found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
         return found
 
-    def reordered(self, order: Literal["same", "reversed", "rotated"]) -> FirstRounds:
+    def reordered(self, order: Order) -> FirstRounds:
         """Assign the stances to other debaters: in reversed order, or rotated by one.
 
         The order of the names does not change, because debaters read each other in that order.
         """
-        if order == "same":
-            return self
         found = {}
         for id_, rounds in self.rounds.items():
-            found[id_] = {repeat: _reordered(turns, reverse=order == "reversed") for repeat, turns in rounds.items()}
+            found[id_] = {repeat: _reordered(turns, order) for repeat, turns in rounds.items()}
         return FirstRounds(rounds=found)
 
     def of(self, question: str, repeat: int) -> tuple[Turn, ...]:
@@ -58,15 +59,14 @@ class FirstRounds:
         return next(iter(rounds.values())) if len(rounds) == 1 else rounds[repeat]
 
 
-class _Stance(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Stance(BaseModel, extra="forbid", frozen=True):
     agent: str = Field(min_length=1)
     text: str
     answer: str | None = None
 
 
-class _Line(Identified):
+class _Line(BaseModel, extra="forbid", frozen=True):
+    id: Id
     stances: tuple[_Stance, ...] = Field(min_length=1)
 
 
@@ -78,7 +78,10 @@ def read_first_rounds(path: Path, questions: Sequence[Question], protocol: Proto
     """
     asked = {question.id: question for question in questions}
     rounds: dict[str, Rounds] = {}
-    for number, line in read_lines(path, _Line):
+    line_of: dict[str, int] = {}
+    for number, item in read_jsonl(path):
+        line = validated(item, _Line, file=f"{path}:{number}")
+        refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
         if line.id in asked:
             try:
                 turns = [_turn(stance, asked[line.id], protocol) for stance in line.stances]
@@ -139,9 +142,9 @@ def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
     return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
 
 
-def _reordered(turns: tuple[Turn, ...], *, reverse: bool) -> tuple[Turn, ...]:
-    order = turns[::-1] if reverse else turns[-1:] + turns[:-1]
-    return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, order, strict=True))
+def _reordered(turns: tuple[Turn, ...], order: Order) -> tuple[Turn, ...]:
+    ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
+    return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, ordered, strict=True))
 
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:

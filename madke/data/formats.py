@@ -14,7 +14,8 @@ from typing import Any, Literal
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, lines, short
+from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, short
+from madke.files import text_lines
 
 _HIDDEN = "<unk>"
 """The value of an answer in TriviaQA's test splits on Hugging Face."""
@@ -285,7 +286,7 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     if path.suffix != ".zh":
         raise UserError("expected CommonMT's .csv, or the .zh of two line-aligned files", file=path)
     references = path.with_suffix(".en")
-    source, target = lines(path), lines(references)
+    source, target = list(text_lines(path)), list(text_lines(references))
     if len(source) != len(target):
         raise UserError(
             f"found {len(source)} lines, but {len(target)} in {references.name}; expected as many", file=path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from madke.core.errors import UserError
-from madke.files import opened, read_jsonl
+from madke.files import cells_of, opened, read_jsonl
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,43 +155,13 @@ def _document(path: Path) -> object:
 
 def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
     """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
-    number = 1
-    for line, cells in cells_of(path):
-        if header and line == 1:
-            if [cell.strip() for cell in cells] != list(columns):
-                found = ",".join(cells)
-                raise UserError(f"expected the header {','.join(columns)}, found {found}", file=path, line=1)
-        elif cells and len(cells) != len(columns):
+    rows = ((line, cells) for line, cells in cells_of(path) if cells)
+    if header:
+        _, found = next(rows, (1, []))
+        if [cell.strip() for cell in found] != list(columns):
+            raise UserError(f"expected the header {','.join(columns)}, found {','.join(found)}", file=path, line=1)
+    for number, (line, cells) in enumerate(rows, start=1):
+        if len(cells) != len(columns):
             expected = f"expected {len(columns)} columns ({', '.join(columns)})"
             raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
-        elif cells:
-            yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
-            number += 1
-
-
-def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
-    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
-    begins = 1
-    try:
-        for cells in reader:
-            line, begins = begins, reader.line_num + 1
-            yield line, cells
-    except csv.Error as error:
-        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
-
-
-def lines(path: Path) -> list[str]:
-    r"""The lines of a UTF-8 text file without line ends; only ``\n`` and ``\r\n`` end a line."""
-    return [line.removesuffix("\n").removesuffix("\r") for line in text_lines(path)]
-
-
-def text_lines(path: Path) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
-    with opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line"
-                raise UserError(found, file=path, line=number) from None
+        yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)

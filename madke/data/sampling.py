@@ -11,26 +11,20 @@ from typing import TypeVar
 
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
+from madke.files import text_lines
 
 T = TypeVar("T")
 
 
 def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
-    """The first items or a random sample, in the original order.
+    """The first ``limit`` items (None: all), or a random sample, in the original order; UserError for a lone seed.
 
-    Args:
-        items: Items with unique ids.
-        limit: Maximum number; None: all.
-        seed: Take the items with the lowest SHA-256 of ``seed:id`` (larger samples contain smaller ones); None: first.
-        id_of: Returns the id of an item.
-
-    Raises:
-        UserError: A seed comes without a limit.
+    A sample has the items with the lowest SHA-256 of ``seed:id``, so larger samples contain smaller ones.
     """
-    if seed is None or limit is None:
-        if seed is not None:
-            raise UserError("a sample seed requires a limit, the number of questions to draw")
+    if seed is None:
         return list(items[:limit])
+    if limit is None:
+        raise UserError("a sample seed requires a limit, the number of questions to draw")
     drawn = set(sorted(map(id_of, items), key=lambda id_: (sha256(f"{seed}:{id_}".encode()).digest(), id_))[:limit])
     return [item for item in items if id_of(item) in drawn]
 
@@ -46,10 +40,7 @@ def read_ids(name: str) -> list[str]:
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise unknown("list of ids", name, shipped)
-    try:
-        lines = map(str.strip, path.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read: {error}", file=path) from None
+    lines = map(str.strip, text_lines(path))
     ids = [line for line in lines if line and not line.startswith("#")]
     if not ids:
         raise UserError("the file contains no id; expected one id per line", file=path)

@@ -11,17 +11,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from madke import memory
 from madke.core.errors import UserError
-from madke.encoder_cards import AS_STORED, Encoding, Pooling
-from madke.encoders import BATCHING, Dtype, Encoder
+from madke.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.files import atomic_write, dir_lock, fingerprint
+from madke.indexing import dense
 from madke.indexing.corpus import read_unique
-from madke.indexing.faiss_files import FaissShards, choose, default_file_mb, search_parameters, write_faiss_files
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -40,7 +37,6 @@ from madke.indexing.index_folder import (
 )
 from madke.indexing.lucene import index_passages
 from madke.indexing.lucene import start as start_jvm
-from madke.indexing.vectors import encode_shards, measure_recall
 from madke.llm.embeddings import open_encoder
 from madke.versions import versions
 from madke.workers import Engine, Workers, open_workers
@@ -114,8 +110,8 @@ def build_index(
         UserError: The corpus cannot be read, an option does not apply, a package or Java is missing, ``out`` holds
             something else, or the disk is full.
     """
-    bm25 = {"k1": k1, "b": b}
-    dense = {
+    for_bm25 = {"k1": k1, "b": b}
+    for_dense = {
         "encoder": encoder,
         "dtype": dtype,
         "query-prefix": query_prefix,
@@ -130,84 +126,71 @@ def build_index(
         "engine": None if engine == "local" else engine,
         "address": address,
     }
-    other, of_other = ("dense", dense) if kind == "bm25" else ("bm25", bm25)
+    other, of_other = ("dense", for_dense) if kind == "bm25" else ("bm25", for_bm25)
     if stray := [name for name, value in of_other.items() if value is not None]:
         raise UserError(f"--{stray[0]} requires --kind {other}")
     if kind == "bm25":
-        settings = Bm25Settings(**{name: value for name, value in bm25.items() if value is not None})
+        settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
         start_jvm()
-        return _build(corpus, out, settings, partial(_fill_bm25, settings, progress), progress)
+
+        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
+            index_passages(store, index / LUCENE, progress)
+            return settings, None
+
+        return _build(corpus, out, settings, fill, progress)
     if encoder is None or isinstance(encoder, str):
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
         )
         encoder = open_encoder(encoder or "minilm", dtype=dtype or "float32", encoding=encoding)
-    asked = _dense_settings(encoder, faiss or AUTO, faiss_parameters, shard_rows or SHARD_ROWS, file_mb)
-    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
-        return _build(corpus, out, asked, partial(_fill_dense, asked, encoder, vectors, opened, progress), progress)
-
-
-def _dense_settings(
-    encoder: Encoder, factory: str, parameters: str | None, shard_rows: int, file_mb: float | None
-) -> DenseSettings:
-    if factory == AUTO and parameters:
+    if faiss in (None, AUTO) and faiss_parameters:
         raise UserError("--faiss-parameters requires an explicit --faiss type")
-    return DenseSettings(
+    factory = faiss or AUTO
+    asked = DenseSettings(
         encoder=encoder.name,
         dtype=encoder.dtype,
         dimension=encoder.dimension,
         similarity=encoder.similarity,
         factory=factory,
-        parameters="" if factory == AUTO else search_parameters(factory, encoder.dimension, parameters),
-        shard_rows=shard_rows,
+        parameters="" if factory == AUTO else dense.search_parameters(factory, encoder.dimension, faiss_parameters),
+        shard_rows=shard_rows or SHARD_ROWS,
         revision=encoder.revision,
         batching=BATCHING,
-        file_mb=default_file_mb(factory) if file_mb is None else file_mb,
+        file_mb=dense.default_file_mb(factory) if file_mb is None else file_mb,
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
-
-
-def _fill_bm25(
-    asked: Bm25Settings, progress: Progress, store: PassageStore, index: Path, _: CorpusInfo
-) -> tuple[_Settings, None]:
-    index_passages(store, index / LUCENE, progress)
-    return asked, None
+    with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
+        return _build(corpus, out, asked, _fill_dense(asked, encoder, vectors, opened, progress), progress)
 
 
 def _fill_dense(
-    asked: DenseSettings,
-    encoder: Encoder,
-    vectors: Path | None,
-    workers: Workers,
-    progress: Progress,
-    store: PassageStore,
-    index: Path,
-    source: CorpusInfo,
-) -> tuple[_Settings, IndexRecall]:
-    settings = asked
-    if asked.factory == AUTO:
-        chosen, reason = choose(len(store), encoder.dimension, memory.total())
-        settings = asked.model_copy(update={"factory": chosen, "reason": reason})
-    with dir_lock(vectors) if vectors else nullcontext():
-        shards = encode_shards(
-            store,
-            encoder,
-            settings,
-            corpus=source.sha256,
-            folder=vectors or index.parent / _VECTORS,
-            replace=vectors is None,
-            workers=workers,
-            progress=progress,
-        )
-        files = write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
-        searched = FaissShards(files, parameters=settings.parameters)
-        if len(searched) != len(store):
-            raise RuntimeError(f"{len(searched)} vectors of {len(store)} passages")
-        recall = measure_recall(store, encoder, shards, searched)
-    (index / _FAISS).mkdir()
-    for file in files:
-        file.rename(index / _FAISS / file.name)
-    return settings, recall
+    asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
+) -> _Fill:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall]:
+        settings = asked
+        if asked.factory == AUTO:
+            chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
+            settings = asked.model_copy(update={"factory": chosen, "reason": reason})
+        with dir_lock(vectors) if vectors else nullcontext():
+            shards = dense.encode_shards(
+                store,
+                encoder,
+                settings,
+                corpus=source.sha256,
+                folder=vectors or index.parent / _VECTORS,
+                replace=vectors is None,
+                workers=workers,
+                progress=progress,
+            )
+            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+            searched = dense.FaissShards(files, parameters=settings.parameters)
+            recall = dense.measure_recall(store, encoder, shards, searched)
+        (index / _FAISS).mkdir()
+        for file in files:
+            file.rename(index / _FAISS / file.name)
+        return settings, recall
+
+    return fill
 
 
 def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Progress) -> Manifest:
@@ -272,12 +255,12 @@ def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
     if isinstance(asked, DenseSettings) and isinstance(found, DenseSettings) and asked.factory == AUTO and found.reason:
         # auto keeps its choice of the first build.
         asked = asked.model_copy(update={"factory": found.factory, "reason": found.reason})
-    other = "" if found == asked else f"an index with other settings ({found!r})"
+    if manifest.corpus.sha256 == source.sha256 and found == asked:
+        return manifest
+    other = f"an index with other settings ({found!r})"
     if manifest.corpus.sha256 != source.sha256:
         other = f"the index of another corpus, or of {manifest.corpus.path} before it changed"
-    if other:
-        raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
-    return manifest
+    raise UserError(f"this folder holds {other}; remove it or choose another folder", file=out)
 
 
 def _discard_unfinished(work: Path) -> None:

@@ -9,20 +9,15 @@ A corpus is such a folder, or a file in one of these formats, plain or gzipped:
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from madke.core.errors import UserError
-from madke.files import atomic_write, fingerprint, read_jsonl
+from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import StoredPassage
+from madke.indexing.index_folder import Record, StoredPassage, read_record
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -65,39 +60,26 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
         if form not in (".tsv", ".jsonl"):
             expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
             raise UserError(f"unknown corpus format; {expected}", file=file)
-        for line, passage in _read_tsv(file) if form == ".tsv" else _read_jsonl(file):
+        found = _read_tsv(file) if form == ".tsv" else ((line, passage_of(item)) for line, item in read_jsonl(file))
+        for line, passage in found:
+            if passage is None:
+                raise UserError(PASSAGE_FORMAT, file=file, line=line)
             yield file, line, passage
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    line = 0
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter="\t", strict=True)
-            header = next(rows, [])
-            if not {"id", "text", "title"} <= set(header):
-                raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
-            columns = [header.index(name) for name in ("id", "title", "text")]
-            for row in rows:
-                line = rows.line_num
-                if len(row) != len(header):
-                    raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
-                passage = StoredPassage(*(row[column] for column in columns))
-                if not passage.id:
-                    raise UserError("empty id", file=path, line=line)
-                yield line, passage
-    except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot be read: {reason}", file=path, line=line + 1) from error
-
-
-def _read_jsonl(path: Path) -> Iterator[tuple[int, StoredPassage]]:
-    for number, fields in read_jsonl(path):
-        passage = passage_of(fields)
-        if passage is None:
-            raise UserError(PASSAGE_FORMAT, file=path, line=number)
-        yield number, passage
+    rows = cells_of(path, "\t", strict=True)
+    _, header = next(rows, (1, []))
+    if not {"id", "text", "title"} <= set(header):
+        raise UserError(f"header {header!r}; expected the columns id, text and title", file=path, line=1)
+    columns = [header.index(name) for name in ("id", "title", "text")]
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{len(row)} columns, {len(header)} expected", file=path, line=line)
+        passage = StoredPassage(*(row[column] for column in columns))
+        if not passage.id:
+            raise UserError("empty id", file=path, line=line)
+        yield line, passage
 
 
 PASSAGE_FORMAT = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
@@ -116,16 +98,12 @@ def passage_of(fields: Any) -> StoredPassage | None:
     return None
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def shard_name(number: int) -> str:
     """The name of a shard's file."""
     return f"passages-{number:05d}.jsonl.gz"
 
 
-class Counts(_Record):
+class Counts(Record):
     """Number of passages, and of pages by outcome. For books a page is a file."""
 
     pages: int = 0
@@ -145,7 +123,7 @@ class Counts(_Record):
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
 
 
-class SourceFile(_Record):
+class SourceFile(Record):
     """One source file, identified by its name, size (bytes) and content, not by its folder."""
 
     name: str
@@ -154,7 +132,7 @@ class SourceFile(_Record):
     """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
 
 
-class Settings(_Record):
+class Settings(Record):
     """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
 
     kind: Kind
@@ -163,20 +141,15 @@ class Settings(_Record):
     sources: tuple[SourceFile, ...]
 
 
-class Shard(_Record):
+class Shard(Record):
     """One finished file of passages."""
 
     number: int
     sha256: str
     counts: Counts
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return shard_name(self.number)
 
-
-class PassagesManifest(_Record):
+class PassagesManifest(Record):
     """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
 
     format: Literal[1] = 1
@@ -200,15 +173,9 @@ class PassagesFolder(NamedTuple):
 def read_folder(folder: Path) -> PassagesFolder | None:
     """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
     for name in (FINISHED, UNFINISHED):
-        path = folder / name
-        try:
-            return PassagesFolder(PassagesManifest.model_validate_json(path.read_bytes()), finished=name == FINISHED)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (OSError, ValidationError) as error:
-            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            again = "make the passages again in another folder"
-            raise UserError(f"unreadable manifest: {why}; {again}", file=path) from None
+        if (folder / name).is_file():
+            manifest = read_record(folder / name, PassagesManifest, remedy="make the passages again in another folder")
+            return PassagesFolder(manifest, finished=name == FINISHED)
     return None
 
 
@@ -222,23 +189,8 @@ def finished_shards(folder: Path) -> Iterator[Path]:
         remedy = "run the same `madke index passages` command again"
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
     for shard in found.manifest.shards:
-        path = folder / shard.name
-        if not is_intact(folder, shard):
+        path = folder / shard_name(shard.number)
+        if not is_intact(path, shard.sha256):
             remedy = "run the same `madke index passages` command again"
             raise UserError(f"the file is missing or was changed; {remedy}", file=path)
         yield path
-
-
-def write_manifest(folder: Path, manifest: PassagesManifest, *, finished: bool) -> None:
-    """Write the manifest; the finished one replaces the unfinished one."""
-    with atomic_write(folder / (FINISHED if finished else UNFINISHED)) as file:
-        file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
-    (folder / (UNFINISHED if finished else FINISHED)).unlink(missing_ok=True)
-
-
-def is_intact(folder: Path, shard: Shard) -> bool:
-    """Whether a shard's file exists and is unchanged."""
-    try:
-        return fingerprint(folder / shard.name) == shard.sha256
-    except UserError:
-        return False

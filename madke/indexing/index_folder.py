@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.encoder_cards import Encoding, Pooling
-from madke.encoders import Dtype, Similarity
-from madke.files import atomic_write, fingerprint
+from madke.encoders import Dtype, Encoding, Pooling, Similarity
+from madke.files import atomic_write, fingerprint, is_intact
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
@@ -23,6 +22,8 @@ PASSAGES_MANIFEST = "passages.json"
 """The last file that `madke index passages` writes to its folder."""
 LUCENE = "lucene"
 _ROWS_PER_BATCH = 1_000
+
+R = TypeVar("R", bound=BaseModel)
 
 
 class StoredPassage(NamedTuple):
@@ -61,11 +62,6 @@ class PassageStore:
         self._batches: dict[int, tuple[Any, ...]] = {}
         full = self._reader.num_record_batches - 1
         self._length = 0 if full < 0 else full * _ROWS_PER_BATCH + len(self._batch(full)[0])
-
-    def ids(self) -> Iterator[str]:
-        """The ids of all passages in order, much faster than whole passages."""
-        for number in range(self._reader.num_record_batches):
-            yield from self._reader.get_batch(number).column(0).to_pylist()
 
     def read(self, rows: range) -> list[StoredPassage]:
         """The passages of consecutive rows, several times faster than one by one."""
@@ -113,11 +109,11 @@ def _pyarrow() -> Any:
     return pa
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Record(BaseModel, extra="forbid", frozen=True):
+    """A part of a manifest."""
 
 
-class Bm25Settings(_Record):
+class Bm25Settings(Record):
     """A Lucene index; ``k1`` and ``b`` are applied at search time."""
 
     kind: Literal["bm25"] = "bm25"
@@ -125,7 +121,7 @@ class Bm25Settings(_Record):
     b: float = 0.4
 
 
-class DenseSettings(_Record):
+class DenseSettings(Record):
     """FAISS shards. The division into shards and batches affects the last bits of the vectors."""
 
     kind: Literal["dense"] = "dense"
@@ -145,7 +141,7 @@ class DenseSettings(_Record):
     batching: str = ""
     file_mb: float = 64.0
     query_prefix: str | None = None
-    """This and the next three: see :class:`madke.encoder_cards.Encoding`. An older index has none of them."""
+    """This and the next three: see :class:`madke.encoders.Encoding`. An older index has none of them."""
     passage_prefix: str | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
@@ -156,7 +152,7 @@ class DenseSettings(_Record):
         return Encoding(**{each.name: getattr(self, each.name) for each in fields(Encoding)})
 
 
-class IndexRecall(_Record):
+class IndexRecall(Record):
     """Recall@5 relative to exact search, measured at the build; ``margin`` is half of the 95 % interval."""
 
     recall_at_5: float
@@ -164,7 +160,7 @@ class IndexRecall(_Record):
     queries: int
 
 
-class CorpusInfo(_Record):
+class CorpusInfo(Record):
     """The corpus that was indexed: a file, or a folder of passages."""
 
     path: str
@@ -177,7 +173,7 @@ def _inside(path: str) -> str:
     return path
 
 
-class FileInfo(_Record):
+class FileInfo(Record):
     """One file of the index, by its path inside the folder; ``size`` is in bytes."""
 
     path: Annotated[str, AfterValidator(_inside)]
@@ -185,7 +181,7 @@ class FileInfo(_Record):
     sha256: str
 
 
-class Manifest(_Record):
+class Manifest(Record):
     """The content of ``manifest.json``; only dense indexes have ``index_recall``."""
 
     format: Literal[1] = 1
@@ -231,16 +227,22 @@ def describe_files(folder: Path) -> tuple[FileInfo, ...]:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an index folder; UserError if it is missing or invalid."""
     path = folder / MANIFEST
+    if not path.is_file():
+        build = "build one with `madke index build`"
+        raise UserError(f"this folder holds no index ({MANIFEST} is missing); {build}", file=folder)
+    return read_record(path, Manifest, remedy="build the index again")
+
+
+def read_record(path: Path, model: type[R], *, remedy: str) -> R:
+    """The record in a manifest; UserError if it cannot be read."""
     try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except OSError:
-        raise UserError(
-            f"this folder holds no index ({MANIFEST} is missing); build one with `madke index build`", file=folder
-        ) from None
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"unreadable manifest: {error.strerror}; {remedy}", file=path) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserError(f"unreadable manifest: {where}: {first['msg']}; build the index again", file=path) from error
+        raise UserError(f"unreadable manifest: {where}: {first['msg']}; {remedy}", file=path) from error
 
 
 def open_manifest(folder: Path) -> Manifest:
@@ -258,13 +260,11 @@ def open_manifest(folder: Path) -> Manifest:
 def verify(folder: Path) -> list[str]:
     """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
     manifest = read_manifest(folder)
-    problems = []
-    for file in manifest.files:
-        path = folder / file.path
-        if not path.is_file():
-            problems.append(f"{file.path}: missing")
-        elif fingerprint(path) != file.sha256:
-            problems.append(f"{file.path}: changed after the index was built")
+    problems = [
+        f"{file.path}: missing or changed after the index was built"
+        for file in manifest.files
+        if not is_intact(folder / file.path, file.sha256)
+    ]
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
         problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)

@@ -140,8 +140,11 @@ def _captured_output() -> Iterator[IO[bytes]]:
                 os.close(copy)
 
 
-def open_lucene(folder: Path, *, k1: float, b: float) -> Any:
-    """Open Anserini's searcher, ready for several threads; UserError if Lucene cannot open the index."""
+def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
+    """Open Anserini's searcher, ready for several threads; UserError if Lucene cannot open the index.
+
+    Default: the parameters of pyserini's published results.
+    """
     searcher_class = java_class("io.anserini.search.SimpleSearcher")
     import jnius  # only after the JVM has started with its class path
 
@@ -187,7 +190,7 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
         raise UserError(f"Lucene cannot write the index: {java_reason(error)}", file=folder) from None
     # Anserini only logs the errors of its threads and of writing the last segment.
     try:
-        searcher = open_lucene(folder, k1=0.9, b=0.4)
+        searcher = open_lucene(folder)
         count = searcher.get_total_num_docs()
         searcher.close()
     except UserError:  # nothing was committed

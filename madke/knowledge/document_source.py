@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
@@ -42,7 +43,7 @@ class DocumentSource:
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
         cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
-        with BoundedReader() as reader:
+        with closing(BoundedReader()) as reader:
             self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts
         for file, reason in counts.left_out.items():

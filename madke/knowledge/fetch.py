@@ -27,10 +27,9 @@ from madke.assets import asset, cache_dir
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
 from madke.files import atomic_write, file_lock
-from madke.indexing.faiss_files import FaissShards, load_faiss
-from madke.indexing.large_files import FETCHED, Lines
+from madke.indexing.dense import FaissShards, load_faiss
 from madke.indexing.lucene import start
-from madke.indexing.pyserini import DOCIDS, VECTORS, describe, is_faiss, is_lucene
+from madke.indexing.published_folders import DOCIDS, FETCHED, VECTORS, Lines, describe, is_faiss, is_lucene
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
 from madke.yaml_file import read_yaml

@@ -10,10 +10,9 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoder_cards import AS_STORED
-from madke.encoders import Dtype, Encoder
-from madke.indexing import flashrag, pyserini
-from madke.indexing.faiss_files import FaissShards
+from madke.encoders import AS_STORED, Dtype, Encoder
+from madke.indexing import published_folders as published
+from madke.indexing.dense import FaissShards
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -25,7 +24,6 @@ from madke.indexing.index_folder import (
     open_manifest,
     read_manifest,
 )
-from madke.indexing.large_files import Lines, fingerprint_of
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
 from madke.llm.embeddings import open_encoder
 
@@ -35,7 +33,7 @@ _CHUNK = 1_000
 
 def is_index(folder: Path) -> bool:
     """Whether a folder holds an index that :func:`open_index` opens."""
-    return (folder / MANIFEST).exists() or pyserini.is_faiss(folder) or pyserini.is_lucene(folder)
+    return (folder / MANIFEST).exists() or published.is_faiss(folder) or published.is_lucene(folder)
 
 
 def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Path | None = None) -> Source:
@@ -43,18 +41,18 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
 
     A FAISS folder in pyserini's format needs ``encoder``, which encodes the queries, and ``texts``, the index that
     holds the passages; the folder contains neither. For a FAISS file of FlashRAG's, or a folder with one, they are
-    optional; see :mod:`madke.indexing.flashrag`. UserError if something is missing.
+    optional; see :mod:`madke.indexing.published_folders`. UserError if something is missing.
     """
-    if file := flashrag.faiss_file(folder):
-        texts = texts or flashrag.texts_of(file)
-        return DenseSource(file, name=name, encoder=encoder or flashrag.encoder_of(file), texts=texts)
+    if file := published.faiss_file(folder):
+        texts = texts or published.texts_of(file)
+        return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
     if not folder.is_dir():
         raise UserError(
             f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
             "serper, or module:object"
         )
     built_by_madke = (folder / MANIFEST).exists()
-    if not built_by_madke and pyserini.is_faiss(folder):
+    if not built_by_madke and published.is_faiss(folder):
         if encoder is None or texts is None:
             raise UserError(
                 f"source {name!r}: a FAISS folder in pyserini's format contains neither the query encoder nor the "
@@ -66,7 +64,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
     if encoder or texts:
         expected = "expected a FAISS folder in pyserini's format, with the files index and docid"
         raise UserError(f"source {name!r}: encoder and texts do not apply to this folder; {expected}", file=folder)
-    if not built_by_madke and not pyserini.is_lucene(folder):
+    if not built_by_madke and not published.is_lucene(folder):
         raise UserError(
             f"this folder holds no index; expected {MANIFEST} (built by `madke index build`), segments_N (Lucene), or "
             "index and docid (FAISS, in pyserini's format); for a folder of texts, use documents: instead of index:",
@@ -92,10 +90,10 @@ class Bm25Source:
             self._passage = lambda document: store[int(document.docid)]
             described = f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
         else:
-            self._searcher = pyserini.open_searcher(folder)
-            self._passage = lambda document: pyserini.stored_passage(document.docid, document.lucene_document)
+            self._searcher = published.open_searcher(folder)
+            self._passage = lambda document: published.stored_passage(document.docid, document.lucene_document)
             count = self._searcher.get_total_num_docs()
-            described = f"{count:,} documents ({folder}, {fingerprint_of(folder)})"
+            described = f"{count:,} documents ({folder}, {published.fingerprint_of(folder)})"
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
@@ -184,15 +182,15 @@ class DenseSource:
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
     def _open_file(self, file: Path, encoder: Encoder | str, texts: Path) -> str:
-        self._passages, self._rows = flashrag.open_lines(texts)
+        self._passages, self._rows = published.open_lines(texts)
         self._files, self._encoded_by = [file], encoder
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({file}, {fingerprint_of(file)}), texts from {texts} ({fingerprint_of(texts)})"
+        where = f"({file}, {published.fingerprint_of(file)}), texts from {texts} ({published.fingerprint_of(texts)})"
         return f"{name} vectors of {self._rows:,} passages {where}"
 
     def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
-        ids = Lines(folder / pyserini.DOCIDS)
-        text_of, texts_fingerprint = pyserini.open_texts(texts)
+        ids = published.Lines(folder / published.DOCIDS)
+        text_of = published.open_texts(texts)
 
         def passages(rows: Sequence[int]) -> list[StoredPassage]:
             wanted = [ids[row] for row in rows]
@@ -202,12 +200,13 @@ class DenseSource:
                 raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
             return stored
 
-        self._files = [folder / pyserini.VECTORS]
+        self._files = [folder / published.VECTORS]
         self._rows = len(ids)
         self._passages = passages
         self._encoded_by = encoder
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
+        vectors_fingerprint, texts_fingerprint = map(published.fingerprint_of, (folder, texts))
+        where = f"({folder}, {vectors_fingerprint}), texts from {texts} ({texts_fingerprint})"
         return f"{name} vectors of {len(ids):,} documents {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:

@@ -14,7 +14,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
-from madke.indexing.flashrag import faiss_file
+from madke.indexing.published_folders import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (

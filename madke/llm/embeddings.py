@@ -19,8 +19,7 @@ from madke.concurrency import finished, gather
 from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
-from madke.encoder_cards import AS_STORED, Encoding, resolved
-from madke.encoders import Dtype, Encoder, Similarity, titled_text
+from madke.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
 from madke.llm.endpoints import OPENAI_URL, origin, read_models
 from madke.llm.limiter import Limited, Limits
 from madke.llm.models import split_address

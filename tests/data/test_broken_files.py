@@ -217,11 +217,11 @@ def test_a_file_without_gold_answers_is_said_once(tmp_path: Path, caplog: pytest
     rows = [{"_id": "a", "question": "Which?"}, {"_id": "b", "question": "Who?"}]
     read_dataset(write(tmp_path / "test.json", rows), dataset="hotpotqa")
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'test.json'}: none of the 2 questions has a gold answer: no answer can be scored"
+        f"{tmp_path / 'test.json'}: 2 of 2 questions have no gold answer and are not scored (first: 'a')"
     ]
     caplog.clear()
     read_dataset(write(tmp_path / "ours.jsonl", {"id": "1", "question": "Which?"}))
-    assert "none of the 1 questions has a gold answer" in caplog.text
+    assert "1 of 1 questions have no gold answer" in caplog.text
     caplog.clear()
     read_dataset(
         write(tmp_path / "half.json", [*rows, {"_id": "c", "question": "?", "answer": "x"}]), dataset="hotpotqa"

@@ -235,7 +235,7 @@ def test_no_file_of_an_earlier_attempt_is_part_of_the_index(
     def power_cut(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("madke.indexing.build.measure_recall", power_cut)
+    monkeypatch.setattr("madke.indexing.dense.measure_recall", power_cut)
     with pytest.raises(KeyboardInterrupt):
         dense(corpus)
     assert len(list((tmp_path / ".index.building" / "faiss").glob("*.index"))) == 3

@@ -67,11 +67,11 @@ def test_whatever_csv_writes_is_read_back(
         ("c.tsv", "id\ttext\ttitle\n1\tx\ty\n2\tx\n", r"c\.tsv:3: 2 columns, 3 expected"),
         ("c.tsv", "id\ttext\ttitle\n\tx\ty\n", r"c\.tsv:2: empty id"),
         ("c.tsv", "", r"c\.tsv:1: header \[\]"),
-        ("c.tsv", 'id\ttext\ttitle\n1\tx\ty\n2\t"x\ty\n', r"c\.tsv:3: cannot be read"),
+        ("c.tsv", 'id\ttext\ttitle\n1\tx\ty\n2\t"x\ty\n', r"c\.tsv:3: is not CSV"),
         ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', r"c\.jsonl:2: is not JSON"),
         ("c.jsonl", '{"id": "1", "title": "x"}\n', r"c\.jsonl:1: expected an object"),
         ("c.jsonl", '{"contents": "x"}\n', r"c\.jsonl:1: expected an object"),
-        ("c.tsv.gz", "not gzip", r"c\.tsv\.gz:1: cannot be read"),
+        ("c.tsv.gz", "not gzip", r"c\.tsv\.gz: is not gzip"),
         ("c.csv", "", r"unknown corpus form"),
     ],
 )

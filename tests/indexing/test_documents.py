@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others
     contents |= {"huge.txt.gz": gzip.compress(b" " * (200 << 20), 1), "good.pdf": documents.pdf(["Still here."])}
     reasons: dict[str, Any] = {}
     slow, small = BoundedReader(seconds=1), BoundedReader(memory_mb=200)
-    with slow, small:
+    with closing(slow), closing(small):
         for name, content in contents.items():
             (tmp_path / name).write_bytes(content)
             try:
@@ -168,7 +169,7 @@ def children() -> list[int]:
 def test_a_reader_that_dies_is_replaced_and_none_outlives_its_block(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Text.")
     before = set(children())
-    with BoundedReader() as reader:
+    with closing(BoundedReader()) as reader:
         reader.read(tmp_path / "a.txt", "a.txt")
         (process,) = [pid for pid in children() if pid not in before and _is_reader(pid)]
         os.kill(process, signal.SIGSEGV)
@@ -188,7 +189,7 @@ def _is_reader(pid: int) -> bool:
 def test_the_reader_has_no_key_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-of-the-reader")
     (tmp_path / "a.txt").write_text("Text.")
-    with BoundedReader() as reader:
+    with closing(BoundedReader()) as reader:
         reader.read(tmp_path / "a.txt", "a.txt")
         (process,) = filter(_is_reader, children())
         environment = Path(f"/proc/{process}/environ").read_bytes()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from madke.indexing.faiss_files import choose
+from madke.indexing.dense import choose
 
 GB = 10**9
 WIKIPEDIA = 21_015_324
@@ -27,5 +27,5 @@ def test_the_most_exact_index_that_fits_the_memory(count: int, dimension: int, m
 
 
 def test_the_reason_gives_both_sizes() -> None:
-    assert choose(WIKIPEDIA, 768, 24 * GB)[1] == "flat would take 64.6 GB of 24.0 GB memory, SQ8 takes 16.1 GB"
+    assert choose(WIKIPEDIA, 768, 24 * GB)[1] == "Flat would take 64.6 GB of 24.0 GB memory, SQ8 takes 16.1 GB"
     assert choose(WIKIPEDIA, 768, GB)[1].endswith("which is still too much: searches will read from disk")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Similarity
 from madke.indexing.build import build_index
-from madke.indexing.faiss_files import search_parameters
+from madke.indexing.dense import search_parameters
 from madke.indexing.index_folder import DenseSettings, Manifest
 from madke.knowledge.index_sources import DenseSource
 from tests.support.corpus import write_corpus

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, PassagesManifest, read_corpus
+from madke.indexing.corpus import Counts, PassagesManifest, read_corpus, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
 from madke.versions import versions
@@ -220,7 +220,7 @@ def test_where_no_shard_is_left_any_version_makes_them_anew(
     with monkeypatch.context() as then:
         then.setattr(passages, "versions", lambda: versions() | {"mwparserfromhell": "0.1"})
         for shard in build(dump, tmp_path / "out").shards:
-            (tmp_path / "out" / shard.name).unlink()
+            (tmp_path / "out" / shard_name(shard.number)).unlink()
 
     build(dump, tmp_path / "out")
 
@@ -262,7 +262,7 @@ def test_folders_and_sources_that_will_not_do_are_refused(tmp_path: Path) -> Non
         build(dump, dump)
     with pytest.raises(UserError, match="no such dump file"):
         build(tmp_path / "none.xml", tmp_path / "out")
-    with pytest.raises(UserError, match=r"full: this is a folder, .*--kind text"):
+    with pytest.raises(UserError, match=r"full: no such dump file; .*--kind text"):
         build(tmp_path / "full", tmp_path / "out")
     with pytest.raises(UserError, match="this source has no passages"):
         build(dump, tmp_path / "out")

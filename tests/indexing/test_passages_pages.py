@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.indexing.passages.dump import read_dump, silent_namespaces
-from madke.indexing.passages.raw_pages import page_kind, split_words
+from madke.indexing.passages.raw_pages import page_kind, read_dump, silent_namespaces, split_words
 from tests.support.dump import Page, articles, write_dump
 
 PAGES = [
@@ -26,11 +25,11 @@ PAGES = [
 def test_pages_come_with_their_latest_revision(name: str, tmp_path: Path) -> None:
     pages = list(read_dump(write_dump(tmp_path / name, PAGES)))
 
-    assert [(p.id, p.title, p.namespace, p.redirect, p.revision, p.text) for p in pages] == [
-        (1, "Lake & <sea>", 0, False, 1001, "A lake, größer als ein See: «озеро»."),
-        (2, "Old lake", 0, True, 2000, "#REDIRECT [[Lake]]"),
-        (3, "Diskussion:Lake", 1, False, 3000, "Talk."),
-        (4, "Empty", 0, False, 4000, ""),
+    assert [(p.page_id, p.title, p.namespace, p.redirect, p.revision, p.text) for p in pages] == [
+        ("1", "Lake & <sea>", 0, False, "1001", "A lake, größer als ein See: «озеро»."),
+        ("2", "Old lake", 0, True, "2000", "#REDIRECT [[Lake]]"),
+        ("3", "Diskussion:Lake", 1, False, "3000", "Talk."),
+        ("4", "Empty", 0, False, "4000", ""),
     ]
 
 
@@ -80,8 +79,8 @@ def test_a_page_with_bad_metadata_costs_no_other(
 
     found = list(read_dump(path))
 
-    assert [(page.id, page.title, page.text) for page in found if not page.broken] == [
-        (n, f"Lake {n}", f"Text {n}.") for n in (1, 2, 3) if n != number
+    assert [(page.page_id, page.title, page.text) for page in found if not page.broken] == [
+        (str(n), f"Lake {n}", f"Text {n}.") for n in (1, 2, 3) if n != number
     ]
     broken = found[number - 1]
     assert broken.title == (f"Lake {number}" if titled else "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, read_folder
+from madke.indexing.corpus import Counts, read_folder, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess, open_workers
@@ -106,10 +106,8 @@ def test_a_full_disk_is_one_line_and_loses_no_finished_shard(
         build_passages([dump], small_disk / "out", workers=InProcess())
     assert "\n" not in str(error.value)
     left = read_folder(small_disk / "out")
-    kept = {
-        small_disk / "out" / shard.name: (small_disk / "out" / shard.name).stat().st_mtime_ns
-        for shard in (left.manifest.shards if left else ())
-    }
+    paths = [small_disk / "out" / shard_name(shard.number) for shard in (left.manifest.shards if left else ())]
+    kept = {path: path.stat().st_mtime_ns for path in paths}
     filler.unlink()
     build_passages([dump], small_disk / "out", workers=InProcess())
     build_passages([dump], tmp_path / "undisturbed", workers=InProcess())

@@ -13,7 +13,7 @@ import pytest
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.indexing.build import build_index
-from madke.indexing.large_files import Lines
+from madke.indexing.published_folders import Lines
 from madke.knowledge.asking import ask
 from madke.knowledge.index_sources import DenseSource, open_index
 from madke.knowledge.named import open_source, use_sources_file
@@ -164,7 +164,7 @@ def test_a_long_file_is_read_without_holding_its_positions(tmp_path: Path) -> No
             file.write("".join(f'{{"id": "{n}", "contents": "line {n}"}}\n' for n in range(start, start + 1_000)))
     script = (
         "import sys, pathlib, numpy\n"
-        "from madke.indexing.large_files import Lines\n"
+        "from madke.indexing.published_folders import Lines\n"
         "def anonymous():\n"
         "    return int(next(l for l in open('/proc/self/status') if l.startswith('RssAnon')).split()[1])\n"
         "before = anonymous()\n"

@@ -15,8 +15,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.encoders import load_encoder
-from madke.indexing.large_files import Lines, fingerprint_of
-from madke.indexing.pyserini import describe, stored_passage
+from madke.indexing.published_folders import Lines, describe, fingerprint_of, stored_passage
 from madke.knowledge.asking import search
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
@@ -127,13 +126,6 @@ def dense(vectors: Path, texts: Path) -> DenseSource:
     return DenseSource(vectors, name="wiki", encoder=WORDS, texts=texts)
 
 
-def test_texts_may_come_from_an_index_of_ours(vectors: Path, lucene: Path, bm25_index: Path, dense_index: Path) -> None:
-    expected = dense(vectors, lucene).search(QUERIES, 5)
-
-    assert dense(vectors, bm25_index).search(QUERIES, 5) == expected
-    assert dense(vectors, dense_index).search(QUERIES, 5) == expected
-
-
 def test_texts_come_from_any_thread(vectors: Path, lucene: Path) -> None:
     source = dense(vectors, lucene)
     found = [source.search(QUERIES, 5)]
@@ -171,7 +163,7 @@ def test_what_a_faiss_folder_does_not_say_is_asked_for(vectors: Path, lucene: Pa
         open_index("wiki", vectors)
     with pytest.raises(UserError, match="give encoder and texts"):
         open_index("wiki", vectors, texts=lucene)
-    with pytest.raises(UserError, match="holds no texts; expected an index of"):
+    with pytest.raises(UserError, match="holds no texts; expected a Lucene index"):
         open_index("wiki", vectors, encoder="minilm", texts=vectors)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoder_cards import Encoding
+from madke.encoders import Encoding
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
 from madke.knowledge.asking import ask

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from threading import Timer
+from typing import Any
 
 import madke
 from madke.indexing.documents.reading import Document, Unreadable, read_document
@@ -31,36 +31,38 @@ _ENVIRONMENT = ("PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_", "COVERAGE_")
 
 
 class BoundedReader:
-    """Reads documents; a context manager, whose process starts with the first document."""
+    """Reads documents; its process starts with the first one and ends with :meth:`close`."""
 
     def __init__(self, *, seconds: float = SECONDS, memory_mb: int = MEMORY_MB) -> None:
         self._seconds = seconds
         self._memory_mb = memory_mb
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
-
     def read(self, path: Path, name: str) -> Document:
         """See :func:`read_document`; Unreadable also if the document takes too much time or memory."""
         process = self._process = self._process or self._start()
         assert process.stdin and process.stdout
+        timer = Timer(self._seconds, process.kill)
+        timer.start()
+        deadline = time.monotonic() + self._seconds
         try:
             process.stdin.write(json.dumps([str(path), name]).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process.stdout.fileno())
-        except TimeoutError:
-            self._end()
-            raise Unreadable(f"reading it takes more than {self._seconds:g} s") from None
-        except (BrokenPipeError, EOFError):
-            status = self._end()
-            raise Unreadable(f"reading it fails (status {status}): damaged, or {self._too_much}") from None
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
         except BaseException:  # Ctrl-C: an answer on its way would be taken for that of the next document
-            self._end()
+            self.close()
             raise
+        finally:
+            timer.cancel()
+            timer.join()
+        if time.monotonic() >= deadline:
+            self.close()
+            raise Unreadable(f"reading it takes more than {self._seconds:g} s")
+        if not line.endswith(b"\n"):
+            status = self.close()
+            raise Unreadable(f"reading it fails (status {status}): damaged, or {self._too_much}")
         reason, found = json.loads(line)
         if reason is not None:
             raise Unreadable(reason or self._too_much)
@@ -84,21 +86,7 @@ class BoundedReader:
             process_group=0,  # Ctrl-C is for the parent, which ends this process
         )
 
-    def _line(self, descriptor: int) -> bytes:
-        """The next line; TimeoutError or EOFError if it does not come."""
-        deadline = time.monotonic() + self._seconds
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        pieces: list[bytes] = []
-        while not (pieces and pieces[-1].endswith(b"\n")):
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise TimeoutError
-            pieces.append(os.read(descriptor, 1 << 20))
-            if not pieces[-1]:
-                raise EOFError
-        return b"".join(pieces)
-
-    def _end(self) -> int:
+    def close(self) -> int:
         """End the process; returns its status."""
         process, self._process = self._process, None
         if process is None:

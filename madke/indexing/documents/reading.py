@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from math import ceil
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from madke.core.errors import UserError
@@ -91,7 +91,7 @@ def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
         found = sections(name, read_book(path), tables=True)
         return [(_below(one.heading), one.text) for one in found], 0, ""
     except UserError as error:
-        raise Unreadable(str(error).removeprefix(f"{path}: ")) from None
+        raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
 
 
 def _below(heading: str) -> str:
@@ -134,6 +134,8 @@ def _rejoined(found: re.Match[str], known: set[str]) -> str:
 
 _WORD_XML = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_TEXT = f"{_WORD_XML}t"
+_SPACES = (f"{_WORD_XML}tab", f"{_WORD_XML}br", f"{_WORD_XML}cr")
 _COMPOUND_FILE = b"\xd0\xcf\x11\xe0"
 
 
@@ -145,96 +147,54 @@ def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
             raise Unreadable("encrypted, or in Word's format before 2007")
     try:
         with ZipFile(path) as archive:
-            names = set(archive.namelist())
-            styles, parts = _Styles(), []
-            if "word/styles.xml" in names:
-                _parse(archive.open("word/styles.xml"), styles)
+            names, parts = set(archive.namelist()), []
+            headings = _heading_styles(archive) if "word/styles.xml" in names else set()
             for member in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
                 if member in names or member == "word/document.xml":
-                    text = _Text(styles.headings)
-                    _parse(archive.open(member), text)
-                    parts += [(_below(heading), "".join(found)) for heading, found in text.parts]
+                    parts += _sections(archive, member, headings)
     except (BadZipFile, KeyError, etree.XMLSyntaxError, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise Unreadable(f"damaged, or no DOCX ({error})") from None
     return parts, 0, ""
 
 
-def _parse(member: IO[bytes], target: Any) -> None:
-    """Feed a file of an archive to a handler of XML events."""
+def _elements(archive: ZipFile, member: str, *tags: str) -> Iterator[Any]:
+    """Each element of a member with one of these tags, when it ends; it is emptied after its use."""
     from lxml import etree
 
-    parser = etree.XMLParser(target=target, resolve_entities=False, no_network=True)
-    left = _MAX_XML_BYTES
-    with member:
-        while chunk := member.read(1 << 20):
-            left -= len(chunk)
-            if left < 0:
-                raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
-            parser.feed(chunk)
-    parser.close()
+    if archive.getinfo(member).file_size > _MAX_XML_BYTES:
+        raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
+    with archive.open(member) as file:
+        for _, element in etree.iterparse(file, tag=tags, resolve_entities=False, no_network=True):
+            yield element
+            element.clear()
 
 
-class _Styles:
-    """Handles the events of ``styles.xml``: which paragraph styles are headings of the first three levels."""
-
-    def __init__(self) -> None:
-        self.headings: set[str] = set()
-        self._style = ""
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        value = attributes.get(f"{_WORD_XML}val", "")
-        if tag == f"{_WORD_XML}style":
-            self._style = attributes.get(f"{_WORD_XML}styleId", "")
-        # The names of built-in styles are English in every language, their identifiers are not.
-        elif tag == f"{_WORD_XML}name" and value.lower() in ("title", "heading 1", "heading 2", "heading 3"):
-            self.headings.add(self._style)
-
-    def close(self) -> None:
-        pass
+def _heading_styles(archive: ZipFile) -> set[str]:
+    """The paragraph styles that are headings of the first three levels."""
+    # The names of built-in styles are English in every language, their identifiers are not.
+    built_in = ("title", "heading 1", "heading 2", "heading 3")
+    found = set()
+    for style in _elements(archive, "word/styles.xml", f"{_WORD_XML}style"):
+        name = style.find(f"{_WORD_XML}name")
+        if name is not None and name.get(f"{_WORD_XML}val", "").lower() in built_in:
+            found.add(style.get(f"{_WORD_XML}styleId", ""))
+    return found
 
 
-class _Text:
-    """Handles the events of a document: its text below each heading."""
-
-    def __init__(self, headings: set[str]) -> None:
-        self.parts: list[tuple[str, list[str]]] = [("", [])]
-        self._headings = headings
-        self._paragraphs: list[tuple[bool, list[str]]] = []
-        """The open paragraphs (a text box has its own): whether it is a heading, and its text."""
-        self._is_text = False
-        self._fallback = 0
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == _ALTERNATIVE:
-            self._fallback += 1
-        elif tag == f"{_WORD_XML}p":
-            self._paragraphs.append((False, []))
-        elif tag == f"{_WORD_XML}t":
-            self._is_text = not self._fallback
-        elif self._paragraphs and tag == f"{_WORD_XML}pStyle" and attributes.get(f"{_WORD_XML}val") in self._headings:
-            self._paragraphs[-1] = (True, self._paragraphs[-1][1])
-        elif self._paragraphs and tag in (f"{_WORD_XML}tab", f"{_WORD_XML}br", f"{_WORD_XML}cr"):
-            self._paragraphs[-1][1].append(" ")
-
-    def data(self, text: str) -> None:
-        if self._is_text and self._paragraphs:
-            self._paragraphs[-1][1].append(text)
-
-    def end(self, tag: str) -> None:
-        if tag == _ALTERNATIVE:
-            self._fallback -= 1
-        elif tag == f"{_WORD_XML}t":
-            self._is_text = False
-        elif tag == f"{_WORD_XML}p":
-            is_heading, pieces = self._paragraphs.pop()
-            text = " ".join("".join(pieces).split())
-            if is_heading and text:
-                self.parts.append((text, []))
-            elif text:
-                self.parts[-1][1].append(f"{text}\n")
-
-    def close(self) -> None:
-        pass
+def _sections(archive: ZipFile, member: str, headings: set[str]) -> _Parts:
+    """The text of a document below each heading. A text box comes before the paragraph that holds it."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for paragraph in _elements(archive, member, f"{_WORD_XML}p"):
+        if next(paragraph.iterancestors(_ALTERNATIVE), None) is not None:
+            continue
+        pieces = [part.text or "" if part.tag == _TEXT else " " for part in paragraph.iter(_TEXT, *_SPACES)]
+        text = " ".join("".join(pieces).split())
+        style = paragraph.find(f"{_WORD_XML}pPr/{_WORD_XML}pStyle")
+        if text and style is not None and style.get(f"{_WORD_XML}val") in headings:
+            found.append((text, []))
+        elif text:
+            found[-1][1].append(f"{text}\n")
+    return [(_below(heading), "".join(texts)) for heading, texts in found]
 
 
 _READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {

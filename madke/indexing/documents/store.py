@@ -8,12 +8,14 @@ holds a snapshot and is not affected by a refresh of another process.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
+import stat
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -23,8 +25,7 @@ from madke.core.errors import UserError
 from madke.encoders import Encoder
 from madke.files import dir_lock, fingerprint
 from madke.indexing.documents.bounded import BoundedReader
-from madke.indexing.documents.folder import FoundFile, files_in
-from madke.indexing.documents.reading import Document, Unreadable
+from madke.indexing.documents.reading import Document, Unreadable, is_document
 from madke.indexing.documents.word_index import WordIndex, best
 from madke.indexing.index_folder import StoredPassage
 
@@ -51,6 +52,18 @@ _ENCODED_AT_ONCE = 512
 _TELL_SECONDS = 20.0
 
 
+class FoundFile(NamedTuple):
+    """A file of the folder."""
+
+    path: Path
+    name: str
+    """Relative to the folder, with ``/``; printable."""
+    size: int
+    mtime_ns: int
+    problem: str
+    """Why it is not read; empty for a document."""
+
+
 class Counts(NamedTuple):
     """What a folder holds."""
 
@@ -66,11 +79,8 @@ class Counts(NamedTuple):
 class DocumentStore:
     """The documents of a folder, as they were when the store was opened; brings the cache up to date first.
 
-    Args:
-        folder: The folder of documents.
-        cache: The store's own folder.
-        load: Gives the encoder for vectors, or None; called only if there are passages.
-        reader: Reads the documents.
+    ``cache`` is the store's own folder. ``load`` gives the encoder for vectors, or None; it is called only if there are
+    passages.
     """
 
     def __init__(self, folder: Path, cache: Path, *, load: Callable[[], Encoder | None], reader: BoundedReader) -> None:
@@ -144,21 +154,12 @@ class DocumentStore:
     def _write(self, file: FoundFile, content: str, document: Document, *, problem: str = "") -> None:
         row = (file.name, file.size, file.mtime_ns, content, document.pages, problem, document.note)
         passages = [(file.name, number, *passage) for number, passage in enumerate(document.passages, start=1)]
-        with self._transaction():
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
             self._database.execute("DELETE FROM file WHERE name = ?", (file.name,))
             self._database.execute("INSERT INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             insert = "INSERT INTO passage (file, number, title, text) VALUES (?, ?, ?, ?)"
             self._database.executemany(insert, passages)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
 
     def _encode(self, encoder: Encoder) -> None:
         """Encode the passages that have no vector of this encoder."""
@@ -175,7 +176,8 @@ class DocumentStore:
         for chunk in _told("encoded", chunks, _ENCODED_AT_ONCE, count):
             ids, titles, texts = zip(*chunk, strict=True)
             vectors = encoder.encode_passages(titles, texts).astype(np.float16)
-            with self._transaction():
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
                 values = [(id_, name, vector.tobytes()) for id_, vector in zip(ids, vectors, strict=True)]
                 self._database.executemany("INSERT INTO vector VALUES (?, ?, ?)", values)
 
@@ -227,3 +229,39 @@ def _told(did: str, items: Iterable[T], size: int, total: int) -> Iterator[T]:
 
 def _name(encoder: Encoder) -> str:
     return f"{encoder.name} {encoder.revision} {encoder.dtype}"
+
+
+def files_in(folder: Path) -> Iterator[FoundFile]:
+    """Every file below a folder, sorted by name.
+
+    Hidden files and folders (``.git``) and the lock files of office programs (``~$report.docx``) are passed over.
+    Symbolic links are never followed: they may lead out of the folder.
+    """
+    closed: list[OSError] = []
+    for above, folders, names in os.walk(folder, onerror=closed.append):
+        kept = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [name for name in kept if not Path(above, name).is_symlink()]
+        links = [name for name in kept if name not in folders]
+        for name in sorted(links + [name for name in names if not name.startswith((".", "~$"))]):
+            path = Path(above, name)
+            with suppress(FileNotFoundError):  # a temporary file of another program
+                status = path.lstat()
+                problem = _problem_of(name, status.st_mode)
+                yield FoundFile(path, _name_in(path, folder), status.st_size, status.st_mtime_ns, problem)
+    for error in closed:
+        path = Path(error.filename)
+        yield FoundFile(path, _name_in(path, folder), 0, 0, f"cannot be read: {error.strerror}")
+
+
+def _name_in(path: Path, folder: Path) -> str:
+    return os.fsencode(path.relative_to(folder).as_posix()).decode(errors="replace")
+
+
+def _problem_of(name: str, mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    if not stat.S_ISREG(mode):
+        return "not a regular file"
+    if not is_document(name):
+        return f"unknown type {Path(name).suffix or 'without an ending'}"
+    return ""

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from madke.core.errors import UserError
-from madke.files import opened
+from madke.files import text_lines
 
 _FORMS = {".txt": "text", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
 _NO_PROSE = frozenset(
@@ -78,15 +78,7 @@ def book_form(name: str) -> str | None:
 
 def read_book(path: Path) -> str:
     """Read a whole book file; UserError if it is not UTF-8."""
-    try:
-        with opened(path) as file:
-            return file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        found = error.object[error.start]
-        raise UserError(
-            f"not UTF-8: found byte 0x{found:02x} at position {error.start}; convert the file, for example with iconv",
-            file=path,
-        ) from None
+    return "".join(text_lines(path))
 
 
 def sections(name: str, content: str, *, tables: bool = False) -> Iterator[Section]:

@@ -14,13 +14,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import groupby, islice, takewhile
+from itertools import count, groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.files import atomic_write, dir_lock, fingerprint, unfinished
+from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -28,10 +28,8 @@ from madke.indexing.corpus import (
     PassagesManifest,
     Settings,
     Shard,
-    is_intact,
     read_folder,
     shard_name,
-    write_manifest,
 )
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
@@ -64,15 +62,8 @@ def build_passages(
 ) -> PassagesManifest:
     """Write the passages of dumps or books to the folder ``out``; resumes after the last finished shard.
 
-    If a shard was changed, it and all later shards are written again. Memory holds a few batches.
-
-    Args:
-        sources: Dump files in order; or book files and folders of them.
-        out: The folder to create.
-        workers: They clean and split the pages.
-        kind: ``wikipedia`` for dumps, ``text`` for books.
-        words: Words per passage.
-        progress: Called after each batch with the counts so far, including finished shards.
+    Sources are dump files in order, or book files and folders of them. If a shard was changed, it and all later shards
+    are written again. Memory holds a few batches. ``progress`` gets the counts so far, with those of finished shards.
 
     Raises:
         UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
@@ -92,16 +83,13 @@ def build_passages(
             known = found.manifest.shards
             old = found.manifest.settings
             if known and old != settings:
-                old_settings = f"kind {old.kind}, {old.words} words, rules {old.rules}"
-                raise UserError(
-                    f"this folder holds passages of other or changed sources, or with other settings ({old_settings}); "
-                    "remove it or choose another folder",
-                    file=out,
-                )
-            shards = list(takewhile(lambda shard: is_intact(out, shard), known))
+                held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
+                held = f"passages of other or changed sources, or with other settings ({held})"
+                raise UserError(f"this folder holds {held}; remove it or choose another folder", file=out)
+            shards = list(takewhile(lambda shard: is_intact(out / shard_name(shard.number), shard.sha256), known))
             if len(shards) < len(known):
-                name = out / known[len(shards)].name
-                _log.warning("%s is missing or was changed; it and all later shards are written again", name)
+                warning = "%s is missing or was changed; it and all later shards are written again"
+                _log.warning(warning, out / shard_name(len(shards)))
             elif found.finished:
                 return found.manifest
             if shards:
@@ -136,7 +124,7 @@ class _Build:
             self._save(finished=False)
         if not self._counts().passages:
             while self._shards:
-                (self._out / self._shards.pop().name).unlink()
+                (self._out / shard_name(self._shards.pop().number)).unlink()
             raise UserError("this source has no passages", file=sources[0])
         return self._save(finished=True)
 
@@ -145,14 +133,12 @@ class _Build:
         settings = self._settings
         pages, hidden = read_pages(sources, settings.kind)
         deque(islice(pages, self._counts().pages), maxlen=0)
-        shard, in_shard = len(self._shards), 0
-        while True:
+        finished = len(self._shards)
+        for number in count():
             raw, seen = _next_batch(pages)
             if not raw and not seen.pages:
                 return
-            if in_shard == _SHARD_BATCHES:
-                shard, in_shard = shard + 1, 0
-            in_shard += 1
+            shard = finished + number // _SHARD_BATCHES
             yield Batch(shard=shard, kind=settings.kind, words=settings.words, hidden=hidden, pages=raw, seen=seen)
 
     def _write(self, made: Iterable[Made]) -> Shard:
@@ -176,8 +162,12 @@ class _Build:
         return sum((shard.counts for shard in self._shards), Counts())
 
     def _save(self, *, finished: bool) -> PassagesManifest:
+        """Write the manifest; the finished one replaces the unfinished one."""
         manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
-        write_manifest(self._out, manifest, finished=finished)
+        name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
+        with atomic_write(self._out / name) as file:
+            file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+        (self._out / other).unlink(missing_ok=True)
         return manifest
 
 
@@ -202,8 +192,7 @@ def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
     here, made_by = versions(), found.versions
     for name in _PACKAGES[found.settings.kind].values():
         if made_by.get(name) != here.get(name):
-            raise UserError(
-                f"this unfinished or damaged folder was made with {name} {made_by.get(name)}; the installed version "
-                f"{here.get(name)} may give other passages: install {name} {made_by.get(name)}, or remove the folder",
-                file=out,
-            )
+            found_with = f"this unfinished or damaged folder was made with {name} {made_by.get(name)}"
+            remedy = f"install {name} {made_by.get(name)}, or remove the folder"
+            why = f"the installed version {here.get(name)} may give other passages"
+            raise UserError(f"{found_with}; {why}: {remedy}", file=out)

@@ -1,34 +1,48 @@
-"""Read the pages of dumps and books, and split them into passages."""
+"""Read the pages of dumps and books, and split them into passages.
+
+A dump is Wikipedia's XML (such as ``pages-articles.xml.bz2``, export format 0.3 to 0.11), read as a stream.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import logging
 import re
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import SEEK_END
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
+from xml.etree.ElementTree import ParseError
 
 from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import fingerprint
 from madke.indexing.corpus import Counts, Kind, SourceFile
 from madke.indexing.passages.books import find_books, read_book, sections
-from madke.indexing.passages.dump import read_dump, silent_namespaces
 from madke.indexing.passages.wikitext import HIDDEN, plain_text
 
 
 class RawPage(NamedTuple):
-    """One wiki page or one book file before cleaning; a book's revision and title are empty."""
+    """One wiki page, with its latest revision, or one book file before cleaning."""
 
     page_id: str
     """The page's number, or the book file's path relative to its source."""
-    revision: str
-    title: str
-    text: str
+    revision: str = ""
+    """Empty for a book, like the title."""
+    title: str = ""
+    text: str = ""
+    namespace: int = 0
+    """0 for articles."""
+    redirect: bool = False
+    """Whether the dump marks it as a redirect; old dumps have no such marks."""
+    broken: str = ""
+    """The error, and the page before it; empty for a valid page."""
 
 
 class Passage(NamedTuple):
@@ -144,13 +158,17 @@ def split_words(text: str, words: int) -> Iterator[str]:
 _log = logging.getLogger(__name__)
 
 _END_BYTES = 1 << 20
+_SILENT_NAMESPACES = (-2, 6, 14)
+"""Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
+_FORGET_AFTER = 1_000
+"""Number of pages after which the parser's finished elements are removed from memory."""
 
 
 def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
     """An iterator over pages (for a skipped page, its field of Counts), and namespaces whose links show no text."""
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
-    return (RawPage(name, "", "", read_book(path)) for path, name in find_books(sources)), HIDDEN
+    return (RawPage(name, text=read_book(path)) for path, name in find_books(sources)), HIDDEN
 
 
 def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
@@ -164,7 +182,7 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
             elif page.redirect:
                 yield "redirects"
             else:
-                yield RawPage(str(page.id), str(page.revision), page.title, page.text)
+                yield page
 
 
 def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
@@ -186,13 +204,100 @@ def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, .
 
 
 def _describe_dump(path: Path) -> SourceFile:
-    if path.is_dir():
-        raise UserError("this is a folder, but a dump is a file; read a folder of texts with --kind text", file=path)
     if not path.is_file():
-        raise UserError("no such dump file", file=path)
+        raise UserError("no such dump file; a folder of texts needs --kind text", file=path)
     with path.open("rb") as file:
         digest = sha256(file.read(_END_BYTES))
         size = file.seek(0, SEEK_END)
         file.seek(max(0, size - _END_BYTES))
         digest.update(file.read())
     return SourceFile(name=path.name, size=size, sha256=digest.hexdigest())
+
+
+def read_dump(path: Path) -> Iterator[RawPage]:
+    """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory.
+
+    A page that is valid XML but no valid export page is yielded with ``broken`` set.
+    """
+    last = ""
+    with _opened(path, lambda: last) as file:
+        root, dump = _root_and_dump(file)
+        pages = (item for item in dump.items if isinstance(item, RawPage))
+        for number, page in enumerate(pages, start=1):
+            yield page._replace(broken=page.broken + last) if page.broken else page
+            if page.page_id:
+                last = f" after page {page.page_id} ({page.title!r})"
+            if number % _FORGET_AFTER == 0:
+                # mwxml leaves emptied elements of finished pages in the tree: gigabytes for a Wikipedia.
+                root.clear()
+
+
+def _read_page(element: Any, namespaces: Any) -> RawPage:
+    from mwxml import Page
+    from mwxml.errors import MalformedXML
+
+    page = revision = None
+    try:
+        page = Page.from_element(element, namespaces)
+        for revision in page:  # noqa: B007  (a dump with history has the latest last)
+            pass
+        return RawPage(
+            page_id=str(page.id),
+            revision=str(revision.id if revision else 0),
+            title=page.title,
+            text=(revision and revision.slots.contents["main"].text) or "",
+            namespace=page.namespace,
+            redirect=page.redirect is not None,
+        )
+    except (MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
+        broken = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return RawPage(str(page.id or "") if page else "", title=page.title if page else "", broken=broken)
+
+
+def silent_namespaces(path: Path) -> frozenset[str]:
+    """Lower-case names, in the wiki's language, of the namespaces whose links show no text."""
+    with _opened(path, lambda: "") as file:
+        _, dump = _root_and_dump(file)
+        return frozenset(
+            namespace.name.lower()
+            for namespace in dump.site_info.namespaces or ()
+            if namespace.id in _SILENT_NAMESPACES and namespace.name
+        )
+
+
+def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
+    from mwxml import Dump
+    from mwxml.element_iterator import ElementIterator
+
+    class PagesApart(Dump):  # type: ignore[misc]
+        """Reads each page whole, because an error inside mwxml's iterator would end the iteration."""
+
+        @classmethod
+        def process_item(cls, item_element: Any, namespace_map: Any) -> Any:
+            if item_element.tag == "page":
+                return _read_page(item_element, namespace_map)
+            return super().process_item(item_element, namespace_map)
+
+    root = ElementIterator.from_file(file)
+    if root.tag != "mediawiki":
+        raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
+    return root.element, PagesApart.from_element(root)
+
+
+@contextmanager
+def _opened(path: Path, where: Callable[[], str]) -> Iterator[IO[bytes]]:
+    """Open a dump; every error in its content becomes a UserError."""
+    from mwxml.errors import MalformedXML
+
+    opener: Any = {".bz2": bz2.open, ".gz": gzip.open}.get(path.suffix, open)
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except EOFError:
+        raise UserError(f"the dump is truncated{where()}; download it again", file=path) from None
+    except (OSError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot be read{where()}: {reason}", file=path) from None
+    except (ParseError, MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"not a Wikipedia XML dump, or damaged{where()}: {reason}", file=path) from None

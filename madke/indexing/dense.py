@@ -1,21 +1,25 @@
-"""FAISS files: choose a type, write them from shards of vectors, and search them memory-mapped.
+"""Dense indexes: encode passages, shard by shard, and write and search FAISS files.
 
-An index is trained once on a sample. It is a list of files that are filled one after the other and never merged.
+An index is trained once on a sample. It is a list of files that are filled one after the other and never merged; they
+are searched memory-mapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from madke import memory
 from madke.assets import install
 from madke.core.errors import UserError
-from madke.files import Inputs, atomic_write, disk_full, finish, is_finished
-from madke.indexing.index_folder import DenseSettings
-from madke.indexing.vectors import load_vectors, vector_inputs
+from madke.encoders import Encoder
+from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from
+from madke.indexing.index_folder import DenseSettings, IndexRecall, PassageStore, StoredPassage
+from madke.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +27,73 @@ if TYPE_CHECKING:
 
 _BLOCK = 8 << 20
 _ANSWER_BYTES = 128 << 20
+_QUERIES = 500
+_DEPTH = 5
+
+
+def encode_shards(
+    store: PassageStore,
+    encoder: Encoder,
+    settings: DenseSettings,
+    *,
+    corpus: str,
+    folder: Path,
+    replace: bool,
+    workers: Workers,
+    progress: Callable[[int, int | None], None],
+) -> list[Path]:
+    """Encode every passage and return the files of vectors in row order.
+
+    Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``; the last may be shorter.
+    A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is reused; any other shard is replaced,
+    or refused without ``replace``. One worker encodes a whole shard, so its bytes do not depend on the workers.
+    """
+    import numpy as np
+
+    paths: list[Path] = []
+    missing: list[tuple[Path, Inputs, range]] = []
+    for start in range(0, len(store), settings.shard_rows):
+        rows = range(start, min(start + settings.shard_rows, len(store)))
+        path = folder / f"{start:010d}.npy"
+        paths.append(path)
+        inputs: Inputs = {**vector_inputs(settings, corpus), "start": start, "stop": rows.stop}
+        if is_finished(path, inputs):
+            progress(rows.stop, len(store))
+        elif not replace and made_from(path) not in (None, inputs):
+            raise UserError("this folder holds vectors of another corpus or encoder; choose another", file=folder)
+        else:
+            missing.append((path, inputs, rows))
+    passages = (store.read(rows) for _, _, rows in missing)
+    for (path, inputs, rows), vectors in zip(missing, workers.map(partial(_encode, encoder), passages), strict=True):
+        if not np.isfinite(vectors).all():
+            raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
+        with atomic_write(path) as file:
+            np.save(file, vectors)
+        finish(path, inputs)
+        progress(rows.stop, len(store))
+    return paths
+
+
+def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
+    """Everything that determines the vectors of a corpus (``corpus`` is its SHA-256), apart from the shard."""
+    names = {"encoder", "dtype", "revision", "batching", "passage_prefix", "pooling", "normalize"}
+    return {"corpus": corpus, **settings.model_dump(include=names, exclude_none=True)}
+
+
+def load_vectors(path: Path) -> NDArray[np.float32]:
+    """A shard's vectors as float32."""
+    import numpy as np
+
+    vectors: NDArray[np.float32] = np.load(path, mmap_mode="r").astype(np.float32)
+    return vectors
+
+
+def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.float16]:
+    import numpy as np
+
+    titles, texts = [passage.title for passage in passages], [passage.text for passage in passages]
+    with np.errstate(over="ignore"):  # an overflow becomes infinite; encode_shards refuses it
+        return encoder.encode_passages(titles, texts).astype(np.float16)
 
 
 class FaissShards:
@@ -33,7 +104,7 @@ class FaissShards:
 
     def __init__(self, paths: Sequence[Path], *, parameters: str = "") -> None:
         faiss = load_faiss()
-        in_memory = sum(path.stat().st_size for path in paths) < memory.available()
+        in_memory = sum(path.stat().st_size for path in paths) < total_memory()
         self._opened = []
         for path in paths:
             if in_memory:
@@ -51,11 +122,9 @@ class FaissShards:
                 raise UserError("cannot be searched: found distances as scores, expected inner products", file=path)
             self._opened.append(index)
         self.dimension: int = self._opened[0].d
-        self._index = self._opened[0]
-        if len(self._opened) > 1:
-            self._index = faiss.IndexShards(self.dimension)
-            for index in self._opened:
-                self._index.add_shard(index)
+        self._index = faiss.IndexShards(self.dimension)
+        for index in self._opened:
+            self._index.add_shard(index)
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -127,18 +196,22 @@ def default_file_mb(factory: str) -> float:
 def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: Path, *, corpus: str) -> list[Path]:
     """Write the index as files of at most ``settings.file_mb``, and return their paths in row order.
 
-    ``vectors`` are the files of :func:`madke.indexing.vectors.encode_shards`. A finished file in ``folder`` with the
-    same settings and ``corpus`` (its SHA-256) is reused.
+    ``vectors`` are the files of :func:`encode_shards`. A finished file with the same settings and ``corpus`` (its
+    SHA-256) is reused.
     """
-    made_from = dict(vector_inputs(settings, corpus))
-    made_from |= {"factory": settings.factory, "shard_rows": settings.shard_rows, "faiss": version("faiss-cpu")}
-    trained = _trained(vectors, settings, folder / "trained", made_from)
+    whole: Inputs = {
+        **vector_inputs(settings, corpus),
+        "factory": settings.factory,
+        "shard_rows": settings.shard_rows,
+        "faiss": version("faiss-cpu"),
+    }
+    trained = _trained(vectors, settings, folder / "trained", whole)
     shard_bytes = _bytes_per_vector(trained, settings) * settings.shard_rows
     per_file = max(1, int(settings.file_mb * 1e6) // shard_bytes)
     paths = []
     for start in range(0, len(vectors), per_file):
         path = folder / f"{start // per_file:05d}.index"
-        inputs = {**made_from, "first": start, "count": len(vectors[start : start + per_file])}
+        inputs = {**whole, "first": start, "count": len(vectors[start : start + per_file])}
         if not is_finished(path, inputs):
             index = load_faiss().clone_index(trained)
             for shard in vectors[start : start + per_file]:
@@ -224,29 +297,69 @@ _COMPRESSED_SHARE = 3 / 4
 """Shares of memory that a flat or another index may take: mapped files are fast while they stay in memory."""
 
 
+def total_memory() -> int:
+    """Memory limit of this process, in bytes."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    except (OSError, ValueError):  # no such file, or "max"
+        return machine
+
+
 def choose(count: int, dimension: int, memory: int) -> tuple[str, str]:
     """Choose the most exact index of ``count`` vectors that fits in ``memory`` (bytes): factory string and reason.
 
     Flat (4 bytes per dimension), SQ8 (1 byte), else product quantization with a quarter to a sixteenth of a byte
     (``np``: without training for Hamming distances, which is slow and not needed here).
     """
-
-    def gb(size: int) -> str:
-        return f"{size / 1e9:.1f} GB"
-
-    flat = 4 * count * dimension
-    if flat <= memory * _EXACT_SHARE:
-        return "Flat", f"exact; {gb(flat)} of {gb(memory)} memory"
-    sq8 = count * dimension
-    if sq8 <= memory * _COMPRESSED_SHARE:
-        return "SQ8", f"flat would take {gb(flat)} of {gb(memory)} memory, SQ8 takes {gb(sq8)}"
     codes = [_divisor(dimension, dimension // part) for part in (4, 8, 16)]
-    fitting = [code for code in codes if code * count <= memory * _COMPRESSED_SHARE]
-    code = fitting[0] if fitting else codes[-1]
-    takes = f"SQ8 would take {gb(sq8)} of {gb(memory)} memory, {code} bytes a vector take {gb(code * count)}"
-    return f"PQ{code}np", takes if fitting else f"{takes}, which is still too much: searches will read from disk"
+    types = {"Flat": 4 * dimension, "SQ8": dimension} | {f"PQ{code}np": code for code in codes}
+    of_memory = f"of {memory / 1e9:.1f} GB memory"
+    reason = ""
+    for factory, bytes_per_vector in types.items():
+        takes = f"{bytes_per_vector * count / 1e9:.1f} GB"
+        share = _EXACT_SHARE if factory == "Flat" else _COMPRESSED_SHARE
+        if bytes_per_vector * count <= memory * share:
+            return factory, f"{reason}{factory} takes {takes}" if reason else f"exact; {takes} {of_memory}"
+        reason = f"{factory} would take {takes} {of_memory}, "
+    return factory, f"{factory} takes {takes} {of_memory}, which is still too much: searches will read from disk"
 
 
 def _divisor(number: int, limit: int) -> int:
     """The largest divisor up to ``limit``: each byte of a product quantizer encodes the same number of dimensions."""
     return next(divisor for divisor in range(max(limit, 1), 0, -1) if number % divisor == 0)
+
+
+def measure_recall(store: PassageStore, encoder: Encoder, vectors: Sequence[Path], index: FaissShards) -> IndexRecall:
+    """Recall@5 against an exact search over the same vectors; the queries are first sentences of 500 passages.
+
+    The passage of the query itself is ignored. A passage that scores at least as high as the exact search's fifth is
+    a hit. Real questions are less similar to passages, so the recall of an inverted file is somewhat lower for them.
+    """
+    import faiss
+    import numpy as np
+
+    own = np.arange(0, len(store), max(1, len(store) // _QUERIES))[:_QUERIES]
+    sentences = [re.split(r"(?<=[.!?])\s", store[int(row)].text.strip(), maxsplit=1)[0] for row in own]
+    queries = encoder.encode_queries(sentences)
+    depth = min(_DEPTH, len(store) - 1)
+    if depth == 0:
+        return IndexRecall(recall_at_5=1.0, queries=0)
+    found = index.search(queries, depth + 1)[1]
+    # Move the query's own passage to the end and drop it.
+    found = np.take_along_axis(found, np.argsort(found == own[:, None], axis=1, kind="stable"), axis=1)[:, :depth]
+    exact = np.full((len(queries), 0), -np.inf, dtype=np.float32)
+    score_of_found = np.full(found.shape, -np.inf, dtype=np.float32)
+    first = 0
+    for path in vectors:
+        shard = load_vectors(path)
+        scores, rows = faiss.knn(queries, shard, min(depth + 1, len(shard)), metric=faiss.METRIC_INNER_PRODUCT)
+        scores[rows + first == own[:, None]] = -np.inf
+        exact = -np.sort(-np.concatenate([exact, scores], axis=1), axis=1)[:, :depth]
+        query, place = np.nonzero((found >= first) & (found < first + len(shard)))
+        score_of_found[query, place] = np.einsum("nd,nd->n", queries[query], shard[found[query, place] - first])
+        first += len(shard)
+    # The two computations of a score differ in the last bits.
+    hits = score_of_found >= exact[:, -1:] - 1e-5 * np.abs(exact[:, -1:])
+    margin = 1.96 * hits.mean(axis=1).std() / np.sqrt(len(queries))
+    return IndexRecall(recall_at_5=round(float(hits.mean()), 4), margin=round(float(margin), 4), queries=len(queries))
