@@ -24,6 +24,7 @@ from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfi
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
 from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files, update_spec
+from madke.runs.run_pools import MORE
 from madke.runs.spec import RunSpec
 
 Key = tuple[str, int]
@@ -34,11 +35,11 @@ _log = logging.getLogger(__name__)
 _POOLS = "pools.jsonl"
 
 _CALLS = "calls.sqlite"
-_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS), *(_CALLS + end for end in ("", "-wal", "-shm"))}
+_EARLY_FILES = {"lock", _POOLS, MORE, asking_folder(MORE), *(_CALLS + end for end in ("", "-wal", "-shm"))}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
 _ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_RUN_FILES = {_POOLS, *_ATOMIC.split()}
+_RUN_FILES = {_POOLS, MORE, *_ATOMIC.split()}
 """Files that are written atomically in a run directory."""
 
 

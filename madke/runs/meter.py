@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.llm import Limiter, Limits
+from madke.llm import CallStore, Limiter, Limits
 from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.run_json import Session
@@ -59,6 +60,13 @@ class Budget:
         self.cost += charged
         return charged
 
+    def catch_up(self, store: CallStore, at_least: int = 0) -> None:
+        """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
+        if self.tokens == 0:
+            for (_, model), paid in store.paid().items():
+                self.pay(model, paid.usage)
+            self.tokens = max(self.tokens, at_least)
+
     @property
     def reached(self) -> str | None:
         """The option whose limit is reached, or None."""
@@ -67,6 +75,19 @@ class Budget:
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             return "--token-budget"
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Budget, call store and deadline; the runs of an experiment share one account."""
+
+    budget: Budget
+    calls: Path | None = None
+    """The call store; None for the run's own."""
+    payer: str = ""
+    """Identifies the run among those that share the store."""
+    until: float | None = None
+    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
 
 
 @dataclass(kw_only=True, slots=True)

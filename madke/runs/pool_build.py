@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def build_pool_file(
     if not knowledge.staged:
         return build_pools(questions, sources, k, out, progress=progress, **searching)
     k = max(k, depth(knowledge))
-    own = account(options)
+    own = replace(account(options), calls=calls_beside(out))
     retriever = model if knowledge.needs_retriever else None
     own.budget.check([*filter(None, [retriever]), *priced_models([knowledge])])
     found = out.with_name(f".{out.name}.found")
@@ -57,9 +58,7 @@ def build_pool_file(
     work = build.write(
         found,
         out,
-        calls=calls_beside(out),
-        budget=own.budget,
-        until=own.until,
+        own,
         signals=signals,
         progress=lambda done: on_stage(done, len(questions)),
         search=lambda: counts.update(build_pools(questions, sources, k, found, progress=progress, **searching)),

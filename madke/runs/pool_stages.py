@@ -45,7 +45,7 @@ from madke.llm.endpoints import probe
 from madke.llm.rerank_endpoint import open_rerank_endpoint
 from madke.runs.cast import LiveSearch, guarded, has_endpoint
 from madke.runs.cross_encoder import CrossEncoderReranker
-from madke.runs.meter import Budget, Meter, Metered
+from madke.runs.meter import Account, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_stopped
@@ -238,10 +238,11 @@ class StageBuild:
     k: int = 0
     """Passages requested from each source for a further query, at least as many as the settings need."""
     seed: int | None = None
-    payer: str = ""
 
     @asynccontextmanager
-    async def open(self, meter: Meter | None = None, store: CallStore | None = None) -> AsyncIterator[PoolStages]:
+    async def open(
+        self, meter: Meter | None = None, store: CallStore | None = None, payer: str = ""
+    ) -> AsyncIterator[PoolStages]:
         """The stages, behind limiter, meter and call store."""
         limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
         services = Limiter(self.options.concurrency, start=self.options.concurrency)
@@ -264,9 +265,9 @@ class StageBuild:
         def service(model: ChatModel) -> ChatModel:
             limited: ChatModel = Limited(model, services)
             limited = limited if meter is None else Metered(limited, meter, service=True)
-            return limited if store is None else Stored(limited, store, payer=self.payer)
+            return limited if store is None else Stored(limited, store, payer=payer)
 
-        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=self.payer)
+        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=payer)
         models = {**chat, **{name: service(model) for name, model in local.items()}}
         try:
             yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
@@ -278,10 +279,8 @@ class StageBuild:
         self,
         file: Path,
         out: Path,
+        account: Account,
         *,
-        calls: Path,
-        budget: Budget,
-        until: float | None = None,
         signals: bool = False,
         progress: Callable[[int], None] = lambda done: None,
         search: Callable[[], None] = lambda: None,
@@ -289,16 +288,16 @@ class StageBuild:
         """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
 
         ``search`` writes ``file``, in a thread, once all models are open.
-        Each finished call is in the store ``calls``, so the same call again makes only the missing ones.
+        Each finished call is in the account's store, so the same call again makes only the missing ones.
 
         Raises:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
-        meter = Meter(total=0, budget=budget)
-        with CallStore(calls) as store:
-            for (_, model), paid in {} if budget.tokens else store.paid().items():
-                budget.pay(model, paid.usage)
-            async with self.open(meter, store) as stages:
+        assert account.calls is not None
+        meter, until = Meter(total=0, budget=account.budget), account.until
+        with CallStore(account.calls) as store:
+            account.budget.catch_up(store)
+            async with self.open(meter, store, account.payer) as stages:
                 await asyncio.to_thread(search)
 
                 async def batch() -> None:

@@ -27,7 +27,7 @@ from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, Metered
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
@@ -42,19 +42,6 @@ COLLECTING = (20_000, 20, 20)
 
 _PROGRESS_SECONDS = 0.5
 """Seconds between two :class:`madke.core.events.RunProgress`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """Budget, call store and deadline; the runs of an experiment share one account."""
-
-    budget: Budget
-    calls: Path | None = None
-    """The call store; None for the run's own."""
-    payer: str = ""
-    """Identifies the run among those that share the store."""
-    until: float | None = None
-    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
 
 
 def prices_of(options: RunOptions) -> Prices:
@@ -94,6 +81,8 @@ async def execute(
     tell = None if listen is None else never_raising(listen)
     allow_connections(options.concurrency)
     own = shared or account(options)
+    calls = own.calls or directory.path / "calls.sqlite"
+    own = replace(own, calls=calls)
     pending = directory.pending(job.questions, job.spec.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
@@ -105,8 +94,7 @@ async def execute(
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
         file = pools if job.protocol.knowledge else None
         if file is None and job.protocol.knowledge is not None:
-            calls = own.calls or directory.path / "calls.sqlite"
-            stage = partial(_add_stages, job, models, options, own, calls, signals)
+            stage = partial(_add_stages, job, models, options, own, signals)
             file = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(file, job.protocol.knowledge, job.questions, before)
@@ -119,12 +107,12 @@ async def execute(
                 "searched": live.served_by if live else {},
             }
         )
-        files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
+        files = RunFiles(calls=calls, pools=file)
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
-        with CallStore(files.calls) as store:
+        with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.listen = with_people(models, job.protocol, tell)
             run.serve(live, answer_scorer)
@@ -133,15 +121,13 @@ async def execute(
 
 
 async def _add_stages(
-    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, calls: Path, signals: bool, file: Path
+    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, signals: bool, file: Path
 ) -> None:
     """Add query stages and rerankings to the run's own pools; their calls are calls of the run."""
     if wanted := staged(job.protocol.knowledge):
         model, seed = models.get(RETRIEVER), job.spec.seed
-        build = StageBuild(
-            wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed, payer=own.payer
-        )
-        await build.write(file, file, calls=calls, budget=own.budget, until=own.until, signals=signals)
+        build = StageBuild(wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed)
+        await build.write(file, file, own, signals=signals)
 
 
 @dataclass(kw_only=True)
@@ -189,8 +175,8 @@ class _Run:
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         """Debate the pending questions; on every exit, complete the session in the directory."""
         meter, options = self.meter, self.options
-        if meter.budget is not None and pending and not meter.budget.tokens:
-            self._catch_up(meter.budget)
+        if meter.budget is not None and pending:
+            meter.budget.catch_up(self.store, tokens_of_sessions(self.directory.path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             options = replace(options, retry_failed=False, retry_degraded=False)
@@ -254,13 +240,6 @@ class _Run:
             score_answers=self.score_answers,
             listen=self.listen,
         )
-
-    def _catch_up(self, budget: Budget) -> None:
-        """Add the paid calls of earlier commands: of this run, and of runs that share the store."""
-        for (_, model), paid in self.store.paid().items():
-            budget.pay(model, paid.usage)
-        # A damaged store may have lost calls that run.json counts.
-        budget.tokens = max(budget.tokens, tokens_of_sessions(self.directory.path))
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
         meter, done = self.meter, self.directory.done
