@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from madke.core.wording import counted
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.recipe import Arm, Recipe
-from madke.files import atomic_write, file_lock, unexpected_files
+from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
@@ -28,7 +27,7 @@ from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_json import read_spec
+from madke.runs.run_json import read_record, read_spec, write_record
 from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
 from madke.runs.runner import execute
 
@@ -91,8 +90,7 @@ class Experiment:
             self._add_pools(sources)
         record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
-            with atomic_write(self.path / FILE) as file:
-                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+            write_record(self.path / FILE, record)
 
     def _pool_hashes(self) -> dict[str, str]:
         """Question id -> hash of the pool files' content for it."""
@@ -315,16 +313,7 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads((path / FILE).read_bytes())
-    except (OSError, ValueError):
-        record = None
-    if not isinstance(record, dict):
-        raise UserError("not the record of an experiment", file=path / FILE)
-    if (found := record.get("format", 1)) != FORMAT:
-        formats = f"found format {found!r}, but this version of madke reads format {FORMAT}; choose another --out"
-        raise UserError(formats, file=path / FILE)
-    return record
+    return read_record(path / FILE, FORMAT, "an experiment")
 
 
 def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:

@@ -23,7 +23,7 @@ from madke.core.wording import counted
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
-from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files, update_spec
+from madke.runs.run_json import RunFiles, begin_session, end_session, read_spec, run_files, update_spec
 from madke.runs.run_pools import MORE
 from madke.runs.spec import RunSpec
 
@@ -123,7 +123,7 @@ class RunDirectory:
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
-    def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
+    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
         """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
         if not self._writes_session:
             return  # a replay makes no calls, and may be refused at the end

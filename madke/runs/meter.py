@@ -16,7 +16,6 @@ from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limiter, Limits
 from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of
-from madke.runs.run_json import Session
 
 MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
@@ -158,7 +157,7 @@ class Meter:
         return self.ended or (self.budget.reached if self.budget is not None else None)
 
     def _counts(self) -> dict[str, Any]:
-        """The common fields of :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session`."""
+        """What both events and ``run.json`` hold."""
         return {name: getattr(self, name) for name in _COUNTED}
 
     def progress(self) -> RunProgress:
@@ -174,18 +173,17 @@ class Meter:
             **self._counts(),
         )
 
-    def session(self) -> Session:
-        """The counts, for ``run.json``."""
-        priced = self.budget is not None and self.budget.prices
-        return Session(
-            seconds=round(self.clock() - self.started, 3),
-            ended=(self.stopped if self.left_over else self.ended) or "finished",
-            questions=self.done,
-            left_over=self.left_over,
-            cost=self.cost if priced else None,
-            concurrency=asdict(self.limiter.state()) if self.limiter is not None else None,
+    def session(self) -> dict[str, Any]:
+        """The work of one command, for ``run.json``; ``concurrency`` is the state of the limiters."""
+        return {
+            "seconds": round(self.clock() - self.started, 3),
+            "ended": (self.stopped if self.left_over else self.ended) or "finished",
+            "questions": self.done,
+            "left_over": self.left_over,
+            "cost": self.cost if self.budget is not None and self.budget.prices else None,
+            "concurrency": asdict(self.limiter.state()) if self.limiter is not None else None,
             **self._counts(),
-        )
+        }
 
 
 class Metered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +26,6 @@ class RunFiles:
     """The call store; the arms of an experiment share one."""
     pools: Path | None
     """The pool file; None without knowledge."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """The work of one command for a run, written at its end. A killed command leaves only its start."""
-
-    seconds: float
-    ended: str
-    """``finished``, or what stopped it."""
-    questions: int
-    """Number of debates with an outcome."""
-    failed: int
-    left_over: int
-    calls: int
-    """Without calls answered by the call store."""
-    failed_calls: int
-    retries: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    cost: float | None
-    """None without prices."""
-    concurrency: Mapping[str, float] | None
-    """State of the limiters: :class:`madke.llm.limiter.LimiterState`."""
 
 
 def read_spec(path: Path) -> RunSpec:
@@ -77,7 +53,7 @@ def endpoints_before(path: Path) -> Mapping[str, Any]:
 
 
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The sessions of all commands, oldest first; see :class:`Session`."""
+    """The work of each command, oldest first: :meth:`madke.runs.meter.Meter.session`, or only the start if killed."""
     sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
     return sessions
 
@@ -103,39 +79,27 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
         "endpoints": {**record["endpoints"], **endpoints},
         "sessions": [*record["sessions"], session],
     }
-    _write(path, written)
+    write_record(path / "run.json", written)
 
 
 def update_spec(path: Path, spec: RunSpec) -> None:
     """Replace the description; the sessions stay."""
-    _write(path, {**_record(path), "spec": spec.model_dump(mode="json")})
+    write_record(path / "run.json", {**_record(path), "spec": spec.model_dump(mode="json")})
 
 
-def end_session(path: Path, session: Session | None, endpoints: Mapping[str, Any]) -> None:
+def end_session(path: Path, session: Mapping[str, Any] | None, endpoints: Mapping[str, Any]) -> None:
     """Complete the last session; None removes it, for a command that had nothing to do."""
     record = _record(path)
     *before, last = record["sessions"]
-    if session is not None:
-        last = {**last, **asdict(session)}
-    sessions = before if session is None and before else [*before, last]
+    sessions = before if session is None and before else [*before, {**last, **(session or {})}]
     # Dialects are detected while the run makes calls.
-    _write(path, {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
+    write_record(path / "run.json", {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
 
 
 def _record(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
-    try:
-        record = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValueError:
-        record = None
-    found = record.get("format", 1) if isinstance(record, dict) else FORMAT
-    if found != FORMAT:
-        expected = f"this version of madke reads format {FORMAT}; choose another --out"
-        raise UserError(f"has format {found!r}, but {expected}", file=file)
-    if not isinstance(record, dict) or not _is_sound(record):
-        raise UserError("does not describe a run", file=file)
+    record = read_record(path / "run.json", FORMAT, "a run")
+    if not _is_sound(record):
+        raise UserError("does not describe a run", file=path / "run.json")
     return record
 
 
@@ -153,6 +117,23 @@ def _is_sound(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _write(path: Path, record: Mapping[str, Any]) -> None:
-    with atomic_write(path / "run.json") as file:
-        file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
+    """The JSON object in a file of this format version; UserError if there is none, or not of ``what``."""
+    try:
+        record = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise UserError(f"does not describe {what}", file=file)
+    if (found := record.get("format", 1)) != version:
+        expected = f"this version of madke reads format {version}; choose another --out"
+        raise UserError(f"has format {found!r}, but {expected}", file=file)
+    return record
+
+
+def write_record(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically."""
+    with atomic_write(file) as opened:
+        opened.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
