@@ -17,8 +17,8 @@ from madke.runs.options import RunOptions
 from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
-    from madke.experiments.ablation import Ablation
     from madke.experiments.duration import Pace
+    from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
     from madke.experiments.load import Load
     from madke.experiments.plan import Planned
@@ -178,7 +178,7 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: 
     _show_unfinished(done, options)
 
 
-def _show_results(done: Ablation) -> None:
+def _show_results(done: Experiment) -> None:
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
@@ -195,7 +195,7 @@ def _show_results(done: Ablation) -> None:
     console().print(score_table([*done.scores.items()], incomplete))
     by_folder = {done.arms[name]: scores for name, scores in done.scores.items()}
     with CallStore(done.path / "calls.sqlite") as store:
-        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
+        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
@@ -208,7 +208,7 @@ def _show_results(done: Ablation) -> None:
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 
-def _show_unfinished(done: Ablation, options: RunOptions) -> None:
+def _show_unfinished(done: Experiment, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
 
     for name, reason in done.unfinished.items():
@@ -219,7 +219,8 @@ def _show_unfinished(done: Ablation, options: RunOptions) -> None:
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
         how = "the command without --replay" if options.replay else "the same command"
-        how = f"the same command with a higher {done.budget.reached}" if done.budget.reached else how
+        reached = done.account.budget.reached
+        how = f"the same command with a higher {reached}" if reached else how
         lost = f"{counted(failed, 'debate')} failed; " if failed else ""
         say(f"madke: {lost}{how} resumes", err=True)
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from madke.core.knowledge import Source
 from madke.core.wording import counted
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
+from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
@@ -30,6 +31,8 @@ from madke.runs.pool_stages import POOLS, StageBuild
 from madke.runs.run_json import read_record, read_spec, write_record
 from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
 from madke.runs.runner import execute
+from madke.scoring.scored import score_run
+from madke.scoring.scores import Scores
 
 FILE, FORMAT = "experiment.json", 2
 
@@ -50,7 +53,7 @@ _SET_AT_START = ("sources", "pools", "searched", "first_round")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment's folder, open for writing. Create one with :func:`opened`."""
+    """An experiment's folder, and what a command did with it. Create one with :func:`opened`."""
 
     path: Path
     experiment_spec: ExperimentSpec
@@ -58,8 +61,28 @@ class Experiment:
     account: Account
     tell: Listener = lambda event: None
     signals: bool = False
-    """Whether signals end the building of pools without losing a call."""
+    """Whether signals end the work without losing a call."""
     sources: dict[str, Source] = field(default_factory=dict)
+    plans: list[Planned] = field(default_factory=list)
+    unfinished: dict[str, str] = field(default_factory=dict)
+    """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
+    meters: dict[str, Meter] = field(default_factory=dict)
+    """Arm -> counters, for arms that ran."""
+
+    @cached_property
+    def arms(self) -> Mapping[str, Path]:
+        """Name -> run directory of all arms that have started, in the recipe's order; read once all have run."""
+        return {folder.name: folder for folder in read_experiment(self.path)[1]}
+
+    @cached_property
+    def scores(self) -> Mapping[str, Scores]:
+        """Name -> scores of these arms; they are also written to the run directories."""
+        return {name: score_run(folder, prices=self.account.budget.prices) for name, folder in self.arms.items()}
+
+    @property
+    def waiting(self) -> list[str]:
+        """The arms that did not start because of a limit."""
+        return [arm.name for arm in self.experiment_spec.arms if arm.name not in {*self.meters, *self.unfinished}]
 
     @property
     def pools(self) -> Path:
@@ -164,7 +187,7 @@ class Experiment:
         """The costs of each open source that costs money, one line per source."""
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
-    async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
+    async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
         if arm.first_round is not None:
@@ -180,7 +203,7 @@ class Experiment:
         pools = self.pools if job.protocol.knowledge else None
         with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
             return await execute(
-                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals
+                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=self.signals
             )
 
     def waits_for(self, arm: Arm) -> str | None:
