@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener
+from madke.core.events import Listener, silent
 from madke.experiments.experiment import Experiment, opened
 from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
@@ -26,7 +26,7 @@ def ablate(
     *,
     out: str | Path,
     options: RunOptions = DEFAULTS,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     **asked: Any,
 ) -> Experiment:
     """Run every arm of a recipe over frozen pools and one call store.
@@ -62,7 +62,7 @@ def run_experiment(
     out: Path,
     options: RunOptions,
     *,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     on_plans: Callable[[Sequence[Planned]], None] = lambda plans: None,
     on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
     reply_tokens: int = REPLY_TOKENS,

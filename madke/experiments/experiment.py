@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising
+from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
 from madke.core.knowledge import Source
 from madke.core.wording import counted
 from madke.data import first_rounds
@@ -59,7 +59,7 @@ class Experiment:
     experiment_spec: ExperimentSpec
     options: RunOptions
     account: Account
-    tell: Listener = lambda event: None
+    tell: Listener = silent
     signals: bool = False
     """Whether signals end the work without losing a call."""
     sources: dict[str, Source] = field(default_factory=dict)
@@ -244,7 +244,7 @@ def opened(
     options: RunOptions,
     account: Account,
     *,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     signals: bool = False,
 ) -> Iterator[Experiment]:
     """Create or open the experiment's folder and lock it for this process.

@@ -14,8 +14,9 @@ import shlex
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
@@ -218,6 +219,21 @@ class AnswerScorer(Service):
         except UserError as error:
             return [_failed(str(error)) for _ in requests]
         return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+
+
+def debate_services(
+    wrap: Callable[[ChatModel], ChatModel],
+    live: LiveSearch | None,
+    answer_scorer: AnswerScorer | None,
+    knowledge: Knowledge | None,
+) -> dict[str, Any]:
+    """``retrieve`` and ``score_answers`` of a debate; ``wrap`` puts a service behind limiter and call store."""
+    services: dict[str, Any] = {}
+    if live is not None and knowledge is not None:
+        services["retrieve"] = searching(wrap(live), knowledge)
+    if answer_scorer is not None:
+        services["score_answers"] = answer_scoring(wrap(answer_scorer))
+    return services
 
 
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:

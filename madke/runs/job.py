@@ -13,7 +13,7 @@ from typing import cast as typing_cast
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, SourceOpened, SourceOpening
+from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -70,15 +70,13 @@ class Job:
     """Name -> source, for sources passed as objects."""
     _opened: list[Source] = field(default_factory=list)
 
-    def sources(self, listen: Listener | None = None) -> Sequence[Source]:
+    def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
         for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
-            if listen is not None:
-                listen(SourceOpening(question="", name=name, spec=spec))
+            listen(SourceOpening(question="", name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
             self._opened.append(source)
-            if listen is not None:
-                listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
+            listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return self._opened
 
     def close(self) -> None:

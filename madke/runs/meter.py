@@ -88,6 +88,11 @@ class Account:
     until: float | None = None
     """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
 
+    @property
+    def seconds(self) -> float | None:
+        """The time left until then."""
+        return None if self.until is None else self.until - time.monotonic()
+
 
 @dataclass(kw_only=True, slots=True)
 class Meter:

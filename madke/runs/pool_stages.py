@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -48,7 +47,7 @@ from madke.runs.cross_encoder import CrossEncoderReranker
 from madke.runs.meter import Account, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import depth
-from madke.runs.stopping import drained, until_stopped
+from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -294,7 +293,7 @@ class StageBuild:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
         assert account.calls is not None
-        meter, until = Meter(total=0, budget=account.budget), account.until
+        meter = Meter(total=0, budget=account.budget)
         with CallStore(account.calls) as store:
             account.budget.catch_up(store)
             async with self.open(meter, store, account.payer) as stages:
@@ -308,8 +307,8 @@ class StageBuild:
                                 whole.write(record_to_json(record) + b"\n")
 
                 assert isinstance(meter.limiter, Limits)
-                seconds = None if until is None else until - time.monotonic()
-                if not await until_stopped(batch(), partial(drained, meter.limiter), seconds=seconds, signals=signals):
+                drain = partial(drained, meter.limiter)
+                if not await until_stopped(batch(), drain, seconds=account.seconds, signals=signals):
                     raise Unfinished("--deadline")
                 stages.report(meter.done)
 
@@ -317,17 +316,14 @@ class StageBuild:
         self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
     ) -> list[PoolRecord]:
         done: dict[int, PoolRecord] = {}
-        left = iter(enumerate(chunk))  # shared: a free worker takes the next pool
 
-        async def work() -> None:
-            for n, record in left:
-                if meter.stopped:
-                    return
-                done[n] = await stages.add(record)
-                meter.done += 1
-                progress(meter.done)
+        async def work(numbered: tuple[int, PoolRecord]) -> None:
+            n, record = numbered
+            done[n] = await stages.add(record)
+            meter.done += 1
+            progress(meter.done)
 
-        await gather(work() for _ in range(self.options.concurrency))
+        await until_limit(meter, enumerate(chunk), work, workers=self.options.concurrency)
         if len(done) < len(chunk):
             raise Unfinished(str(meter.stopped))
         return [done[n] for n in range(len(chunk))]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
-from madke.core.events import Event, Listener, PoolProgress, PoolsReady
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
@@ -182,7 +182,7 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
 async def own_pools(
     job: Job,
     directory: RunDirectory,
-    tell: Listener | None,
+    tell: Listener = silent,
     *,
     replay: bool,
     stage: Callable[[Path], Awaitable[None]] | None = None,
@@ -203,7 +203,7 @@ async def own_pools(
     counts: Mapping[str, SourceCounts] = {}
     with missing_pools(file, job.questions) as (missing, more):
         if missing:
-            listen = from_thread(tell or (lambda event: None))
+            listen = from_thread(tell)
             k, progress = depth(knowledge), partial(pool_progress, listen)
             counts = await asyncio.to_thread(
                 lambda: build_pools(missing, job.sources(listen), k, more, progress=progress)
@@ -213,7 +213,7 @@ async def own_pools(
     for name, count in counts.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
-    if counts and tell is not None:
+    if counts:
         tell(PoolsReady(question="", found=counts))
     return file
 

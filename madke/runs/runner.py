@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, never_raising
+from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
-from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
 from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
 from madke.llm.prices import Prices, read_prices
-from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, debate_services, guarded
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Budget, Meter, Metered
@@ -33,7 +33,7 @@ from madke.runs.pool_stages import StageBuild, priced_models, staged
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.spec import RunSpec
-from madke.runs.stopping import drained, seconds_until, until_stopped
+from madke.runs.stopping import drained, seconds_until, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -78,26 +78,28 @@ async def execute(
         that have no outcome as a result.
     """
     started = datetime.now(UTC)
-    tell = None if listen is None else never_raising(listen)
+    tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
     own = shared or account(options)
     calls = own.calls or directory.path / "calls.sqlite"
     own = replace(own, calls=calls)
+    knowledge = job.protocol.knowledge
     pending = directory.pending(job.questions, job.spec.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check([*job.spec.models.values(), *priced_models(staged(job.protocol.knowledge))])
+        own.budget.check([*job.spec.models.values(), *priced_models(staged(knowledge))])
     with _models(job, options, no_calls=no_calls) as models:
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
-        file = pools if job.protocol.knowledge else None
-        if file is None and job.protocol.knowledge is not None:
+        if knowledge is None:
+            pools = None
+        elif pools is None:
             stage = partial(_add_stages, job, models, options, own, signals)
-            file = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
+            pools = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
-        found = RunPools(file, job.protocol.knowledge, job.questions, before)
+        found = RunPools(pools, knowledge, job.questions, before)
         live = live_search(job, before, tell, replay=options.replay)
         spec = job.spec.model_copy(
             update={
@@ -107,15 +109,15 @@ async def execute(
                 "searched": live.served_by if live else {},
             }
         )
-        files = RunFiles(calls=calls, pools=file)
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
+        files = RunFiles(calls=calls, pools=pools)
         directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
         with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.listen = with_people(models, job.protocol, tell)
-            run.serve(live, answer_scorer)
+            run.tell = with_people(models, job.protocol, tell) or tell
+            run.services = debate_services(run.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
 
@@ -141,35 +143,25 @@ class _Run:
     store: CallStore
     pools: RunPools
     models: Mapping[str, ChatModel]
-    listen: Listener | None = None
-    retrieve: Retrieve | None = None
-    score_answers: ScoreAnswers | None = None
+    tell: Listener = silent
+    services: Mapping[str, Any] = field(default_factory=dict)
     meter: Meter = field(init=False)
-    limiter: Limits = field(init=False)
-    services: Limiter = field(init=False)
-    """For searches and answer scoring: a run that stops also waits for these calls."""
 
     def __post_init__(self) -> None:
         options = self.options
-        self.limiter = Limits(options.concurrency, options.rpm, options.tpm)
-        self.services = Limiter(options.concurrency, start=options.concurrency)
+        self._limits = Limits(options.concurrency, options.rpm, options.tpm)
+        # For searches and answer scoring: a run that stops also waits for these calls.
+        self._service_limiter = Limiter(options.concurrency, start=options.concurrency)
         self.meter = Meter(
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,
-            limiter=self.limiter,
+            limiter=self._limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
 
-    def serve(self, live: LiveSearch | None, answer_scorer: AnswerScorer | None) -> None:
-        """Wrap the services of debates in the call store."""
-        knowledge = self.job.protocol.knowledge
-        if live is not None and knowledge is not None:
-            self.retrieve = searching(self._service(live), knowledge)
-        if answer_scorer is not None:
-            self.score_answers = answer_scoring(self._service(answer_scorer))
-
-    def _service(self, service: ChatModel) -> ChatModel:
-        metered = Metered(Limited(service, self.services), self.meter, service=True)
+    def service(self, service: ChatModel) -> ChatModel:
+        """A service of debates, behind limiter, meter and call store."""
+        metered = Metered(Limited(service, self._service_limiter), self.meter, service=True)
         return Stored(metered, self.store, replay=self.options.replay, payer=self.own.payer)
 
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
@@ -192,54 +184,39 @@ class _Run:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
                 self._end(pending)
-            self.tell()
             raise
+        else:
+            self._end(pending)
         finally:
             gc.set_threshold(*collections)
             progress.cancel()
-        self._end(pending)
-        self.tell()
+            self.tell(meter.progress())
 
     async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
+        meter, replay = self.meter, self.options.replay
         cast = guarded(
-            self.models,
-            limiter=self.limiter,
-            store=self.store,
-            replay=self.options.replay,
-            meter=self.meter,
-            payer=self.own.payer,
+            self.models, limiter=self._limits, store=self.store, replay=replay, meter=meter, payer=self.own.payer
         )
-        drain = partial(drained, self.limiter, self.services)
+        drain = partial(drained, self._limits, self._service_limiter)
         batch = run_batch(
             pending,
             partial(self._debate, cast),
             directory=self.directory,
-            meter=self.meter,
+            meter=meter,
             workers=self.options.concurrency,
             drain=partial(drain, log=False),
         )
-        seconds = None if self.own.until is None else self.own.until - time.monotonic()
         try:
-            if not await until_stopped(batch, drain, seconds=seconds, signals=signals):
-                self.meter.ended = self.meter.ended or "--deadline"
+            if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):
+                meter.ended = meter.ended or "--deadline"
         finally:
             await self.job.close_models(self.models)
 
     async def _debate(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
-        job = self.job
         self.directory.check_lock()
         pool = self.pools.of(question)
-        if self.listen is not None:
-            self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        return await job.debated(
-            question,
-            cast,
-            pool,
-            repeat=repeat,
-            retrieve=self.retrieve,
-            score_answers=self.score_answers,
-            listen=self.listen,
-        )
+        self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
+        return await self.job.debated(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
         meter, done = self.meter, self.directory.done
@@ -249,13 +226,9 @@ class _Run:
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
 
     async def _send_progress(self) -> None:
-        while self.listen is not None:
+        while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
-            self.tell()
-
-    def tell(self) -> None:
-        if self.listen is not None:
-            self.listen(self.meter.progress())
+            self.tell(self.meter.progress())
 
 
 async def run_batch(
@@ -269,57 +242,40 @@ async def run_batch(
 ) -> None:
     """Debate pairs of question and repeat (0-based) until the meter has a reason to stop.
 
-    Each worker debates one question at a time, so memory holds one debate per worker. After an error in one debate,
-    ``drain`` waits for the calls in flight before the others are cancelled.
+    After an error in one debate, ``drain`` waits for the calls in flight before the others are cancelled.
     """
-    left = iter(pending)  # shared: a free worker takes the next question
 
-    async def work() -> None:
-        for question, repeat in left:
-            if meter.stopped:
-                return
-            transcript = await play(question, repeat)
+    async def debated(pair: tuple[Question, int]) -> None:
+        try:
+            transcript = await play(*pair)
             if directory.write(transcript):
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
-
-    tasks = [asyncio.create_task(work()) for _ in range(workers)]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        failures = [error for worker in ended if (error := worker.exception()) is not None]
-        if failures:
+        except Exception:
             meter.ended = meter.ended or "an error"
             await drain()
-            raise failures[0]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    await until_limit(meter, pending, debated, workers=workers)
 
 
 @contextmanager
 def _models(job: Job, options: RunOptions, *, no_calls: bool) -> Iterator[Mapping[str, ChatModel]]:
     """Role -> model, on this machine or on the nodes of a cluster."""
-    if options.engine == "ray" and not no_calls:
-        if job.own_models:
-            own = next(iter(job.own_models))
-            raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
-        from madke.runs.ray_cast import ray_models
-
-        with ray_models(
-            job.spec.models,
-            base_url=options.base_url,
-            address=options.address,
-            concurrency=options.concurrency,
-            models=read_models(options.models_file),
-        ) as models:
-            yield models
+    if options.engine == "local" or no_calls:
+        yield job.open_models(options, replay=no_calls)
         return
-    yield job.open_models(options, replay=no_calls)
+    if job.own_models:
+        own = next(iter(job.own_models))
+        raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
+    from madke.runs.ray_cast import ray_models
+
+    with ray_models(job.spec.models, options) as models:
+        yield models
 
 
 def live_search(
-    job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
+    job: Job, before: RunSpec | None = None, tell: Listener = silent, *, replay: bool = False
 ) -> LiveSearch | None:
     """The search service of debaters; None if they may not search. A replay reads the sources from the run."""
     knowledge = job.protocol.knowledge

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
 from madke.core.errors import UserError
@@ -25,7 +24,7 @@ from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
-from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, debate_services
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
@@ -139,12 +138,8 @@ class ServedRun:
             served = {source.name: source.description for source in sources}
             self._search = LiveSearch(served, sources, depth(knowledge))
         self._open_stages()
-        self._services: dict[str, Any] = {}
-        if live is not None and knowledge is not None:
-            self._services["retrieve"] = searching(self._service(live), knowledge)
-        if self.job.spec.answer_scorer is not None:
-            scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
-            self._services["score_answers"] = answer_scoring(scorer)
+        scorer = AnswerScorer(self.spec.answer_scorer) if self.spec.answer_scorer else None
+        self._services = debate_services(self._service, live, scorer, knowledge)
 
     def _open_stages(self) -> None:
         wanted = staged(self.job.protocol.knowledge)
