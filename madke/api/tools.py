@@ -75,7 +75,7 @@ def build_pools(
     """
     from madke.engine.protocol import Knowledge
     from madke.knowledge.named import open_source
-    from madke.runs.pool_build import build_pool_file
+    from madke.runs.pool_stages import build_pool_file
 
     records = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())

@@ -129,7 +129,7 @@ def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace,
 
     from madke.experiments.plan import Planner, planned
     from madke.report.experiment_tables import published_table
-    from madke.runs.runner import prices_of
+    from madke.runs.meter import prices_of
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
@@ -157,7 +157,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
     from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
-    from madke.runs.runner import prices_of
+    from madke.runs.meter import prices_of
 
     prices = prices_of(options)
     with resumable():

@@ -15,9 +15,9 @@ from madke.experiments.experiment import Experiment, opened
 from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
+from madke.runs.meter import account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import priced_models
-from madke.runs.runner import account
 
 
 def ablate(

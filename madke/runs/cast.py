@@ -241,7 +241,7 @@ def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     plain = knowledge.model_copy(update={"query": "none", "rerank": None})
 
     async def search(query: str, purpose: Purpose) -> Hits:
-        completion = await model.complete(_request(purpose, query))
+        completion = await model.complete(service_request(purpose, query))
         if completion.outcome != "ok":
             return Hits(error=completion.error)
         sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
@@ -257,7 +257,7 @@ def answer_scoring(model: ChatModel) -> ScoreAnswers:
 
     async def score_answers(question: Question, candidates: Sequence[str]) -> list[float]:
         purpose = Purpose(question=question.id, stage="score", agent="answer_scorer", round=1)
-        completion = await model.complete(_request(purpose, question.question, *candidates))
+        completion = await model.complete(service_request(purpose, question.question, *candidates))
         if completion.outcome != "ok":
             raise UserError(completion.error or "it gave no reason")
         scores: list[float] = json.loads(completion.text)
@@ -266,7 +266,8 @@ def answer_scoring(model: ChatModel) -> ScoreAnswers:
     return score_answers
 
 
-def _request(purpose: Purpose, *texts: str) -> ChatRequest:
+def service_request(purpose: Purpose, *texts: str) -> ChatRequest:
+    """A request to a service: a query, or texts to score."""
     messages = tuple(Message(role="user", content=text) for text in texts)
     return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.llm import CallStore, Limiter, Limits
+from madke.llm import CallStore, Limiter, Limits, read_models
 from madke.llm.models import UNPAID, kind_of
-from madke.llm.prices import Prices, cost, price_of
+from madke.llm.prices import Prices, cost, price_of, read_prices
+from madke.runs.options import RunOptions
+from madke.runs.stopping import seconds_until
 
 MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
@@ -92,6 +95,20 @@ class Account:
     def seconds(self) -> float | None:
         """The time left until then."""
         return None if self.until is None else self.until - time.monotonic()
+
+
+def prices_of(options: RunOptions) -> Prices:
+    """The prices in the price file and in ``models.yaml``; the price file wins."""
+    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
+
+
+def account(options: RunOptions) -> Account:
+    """The account for a command's options."""
+    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
+    if options.deadline is None:
+        return Account(budget=budget)
+    # Monotonic, so that setting the system clock does not move the deadline.
+    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 @dataclass(kw_only=True, slots=True)

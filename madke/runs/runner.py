@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -20,20 +19,19 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored
 from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
-from madke.llm.prices import Prices, read_prices
 from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, debate_services, guarded
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Budget, Meter, Metered
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, Metered, account
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
 from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
 from madke.runs.spec import RunSpec
-from madke.runs.stopping import drained, seconds_until, until_limit, until_stopped
+from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -42,20 +40,6 @@ COLLECTING = (20_000, 20, 20)
 
 _PROGRESS_SECONDS = 0.5
 """Seconds between two :class:`madke.core.events.RunProgress`."""
-
-
-def prices_of(options: RunOptions) -> Prices:
-    """The prices in the price file and in ``models.yaml``; the price file wins."""
-    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
-
-
-def account(options: RunOptions) -> Account:
-    """The account for a command's options."""
-    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
-    if options.deadline is None:
-        return Account(budget=budget)
-    # Monotonic, so that setting the system clock does not move the deadline.
-    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 async def execute(

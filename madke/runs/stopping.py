@@ -13,13 +13,15 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from madke.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.wording import counted
 from madke.llm import Limiter, Limits
-from madke.runs.meter import Meter
+
+if TYPE_CHECKING:
+    from madke.runs.meter import Meter
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
-from madke.runs.cast import AnswerScorer, LiveSearch, debate_services
+from madke.runs.cast import AnswerScorer, LiveSearch, debate_services, service_request
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
@@ -235,10 +235,8 @@ class ServedRun:
 
     async def _searched(self, search: ChatModel, question: Question) -> None:
         purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
-        messages = (Message(role="user", content=question.question),)
-        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
         try:
-            completion = await search.complete(request)
+            completion = await search.complete(service_request(purpose, question.question))
             if completion.outcome != "ok":
                 raise UserError(f"the search for knowledge failed: {completion.error}")
             line = record_to_json(await self._stages.add(record_from_json(completion.text)))

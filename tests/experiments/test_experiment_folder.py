@@ -18,8 +18,8 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.files import fingerprint
 from madke.llm import CallStore
+from madke.runs.meter import account
 from madke.runs.options import DEFAULTS
-from madke.runs.runner import account
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"
