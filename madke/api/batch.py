@@ -23,9 +23,8 @@ from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Data, Job, Model, Models, Sources, prepared
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.run_json import read_spec
 from madke.runs.runner import execute
-from madke.runs.spec import RunSpec
+from madke.runs.spec import RunSpec, read_spec
 from madke.tasks.base import Task
 from madke.variants import Variant
 

@@ -10,7 +10,7 @@ from madke.experiments.load import Load
 from madke.experiments.plan import Planned
 from madke.llm import read_models
 from madke.runs.options import RunOptions
-from madke.runs.run_json import sessions_of
+from madke.runs.spec import sessions_of
 
 _FIRST_TOKEN, _TOKENS_PER_SECOND = 0.5, 50
 """Assumed latency of a served model, in seconds, and its tokens per second: a usual hosted model of medium size."""

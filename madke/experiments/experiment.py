@@ -28,9 +28,9 @@ from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_json import read_record, read_spec, write_record
 from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
 from madke.runs.runner import execute
+from madke.runs.spec import read_record, read_spec, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 

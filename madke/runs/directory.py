@@ -23,9 +23,8 @@ from madke.core.wording import counted
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
-from madke.runs.run_json import RunFiles, begin_session, end_session, read_spec, run_files, update_spec
 from madke.runs.run_pools import MORE
-from madke.runs.spec import RunSpec
+from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
 
 Key = tuple[str, int]
 """Question id and repeat."""

@@ -28,9 +28,8 @@ from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, Metered, account
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
-from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
-from madke.runs.spec import RunSpec
+from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)

@@ -30,10 +30,9 @@ from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
-from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import PoolLines, depth, pool_of
 from madke.runs.runner import live_search
-from madke.runs.spec import RunSpec, question_hash, short_hash
+from madke.runs.spec import RunFiles, RunSpec, question_hash, read_spec, short_hash
 from madke.serve.landing import Leavable, Sent
 
 SAVE_SECONDS = 30.0
