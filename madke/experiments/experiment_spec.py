@@ -100,10 +100,11 @@ class ExperimentSpec:
         known = {*known_sources(), *self.pool_sources}
         found: dict[str, UserError] = {}
         for arm, job in self.jobs:
-            for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in known):
+            for name, spec in job.spec.source_specs.items():
                 try:
                     with self._at(arm):
-                        resolve(name)
+                        if spec is None and name not in known:
+                            resolve(name)
                 except UserError as error:
                     found.setdefault(name, error)
         return [*found.values()]
@@ -121,11 +122,8 @@ class ExperimentSpec:
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
         """The run of one arm, without a first round from another arm; ``debaters`` overrides their number."""
         key = arm.name, debaters
-        if key not in self._jobs:
-            self._jobs[key] = self._job(arm, debaters)
-        return self._jobs[key]
-
-    def _job(self, arm: Arm, debaters: int | None) -> Job:
+        if key in self._jobs:
+            return self._jobs[key]
         name, seed = arm.protocol or "madke", self.seed if arm.seed is None else arm.seed
         with self._at(arm):
             variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
@@ -146,7 +144,8 @@ class ExperimentSpec:
                 seed=seed if seed >= 0 else None,
                 repeats=arm.repeats or self.repeats,
             )
-        return replace(job, own_models={} if self.own_model is None else {self.own_model.name: self.own_model})
+        own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
+        return self._jobs.setdefault(key, replace(job, own_models=own_models))
 
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""

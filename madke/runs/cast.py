@@ -1,7 +1,7 @@
-"""The services of a debate: models behind store, retries and limiter; live sources; and an answer scorer.
+"""The services of a run: models behind store, retries and limiter; live sources; scorers of answers and passages.
 
-Sources and answer scorer are :class:`madke.core.chat.ChatModel` objects here. The call store keeps their replies like
-those of models, so resume and replay need neither a network nor the answer scorer's program.
+Sources and scorers are :class:`madke.core.chat.ChatModel` objects here. The call store keeps their replies like
+those of models, so resume and replay need neither a network nor a scorer's program.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from madke.assets import install
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
+from madke.encoders import no_progress_bars, revision_of
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
@@ -38,6 +40,9 @@ SERVICE_STAGES = ("search", "score")
 
 _OTHER_FILES = 256
 """Upper bound on open files other than connections: indexes, the call store, libraries."""
+
+_BATCH = 32
+"""Pairs that a cross-encoder scores at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -219,6 +224,44 @@ class AnswerScorer(Service):
         except UserError as error:
             return [_failed(str(error)) for _ in requests]
         return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+
+
+class CrossEncoderReranker(Service):
+    """A cross-encoder of sentence-transformers: a question and passages in, a JSON list of their scores out.
+
+    The pairs of all waiting questions are scored together, in one thread. Code that comes with a model is never run.
+    UserError if the model cannot be loaded, or gives more than one score for a pair.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = _loaded(model)
+        super().__init__(" ".join(filter(None, (f"hf/{model}", revision_of(model)))))
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        pairs = [(r.messages[0].content, passage.content) for r in requests for passage in r.messages[1:]]
+        scores = iter(await asyncio.to_thread(self._scores, pairs))
+        return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
+
+    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        found = self._model.predict(list(pairs), batch_size=_BATCH, show_progress_bar=False)
+        return [float(score) for score in found]
+
+
+def _loaded(model: str) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        raise UserError(f"hf/{model} needs the package {error.name}: {install('dense')}") from None
+    try:
+        with no_progress_bars():
+            loaded = CrossEncoder(model, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        expected = "expected a cross-encoder, as a folder or a name on the Hub"
+        raise UserError(f"cannot load the reranker hf/{model} ({first_line}); {expected}") from error
+    if loaded.num_labels != 1:
+        raise UserError(f"hf/{model} gives {loaded.num_labels} scores for a pair; expected a reranker with one")
+    return loaded
 
 
 def debate_services(

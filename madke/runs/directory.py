@@ -84,9 +84,7 @@ class RunDirectory:
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
-    def begin(
-        self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
-    ) -> None:
+    def begin(self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, *, work: bool = True) -> None:
         """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
 
         The run may have more or fewer questions than the directory. Without ``work`` nothing is written.
@@ -101,7 +99,7 @@ class RunDirectory:
             spec = spec.extended(before)
         self._writes_session = self._replayed is None and (work or not self.begun)
         if self._writes_session:
-            begin_session(self.path, spec, endpoints, files, started)
+            begin_session(self.path, spec, endpoints, files)
 
     def extend(self, spec: RunSpec) -> None:
         """Write the description with further questions into ``run.json``, for a run that gets them one by one."""

@@ -43,8 +43,7 @@ from madke.knowledge.stages import (
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, read_models
 from madke.llm.endpoints import probe
 from madke.llm.rerank_endpoint import open_rerank_endpoint
-from madke.runs.cast import LiveSearch, guarded, has_endpoint, open_models, service_request
-from madke.runs.cross_encoder import CrossEncoderReranker
+from madke.runs.cast import CrossEncoderReranker, LiveSearch, guarded, has_endpoint, open_models, service_request
 from madke.runs.meter import Account, Meter, Metered, account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_pools import depth
@@ -90,7 +89,9 @@ class PoolStages:
         completion = await self._call(record, stage)
         queries, error = read_queries(completion, stage, record.question)
         known = {passage.query for passage in record.passages}
-        replies = await gather(self._search(record, query) for query in queries if query not in known)
+        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
+        asked = [service_request(purpose, query) for query in queries if query not in known]
+        replies = await gather(self.models[SEARCH].complete(request) for request in asked)
         if failed := next((reply for reply in replies if reply.outcome != "ok"), None):
             queries, replies, error = (), [], f"a search failed: {failed.error}"
         added = [
@@ -102,10 +103,6 @@ class PoolStages:
         self._note(stage, error)
         further = FurtherQueries(by=self.models[LLM].name, queries=queries, error=error, usage=_usage(completion))
         return replace(record, passages=(*record.passages, *added), queries={**record.queries, stage: further})
-
-    async def _search(self, record: PoolRecord, query: str) -> Completion:
-        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
-        return await self.models[SEARCH].complete(service_request(purpose, query))
 
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
         found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)

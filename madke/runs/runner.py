@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,18 +59,17 @@ async def execute(
         The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
         that have no outcome as a result.
     """
-    started = datetime.now(UTC)
     tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
     own = shared or account(options)
     calls = own.calls or directory.path / "calls.sqlite"
     own = replace(own, calls=calls)
-    knowledge = job.protocol.knowledge
+    knowledge, wanted = job.protocol.knowledge, staged(job.protocol.knowledge)
     pending = directory.pending(job.questions, job.spec.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check([*job.spec.models.values(), *priced_models(staged(knowledge))])
+        own.budget.check([*job.spec.models.values(), *priced_models(wanted)])
     with _models(job, options, no_calls=no_calls) as models:
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
@@ -79,7 +77,13 @@ async def execute(
         if knowledge is None:
             pools = None
         elif pools is None:
-            stage = partial(_add_stages, job, models, options, own, signals)
+
+            async def add_stages(file: Path) -> None:
+                model, seed = models.get(RETRIEVER), job.spec.seed
+                build = StageBuild(wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed)
+                await build.write(file, file, own, signals=signals)
+
+            stage = add_stages if wanted else None
             pools = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
         found = RunPools(pools, knowledge, job.questions, before)
@@ -95,24 +99,13 @@ async def execute(
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
-        files = RunFiles(calls=calls, pools=pools)
-        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
+        directory.begin(spec, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
         with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.tell = with_people(models, job.protocol, tell) or tell
             run.services = debate_services(run.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
-
-
-async def _add_stages(
-    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, signals: bool, file: Path
-) -> None:
-    """Add query stages and rerankings to the run's own pools; their calls are calls of the run."""
-    if wanted := staged(job.protocol.knowledge):
-        model, seed = models.get(RETRIEVER), job.spec.seed
-        build = StageBuild(wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed)
-        await build.write(file, file, own, signals=signals)
 
 
 @dataclass(kw_only=True)
@@ -242,19 +235,16 @@ async def run_batch(
     await until_limit(meter, pending, debated, workers=workers)
 
 
-@contextmanager
-def _models(job: Job, options: RunOptions, *, no_calls: bool) -> Iterator[Mapping[str, ChatModel]]:
+def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
     """Role -> model, on this machine or on the nodes of a cluster."""
     if options.engine == "local" or no_calls:
-        yield job.open_models(options, replay=no_calls)
-        return
+        return nullcontext(job.open_models(options, replay=no_calls))
     if job.own_models:
         own = next(iter(job.own_models))
         raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
     from madke.runs.ray_cast import ray_models
 
-    with ray_models(job.spec.models, options) as models:
-        yield models
+    return ray_models(job.spec.models, options)
 
 
 def live_search(

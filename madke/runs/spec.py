@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -165,12 +166,12 @@ def tokens_of_sessions(path: Path) -> int:
     return sum(count for count in counted if isinstance(count, int))
 
 
-def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str) -> None:
-    """Write the present description, and a new session that starts at ``started`` (ISO 8601, UTC)."""
+def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles) -> None:
+    """Write the present description, and a new session that starts now."""
     record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
     pools = None if files.pools is None else os.path.relpath(files.pools, path)
     session = {
-        "started": started,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "files": {"calls": os.path.relpath(files.calls, path), "pools": pools},
         "versions": versions(),
     }

@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -118,8 +117,7 @@ class ServedRun:
     def _begin(self, sources: Sequence[Source], live: LiveSearch | None) -> None:
         path, knowledge = self.directory.path, self.job.protocol.knowledge
         files = RunFiles(calls=self.store.path, pools=path / _POOLS if knowledge else None)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        self.directory.begin(self.spec, endpoints_of(self.models.values()), files, started)
+        self.directory.begin(self.spec, endpoints_of(self.models.values()), files)
         self.directory.resume(self.shared.options)
         self._hashes = {
             **self.spec.questions,
