@@ -17,10 +17,9 @@ from madke.runs.options import RunOptions
 from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
-    from madke.experiments.duration import Pace
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.load import Load
+    from madke.experiments.load import Load, Pace
     from madke.experiments.plan import Planned
     from madke.llm.prices import Prices
     from madke.report.tables import Table
@@ -234,7 +233,7 @@ def refuse_limits(options: RunOptions) -> None:
 
 def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
     """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
-    from madke.experiments.duration import Pace, measured_pace
+    from madke.experiments.load import Pace, measured_pace
 
     return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
 

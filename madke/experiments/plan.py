@@ -29,10 +29,10 @@ from madke.engine.parse import marked
 from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
-from madke.experiments.load import PASSAGE, Load, load_of, stage_load
+from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
 from madke.knowledge.pool_file import merge_pools, read_pools
-from madke.llm.prices import Price, Prices, estimated_usage, price_of
+from madke.llm.prices import Price, Prices, price_of
 from madke.llm.store import call_key
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
@@ -99,11 +99,7 @@ class _Counting:
     calls: list[_Call]
 
     async def complete(self, request: ChatRequest) -> Completion:
-        usage = Usage(
-            prompt_tokens=estimated_usage(request.messages, "").prompt_tokens,
-            completion_tokens=min(self.reply_tokens, request.max_tokens),
-            estimated=True,
-        )
+        usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens))
         purpose, key = request.purpose, call_key(self.name, request)
         certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
         self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))

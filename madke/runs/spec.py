@@ -22,9 +22,6 @@ from madke.versions import versions
 FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""
 
-_HASH = 16
-"""Hexadecimal digits kept of a hash: a million questions have a collision with a probability of 1 in 37 million."""
-
 _BY_QUESTION = ("questions", "pools", "first_round")
 """Fields with one entry per question; they grow when a run is extended."""
 
@@ -90,8 +87,8 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
 
 
 def short_hash(content: bytes) -> str:
-    """The first 16 hexadecimal digits of the SHA-256."""
-    return sha256(content).hexdigest()[:_HASH]
+    """The first 16 hexadecimal digits of the SHA-256: in a million, two are equal with a chance of 1 in 37 million."""
+    return sha256(content).hexdigest()[:16]
 
 
 def question_hash(question: Question) -> str:
