@@ -87,9 +87,9 @@ class HumanChat:
                 self._dialogue.tell(event)
 
 
-def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener | None) -> Listener | None:
+def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener) -> Listener:
     """A listener that also tells the people among the models; ``listen`` itself if there are none."""
-    listeners = [] if listen is None else [listen]
+    listeners = [listen]
     for person in people_in(models):
         person.sit(frozenset(role for role, model in models.items() if model == person), protocol)
         listeners.append(person.hear)

@@ -231,17 +231,15 @@ class StageBuild:
         limits = Limits(options.concurrency, options.rpm, options.tpm)
         services = Limiter(options.concurrency, start=options.concurrency)
         opened = open_rerankers(self.wanted, options)
+        if isinstance(self.retriever, str):
+            at = options.base_url if has_endpoint(self.retriever) else None
+            opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
         local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
         if any(each.query != "none" for each in self.wanted):
             served = {source.name: served_by(source) for source in self.sources}
             local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
         remote = {name: opened[name] for name in opened if name not in local}
-        if isinstance(self.retriever, str):
-            at = options.base_url if has_endpoint(self.retriever) else None
-            names, entries = {LLM: self.retriever}, read_models(options.models_file)
-            opened |= (retriever := open_models(names, base_url=at, models=entries))
-            remote |= retriever
-        elif self.retriever is not None:
+        if self.retriever is not None and not isinstance(self.retriever, str):
             remote[LLM] = self.retriever
         if meter is not None:
             meter.limiter = limits

@@ -102,7 +102,7 @@ async def execute(
         directory.begin(spec, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
         with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.tell = with_people(models, job.protocol, tell) or tell
+            run.tell = with_people(models, job.protocol, tell)
             run.services = debate_services(run.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
