@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
@@ -24,6 +25,7 @@ from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limiter
 from madke.runs.cast import guarded, role_models
+from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -59,7 +61,8 @@ def main(setting: Setting) -> None:
 def _on_nodes(count: int, url: str, questions: int, store_file: Path) -> Taken:
     names = role_models(_VARIANT.protocol, MODEL, {})
     most = EACH_NODE * count
-    with _cluster(count) as address, ray_models(names, base_url=url, address=address, concurrency=most) as models:
+    options = RunOptions(engine="ray", base_url=url, concurrency=most)
+    with _cluster(count) as address, ray_models(names, replace(options, address=address)) as models:
         return asyncio.run(_debated(models, questions, most, store_file))
 
 

@@ -24,9 +24,8 @@ from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import NOTHING, Data, Job, Model, Models, Sources, prepared, questions_of, source_specs
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.run_json import read_spec
 from madke.runs.runner import execute
-from madke.runs.spec import RunSpec
+from madke.runs.spec import RunSpec, read_spec
 from madke.tasks.base import Task
 from madke.variants import Variant
 
@@ -261,7 +260,7 @@ def build_pools(
     Raises:
         UserError: A source cannot be opened, or the file cannot be written.
     """
-    from madke.runs.pool_build import build_pool_file
+    from madke.runs.pool_stages import build_pool_file
 
     records = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())

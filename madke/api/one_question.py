@@ -23,7 +23,7 @@ from madke.knowledge.named import use_files
 from madke.knowledge.pools import retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
-from madke.runs.cast import AnswerScorer, answer_scoring, guarded, searching
+from madke.runs.cast import AnswerScorer, debate_services, guarded
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
@@ -154,7 +154,6 @@ async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> A
 
 async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listener) -> None:
     (question,) = job.questions
-    knowledge = job.protocol.knowledge
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
     try:
@@ -165,10 +164,9 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
             question,
             guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
             pool,
-            retrieve=searching(live, knowledge) if live and knowledge else None,
-            score_answers=answer_scoring(answer_scorer) if answer_scorer else None,
             listen=with_people(models, job.protocol, tell),
             deltas=deltas,
+            **debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge),
         )
     finally:
         await job.close_models(models)

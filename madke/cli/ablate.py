@@ -17,10 +17,9 @@ from madke.runs.options import RunOptions
 from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
-    from madke.experiments.ablation import Ablation
-    from madke.experiments.duration import Pace
+    from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.load import Load
+    from madke.experiments.load import Load, Pace
     from madke.experiments.plan import Planned
     from madke.llm.prices import Prices
     from madke.report.tables import Table
@@ -102,7 +101,7 @@ def command(
 def _show_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
     from madke.experiments.plan import Planner, planned
     from madke.report.experiment_tables import published_table
-    from madke.runs.runner import prices_of
+    from madke.runs.meter import prices_of
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
@@ -130,7 +129,7 @@ def _show_tables(tables: Sequence[Table | None]) -> None:
 def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
     from madke.cli.progress import listening, resumable
     from madke.experiments.ablation import run_experiment
-    from madke.runs.runner import prices_of
+    from madke.runs.meter import prices_of
 
     prices = prices_of(options)
     with resumable():
@@ -151,7 +150,7 @@ def _run(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: 
     _show_unfinished(done, options)
 
 
-def _show_results(done: Ablation) -> None:
+def _show_results(done: Experiment) -> None:
     from madke.llm import CallStore
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import published_table, spending_table
@@ -167,7 +166,7 @@ def _show_results(done: Ablation) -> None:
     console().print(score_table([*named.items()]))
     by_folder = {done.arms[name]: scores for name, scores in named.items()}
     with CallStore(done.path / "calls.sqlite") as store:
-        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.budget.prices)
+        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
@@ -180,7 +179,7 @@ def _show_results(done: Ablation) -> None:
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 
-def _show_unfinished(done: Ablation, options: RunOptions) -> None:
+def _show_unfinished(done: Experiment, options: RunOptions) -> None:
     from madke.cli.progress import why_stopped
 
     for name, reason in done.unfinished.items():
@@ -191,7 +190,8 @@ def _show_unfinished(done: Ablation, options: RunOptions) -> None:
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
         how = "the command without --replay" if options.replay else "the same command"
-        how = f"the same command with a higher {done.budget.reached}" if done.budget.reached else how
+        reached = done.account.budget.reached
+        how = f"the same command with a higher {reached}" if reached else how
         lost = f"{counted(failed, 'debate')} failed; " if failed else ""
         say(f"madke: {lost}{how} resumes", err=True)
         raise typer.Exit(1)
@@ -205,7 +205,7 @@ def refuse_limits(options: RunOptions) -> None:
 
 def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
     """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
-    from madke.experiments.duration import Pace, measured_pace
+    from madke.experiments.load import Pace, measured_pace
 
     return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
 

@@ -55,8 +55,8 @@ def build(
     from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs
     from madke.knowledge.source_spec import asked_here
-    from madke.runs.pool_build import build_pool_file
-    from madke.runs.runner import prices_of
+    from madke.runs.meter import prices_of
+    from madke.runs.pool_stages import build_pool_file
     from madke.workers import open_workers
 
     specs = source_specs(sources, ())

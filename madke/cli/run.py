@@ -72,7 +72,8 @@ def command(
 def _run(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
     from madke.cli.progress import exit_status, listening
     from madke.runs.directory import RunDirectory
-    from madke.runs.runner import account, execute
+    from madke.runs.meter import account
+    from madke.runs.runner import execute
 
     own = account(options)
     by_models = "human" not in job.spec.models.values()  # a person types where the line of progress would be
@@ -95,8 +96,8 @@ def _show_plan(
 ) -> None:
     from madke.cli.ablate import pace_of, refuse_limits, show_plans
     from madke.experiments.plan import Planner
+    from madke.runs.meter import prices_of
     from madke.runs.run_pools import RunPools
-    from madke.runs.runner import prices_of
 
     refuse_limits(options)
     own = out / "pools.jsonl"

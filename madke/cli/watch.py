@@ -14,7 +14,7 @@ from madke.experiments.experiment import is_experiment
 from madke.files import atomic_write
 from madke.report.html import RELOADS
 from madke.runs.directory import is_being_written
-from madke.runs.run_json import read_spec
+from madke.runs.spec import read_spec
 from madke.terminal import say
 
 RELOAD_SECONDS = 10

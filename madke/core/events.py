@@ -181,6 +181,10 @@ class RunProgress(Event):
     in_flight: int = 0
 
 
+def silent(event: Event) -> None:
+    """A listener that does nothing."""
+
+
 def never_raising(listen: Listener) -> Listener:
     """Wrap a listener so that it never raises: exceptions are logged as bugs, once for each kind of event."""
     logged: set[type[Event]] = set()

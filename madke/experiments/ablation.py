@@ -3,57 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener
-from madke.experiments.experiment import opened, read_experiment
+from madke.core.events import Listener, silent
+from madke.experiments.experiment import Experiment, opened
 from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.runs.meter import Budget, Meter
+from madke.runs.meter import account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import priced_models
-from madke.runs.runner import account
-from madke.scoring.scored import score_run
-from madke.scoring.scores import Scores
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ablation:
-    """The state of an experiment after a command."""
-
-    path: Path
-    """The experiment's folder; ``arms/NAME`` are run directories."""
-    experiment_spec: ExperimentSpec
-    plans: Sequence[Planned]
-    budget: Budget
-    spent: Sequence[str]
-    """The costs of each source that costs money, one line per source."""
-    unfinished: Mapping[str, str] = field(default_factory=dict)
-    """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
-    meters: Mapping[str, Meter] = field(default_factory=dict)
-    """Arm -> counters, for arms that ran."""
-
-    @cached_property
-    def arms(self) -> Mapping[str, Path]:
-        """Name -> run directory of all arms that have started, in the recipe's order."""
-        return {folder.name: folder for folder in read_experiment(self.path)[1]}
-
-    @cached_property
-    def scores(self) -> Mapping[str, Scores]:
-        """Name -> scores of these arms; they are also written to the run directories."""
-        return {name: score_run(folder, prices=self.budget.prices) for name, folder in self.arms.items()}
-
-    @property
-    def waiting(self) -> list[str]:
-        """The arms that did not start because of a limit."""
-        return [arm.name for arm in self.experiment_spec.arms if arm.name not in {*self.meters, *self.unfinished}]
 
 
 def ablate(
@@ -62,9 +26,9 @@ def ablate(
     *,
     out: str | Path,
     options: RunOptions = DEFAULTS,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     **asked: Any,
-) -> Ablation:
+) -> Experiment:
     """Run every arm of a recipe over frozen pools and one call store.
 
     Arms share retrieval, and calls with the same prompt and purpose are made once. The same call again resumes, also
@@ -98,12 +62,12 @@ def run_experiment(
     out: Path,
     options: RunOptions,
     *,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     on_plans: Callable[[Sequence[Planned]], None] = lambda plans: None,
     on_arm: Callable[[int, Arm], None] = lambda number, arm: None,
     reply_tokens: int = REPLY_TOKENS,
     signals: bool = False,
-) -> Ablation:
+) -> Experiment:
     """Run or resume every arm that can run; see :func:`ablate`.
 
     ``on_plans`` gets the plans of all arms before the first arm starts; ``on_arm`` gets each arm before it runs, with
@@ -117,35 +81,24 @@ def run_experiment(
         experiment.begin()
         pools = experiment.pools if experiment.pools.exists() else None
         planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
-        plans = planned(experiment_spec, planner, pools, debaters=experiment.debaters)
-        on_plans(plans)
-        unfinished: dict[str, str] = {}
-        meters: dict[str, Meter] = {}
+        experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
+        on_plans(experiment.plans)
         wrong: list[UserError] = []
         for number, arm in enumerate(experiment_spec.arms, start=1):
             if reason := experiment.waits_for(arm):
-                unfinished[arm.name] = reason
+                experiment.unfinished[arm.name] = reason
                 continue
             on_arm(number, arm)
             try:
-                meter = asyncio.run(experiment.run(arm, signals=signals))
+                meter = experiment.meters[arm.name] = asyncio.run(experiment.run(arm))
             except UserError as error:  # must not stop the other arms
-                unfinished[arm.name] = str(error)
+                experiment.unfinished[arm.name] = str(error)
                 wrong.append(error)
                 continue
-            meters[arm.name] = meter
             if meter.left_over:
-                unfinished[arm.name] = meter.stopped or "the call store lacks calls"
+                experiment.unfinished[arm.name] = meter.stopped or "the call store lacks calls"
                 if meter.stopped:
                     break
-        if wrong and not read_experiment(out)[1]:
+        if wrong and not experiment.arms:
             raise wrong[0]
-        return Ablation(
-            path=out,
-            experiment_spec=experiment_spec,
-            plans=plans,
-            budget=own.budget,
-            spent=experiment.spent,
-            unfinished=unfinished,
-            meters=meters,
-        )
+        return experiment

@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolProgress, PoolsReady, SourceOpened, never_raising
+from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
 from madke.core.knowledge import Source
 from madke.core.wording import counted
 from madke.data import first_rounds
-from madke.engine.protocol import Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
+from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.files import atomic_write, file_lock, unexpected_files
+from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merge_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
-from madke.runs.meter import Meter
+from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_json import read_spec
-from madke.runs.run_pools import depth, lines_of
-from madke.runs.runner import Account, execute
+from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
+from madke.runs.runner import execute
+from madke.runs.spec import read_record, read_spec, write_record
+from madke.scoring.scored import score_run
+from madke.scoring.scores import Scores
 
 FILE, FORMAT = "experiment.json", 2
 
 CALLS = "calls.sqlite"
 
-_POOLS, _ASKED, _MERGED = "pools.jsonl", "asked.jsonl", "merged.jsonl"
+_POOLS, _ASKED = "pools.jsonl", "asked.jsonl"
 
-_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), _MERGED}
+_EARLY_FILES = {"arms", "lock", _POOLS, _ASKED, asking_folder(_ASKED), MORE}
 _EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 """Files that an experiment may leave if it is stopped before its pools are frozen."""
 
@@ -51,16 +53,36 @@ _SET_AT_START = ("sources", "pools", "searched", "first_round")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment's folder, open for writing. Create one with :func:`opened`."""
+    """An experiment's folder, and what a command did with it. Create one with :func:`opened`."""
 
     path: Path
     experiment_spec: ExperimentSpec
     options: RunOptions
     account: Account
-    tell: Listener = lambda event: None
+    tell: Listener = silent
     signals: bool = False
-    """Whether signals end the building of pools without losing a call."""
+    """Whether signals end the work without losing a call."""
     sources: dict[str, Source] = field(default_factory=dict)
+    plans: list[Planned] = field(default_factory=list)
+    unfinished: dict[str, str] = field(default_factory=dict)
+    """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
+    meters: dict[str, Meter] = field(default_factory=dict)
+    """Arm -> counters, for arms that ran."""
+
+    @cached_property
+    def arms(self) -> Mapping[str, Path]:
+        """Name -> run directory of all arms that have started, in the recipe's order; read once all have run."""
+        return {folder.name: folder for folder in read_experiment(self.path)[1]}
+
+    @cached_property
+    def scores(self) -> Mapping[str, Scores]:
+        """Name -> scores of these arms; they are also written to the run directories."""
+        return {name: score_run(folder, prices=self.account.budget.prices) for name, folder in self.arms.items()}
+
+    @property
+    def waiting(self) -> list[str]:
+        """The arms that did not start because of a limit."""
+        return [arm.name for arm in self.experiment_spec.arms if arm.name not in {*self.meters, *self.unfinished}]
 
     @property
     def pools(self) -> Path:
@@ -87,17 +109,17 @@ class Experiment:
         else:
             self._refuse_other_pools(before, sources, hashes)
             sources = before["sources"]
-        self._add_pools(sources)
+        if sources:
+            self._add_pools(sources)
         record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
-            with atomic_write(self.path / FILE) as file:
-                file.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+            write_record(self.path / FILE, record)
 
     def _pool_hashes(self) -> dict[str, str]:
         """Question id -> hash of the pool files' content for it."""
         if not self.experiment_spec.pools:
             return {}
-        merged = self.path / _MERGED
+        merged = self.path / MORE
         merge_pools(self.experiment_spec.pools, self.experiment_spec.questions, merged)
         found = lines_of(merged, self.experiment_spec.questions_of)
         merged.unlink()
@@ -120,55 +142,36 @@ class Experiment:
             raise UserError(f"{why}; restore the file, or choose another --out", file=self.pools)
 
     def _add_pools(self, specs: Mapping[str, str | None]) -> None:
-        experiment_spec = self.experiment_spec
-        existing = lines_of(self.pools, experiment_spec.questions_of) if self.pools.exists() else {}
-        questions = [question for question in experiment_spec.questions if question.id not in existing]
-        if not specs or not questions:
-            return
-        files = list(experiment_spec.pools)
-        asked, merged = self.path / _ASKED, self.path / _MERGED
-        if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
-            depths = [depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge]
-
-            def progress(done: int, total: int) -> None:
-                self.tell(PoolProgress(question="", done=done, total=total))
-
-            found = build_pools(questions, self._opened(wanted), max(depths), asked, progress=progress)
-            self.tell(PoolsReady(question="", found=found))
-            files.append(asked)
-        merge_pools(files, questions, merged, sources=specs)
-        if wanted_stages := experiment_spec.staged:
-            self._add_stages(wanted_stages, merged, len(questions))
-        with atomic_write(self.pools) as whole:
-            whole.write(self.pools.read_bytes() if existing else b"")
-            whole.write(merged.read_bytes())
-        merged.unlink()
+        experiment_spec, asked = self.experiment_spec, self.path / _ASKED
+        with missing_pools(self.pools, experiment_spec.questions) as (questions, more):
+            if not questions:
+                return
+            files, progress = list(experiment_spec.pools), partial(pool_progress, self.tell)
+            if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
+                k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
+                found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
+                self.tell(PoolsReady(question="", found=found))
+                files.append(asked)
+            merge_pools(files, questions, more, sources=specs)
+            if experiment_spec.staged:
+                self._add_stages(more, lambda done: progress(done, len(questions)))
         asked.unlink(missing_ok=True)
 
-    def _add_stages(self, wanted: Sequence[Knowledge], file: Path, total: int) -> None:
+    def _add_stages(self, file: Path, progress: Callable[[int], None]) -> None:
         """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
         if self.options.replay:
             raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
-        spec, further = self.experiment_spec, any(each.query != "none" for each in wanted)
-        own = spec.own_model
+        spec, own = self.experiment_spec, self.experiment_spec.own_model
+        further = any(each.query != "none" for each in spec.staged)
         build = StageBuild(
-            wanted=wanted,
+            wanted=spec.staged,
             retriever=own if own is not None and own.name == spec.retriever else spec.retriever,
             sources=self._opened(spec.all_specs if further else {}),
             options=self.options,
             seed=spec.seed,
-            payer=POOLS,
         )
-        work = build.write(
-            file,
-            file,
-            calls=self.path / CALLS,
-            budget=self.account.budget,
-            until=self.account.until,
-            signals=self.signals,
-            progress=lambda done: self.tell(PoolProgress(question="", done=done, total=total)),
-        )
-        asyncio.run(work)
+        account = replace(self.account, calls=self.path / CALLS, payer=POOLS)
+        asyncio.run(build.write(file, file, account, signals=self.signals, progress=progress))
 
     def _opened(self, specs: Mapping[str, str | None]) -> list[Source]:
         if self.options.replay:
@@ -184,7 +187,7 @@ class Experiment:
         """The costs of each open source that costs money, one line per source."""
         return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
-    async def run(self, arm: Arm, *, signals: bool = False) -> Meter:
+    async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
         if arm.first_round is not None:
@@ -200,7 +203,7 @@ class Experiment:
         pools = self.pools if job.protocol.knowledge else None
         with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
             return await execute(
-                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=signals
+                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=self.signals
             )
 
     def waits_for(self, arm: Arm) -> str | None:
@@ -241,7 +244,7 @@ def opened(
     options: RunOptions,
     account: Account,
     *,
-    listen: Listener = lambda event: None,
+    listen: Listener = silent,
     signals: bool = False,
 ) -> Iterator[Experiment]:
     """Create or open the experiment's folder and lock it for this process.
@@ -292,7 +295,7 @@ def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:
 def _tidy(path: Path, *, made: bool) -> None:
     """Remove the files of an experiment that did not start, unless partial results are kept for the next try."""
     arms = path / "arms"
-    (path / _MERGED).unlink(missing_ok=True)
+    (path / MORE).unlink(missing_ok=True)
     if {entry.name for entry in path.iterdir()} != {"arms", "lock"} or any(arms.iterdir()):
         return
     arms.rmdir()
@@ -333,16 +336,7 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads((path / FILE).read_bytes())
-    except (OSError, ValueError):
-        record = None
-    if not isinstance(record, dict):
-        raise UserError("not the record of an experiment", file=path / FILE)
-    if (found := record.get("format", 1)) != FORMAT:
-        formats = f"found format {found!r}, but this version of madke reads format {FORMAT}; choose another --out"
-        raise UserError(formats, file=path / FILE)
-    return record
+    return read_record(path / FILE, FORMAT, "an experiment")
 
 
 def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:

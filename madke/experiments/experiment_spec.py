@@ -25,12 +25,11 @@ from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.llm.endpoints import refuse_two_addresses
 from madke.llm.models import kind_of
-from madke.runs.cast import has_endpoint, role_models
-from madke.runs.job import Job, Model, check_needs, configured
+from madke.runs.cast import has_endpoint
+from madke.runs.job import Job, Model, check_needs, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
-from madke.runs.spec import RunSpec, question_hashes
-from madke.tasks import code_of
+from madke.runs.spec import question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
 
@@ -101,10 +100,11 @@ class ExperimentSpec:
         known = {*known_sources(), *self.pool_sources}
         found: dict[str, UserError] = {}
         for arm, job in self.jobs:
-            for name in (name for name, spec in job.spec.source_specs.items() if spec is None and name not in known):
+            for name, spec in job.spec.source_specs.items():
                 try:
                     with self._at(arm):
-                        resolve(name)
+                        if spec is None and name not in known:
+                            resolve(name)
                 except UserError as error:
                     found.setdefault(name, error)
         return [*found.values()]
@@ -122,43 +122,30 @@ class ExperimentSpec:
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
         """The run of one arm, without a first round from another arm; ``debaters`` overrides their number."""
         key = arm.name, debaters
-        if key not in self._jobs:
-            self._jobs[key] = self._job(arm, debaters)
-        return self._jobs[key]
-
-    def _job(self, arm: Arm, debaters: int | None) -> Job:
-        name = arm.protocol or "madke"
+        if key in self._jobs:
+            return self._jobs[key]
+        name, seed = arm.protocol or "madke", self.seed if arm.seed is None else arm.seed
         with self._at(arm):
             variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
-        with self._at(arm):
             specs = source_specs(arm.sources, variant.protocol.sources)
-        specs |= {name: f"object {type(own).__qualname__}" for name, own in self.own_sources.items() if name in specs}
-        fields = {**arm.set, "debaters": debaters} if debaters is not None else arm.set
-        with self._at(arm):
-            variant, specs = configured(variant, specs, fields, given=arm.first_round is not None)
-        with self._at(arm):
-            models = role_models(variant.protocol, arm.model or self.recipe.model, arm.cast)
-        seed = self.seed if arm.seed is None else arm.seed
-        spec = RunSpec(
-            data=self.data,
-            dataset=", ".join(self.datasets) or None,
-            task=self.task,
-            tasks=code_of(question.task for question in self.questions),
-            questions=self.questions_of,
-            sample_seed=self.sample_seed,
-            variant=variant.name,
-            protocol=variant.protocol,
-            prompts_sha256=variant.fingerprint(),
-            models=models,
-            source_specs=specs,
-            answer_scorer=self.answer_scorer if variant.protocol.needs_answer_scorer else None,
-            seed=seed if seed >= 0 else None,
-            repeats=arm.repeats or self.repeats,
-        )
+            job = job_of(
+                self.questions,
+                data=self.data,
+                dataset=", ".join(self.datasets) or None,
+                task=self.task,
+                sample_seed=self.sample_seed,
+                protocol=variant,
+                settings=arm.set if debaters is None else {**arm.set, "debaters": debaters},
+                model=arm.model or self.recipe.model,
+                cast=arm.cast,
+                sources={name: self.own_sources.get(name, spec) for name, spec in specs.items()},
+                first_round_given=arm.first_round is not None,
+                answer_scorer=self.answer_scorer,
+                seed=seed if seed >= 0 else None,
+                repeats=arm.repeats or self.repeats,
+            )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
-        return Job(
-            spec=spec, questions=self.questions, variant=variant, own_models=own_models, own_sources=self.own_sources
-        )
+        return self._jobs.setdefault(key, replace(job, own_models=own_models))
 
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""

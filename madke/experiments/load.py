@@ -1,11 +1,34 @@
-"""Calls and tokens of planned runs."""
+"""Calls and tokens of planned runs and of the stages of their pools, and how long they take."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from madke.core.chat import Message, Usage
+from madke.core.knowledge import Passage
+from madke.core.question import Question
+from madke.engine.protocol import Knowledge
+from madke.knowledge.stages import messages
+from madke.llm import read_models
+from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
+from madke.runs.options import RunOptions
+from madke.runs.pool_stages import LLM, LOCAL
+from madke.runs.spec import sessions_of
+
+if TYPE_CHECKING:
+    from madke.experiments.plan import Planned
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
+
+
+_FIRST_TOKEN, _TOKENS_PER_SECOND = 0.5, 50
+"""Assumed latency of a served model, in seconds, and its tokens per second: a usual hosted model of medium size."""
+_OFFLINE_SECONDS = 0.1
+"""Assumed seconds of a call of ``offline``, which answers one at a time: 0.05 to 0.1 on a machine with two cores."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,3 +49,115 @@ class Load:
 
     def __mul__(self, times: float) -> Load:
         return Load(**{f.name: getattr(self, f.name) * times for f in fields(Load)})
+
+
+def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Load:
+    """A call that is made ``times`` times, and paid ``paid`` times."""
+    return Load(
+        calls=times,
+        all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
+        paid=paid,
+        prompt_tokens=usage.prompt_tokens * paid,
+        completion_tokens=usage.completion_tokens * paid,
+        cost=cost(usage, price) * paid if price else 0,
+    )
+
+
+def stage_load(
+    wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None, prices: Prices, reply_tokens: int
+) -> Load:
+    """The calls for a pool of each question, by the models that cost money."""
+    calls = (call for question in questions for call in _calls(wanted, question, retriever or "", reply_tokens))
+    return sum((load_of(usage, price_of(model, prices), 1, 1) for model, usage in calls), Load())
+
+
+def _calls(
+    wanted: Sequence[Knowledge], question: Question, retriever: str, reply_tokens: int
+) -> Iterator[tuple[str, Usage]]:
+    """The model and the usage of each call; equal stages of several settings are one call."""
+    for stage in dict.fromkeys(each.query for each in wanted if each.query != "none"):
+        yield retriever, planned_usage(messages(stage, question.question), reply_tokens)
+    listed = {(each.sources, each.query, each.rerank.candidates, each.rerank.model) for each in wanted if each.rerank}
+    for sources, _, candidates, model in sorted(listed):
+        if model.startswith(LOCAL):
+            continue
+        count = candidates * len(sources)
+        if model == LLM:
+            passages = [Passage(source="", key="", title="", text=PASSAGE, score=0, rank=n) for n in range(count)]
+            yield retriever, planned_usage(messages("rerank", question.question, passages), reply_tokens)
+        else:
+            pairs = [Message(role="user", content=question.question + PASSAGE)] * count
+            yield model.partition("@")[0], planned_usage(pairs, 0)
+
+
+def planned_usage(prompt: Sequence[Message], reply_tokens: int) -> Usage:
+    """The estimated usage of a call."""
+    tokens = estimated_usage(prompt, "").prompt_tokens
+    return Usage(prompt_tokens=tokens, completion_tokens=reply_tokens, estimated=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """What the duration is estimated from."""
+
+    options: RunOptions
+    reply_tokens: int
+    """Assumed tokens per reply."""
+    call_seconds: float | None = None
+    """As given by the user."""
+    measured: tuple[float, Path] | None = None
+    """Calls per second of earlier commands, and where they ran."""
+
+    def seconds(self, plans: Sequence[Planned]) -> tuple[float, float]:
+        """Of the shortest and of the longest debates; the runs follow each other."""
+        least, most = (sum(self._of(plan, getattr(plan, bound)) for plan in plans) for bound in ("least", "most"))
+        return least, most
+
+    def basis(self, plans: Sequence[Planned]) -> str:
+        """What the estimate rests on."""
+        models = {model for plan in plans for model in plan.models}
+        concurrency, rpm, tpm = self._limits(models)
+        rates = [f"{rpm:,} calls per minute"] if rpm else []
+        rates += [f"{tpm:,} tokens per minute"] if tpm else []
+        at_most = f", at most {' and '.join(rates)}" if rates else ""
+        if self.call_seconds is None and self.measured is not None:
+            return f"{self.measured[0]:.3g} calls/s, measured in {self.measured[1]}{at_most}"
+        how = "given" if self.call_seconds is not None else "assumed; --call-seconds sets it"
+        times = sorted({f"{self._call_seconds([model]):.2g} s" for model in models})
+        return f"{' and '.join(times)} per call ({how}), {concurrency} at a time{at_most}"
+
+    def _of(self, plan: Planned, load: Load) -> float:
+        concurrency, rpm, tpm = self._limits(plan.models)
+        calls, tokens = load.paid, load.prompt_tokens + load.completion_tokens
+        if self.call_seconds is None and self.measured is not None:
+            at_pace = calls / self.measured[0]
+        else:
+            at_pace = calls * self._call_seconds(plan.models) / min(concurrency, plan.debates)
+        return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
+
+    def _call_seconds(self, models: Iterable[str]) -> float:
+        if self.call_seconds is not None:
+            return self.call_seconds
+        served = _FIRST_TOKEN + self.reply_tokens / _TOKENS_PER_SECOND
+        return max(_OFFLINE_SECONDS if model == "offline" else served for model in models)
+
+    def _limits(self, models: Iterable[str]) -> tuple[int, int | None, int | None]:
+        """Concurrency, calls and tokens per minute: the lowest of the command's and of the models' entries."""
+        known = read_models(self.options.models_file).entries
+        sources = [self.options, *(known[model] for model in models if model in known)]
+        concurrency, rpm, tpm = (
+            min((value for each in sources if (value := getattr(each, name)) is not None), default=None)
+            for name in ("concurrency", "rpm", "tpm")
+        )
+        return 1 if set(models) == {"offline"} else concurrency or 1, rpm, tpm
+
+
+def measured_pace(folders: Iterable[Path]) -> tuple[float, Path] | None:
+    """Calls per second of the commands of the first of these runs that made calls, and its folder."""
+    for folder in folders:
+        sessions = sessions_of(folder) if (folder / "run.json").is_file() else ()
+        calls = sum(session.get("calls", 0) - session.get("failed_calls", 0) for session in sessions)
+        seconds = sum(session.get("seconds", 0) for session in sessions)
+        if calls > 0 and seconds > 0:
+            return calls / seconds, folder
+    return None

@@ -28,11 +28,10 @@ from madke.engine.parse import marked
 from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
-from madke.experiments.load import PASSAGE, Load
+from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
-from madke.experiments.stage_plan import stage_load
 from madke.knowledge.pool_file import merge_pools, read_pools
-from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
+from madke.llm.prices import Price, Prices, price_of
 from madke.llm.store import call_key
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
@@ -84,16 +83,7 @@ class _Call:
 
     def load(self, times: float, repeats: int, known: int) -> Load:
         """Cost of a call made ``times`` times, cached in ``known`` repeats."""
-        paid = times * (1 - min(known, repeats) / repeats)
-        usage = self.usage
-        return Load(
-            calls=times,
-            all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
-            paid=paid,
-            prompt_tokens=usage.prompt_tokens * paid,
-            completion_tokens=usage.completion_tokens * paid,
-            cost=cost(usage, self.price) * paid if self.price else 0,
-        )
+        return load_of(self.usage, self.price, times, times * (1 - min(known, repeats) / repeats))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -108,11 +98,7 @@ class _Counting:
     calls: list[_Call]
 
     async def complete(self, request: ChatRequest) -> Completion:
-        usage = Usage(
-            prompt_tokens=estimated_usage(request.messages, "").prompt_tokens,
-            completion_tokens=min(self.reply_tokens, request.max_tokens),
-            estimated=True,
-        )
+        usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens))
         purpose, key = request.purpose, call_key(self.name, request)
         certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
         self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
@@ -195,14 +181,11 @@ class Planner:
             least += call.load(share * scale, repeats, self._possible.get(call.key, 0))
         for call in simulated.calls:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
-        stages = self.pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER), paid=False) * scale
+        # Each debate counts the calls for its pool; the run pays for those of pools that it builds.
+        stages = self._pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER))
+        built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
+        stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
         least, most = least + stages, most + stages
-        if pays_pools and pool_of is None:
-            built = self.pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER)) * (
-                scale / repeats
-            )
-            built = replace(built, calls=0, all_tokens=0)
-            least, most = least + built, most + built
         _record(
             self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
         )
@@ -219,16 +202,13 @@ class Planner:
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
 
-    def pools(
-        self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None, *, paid: bool = True
-    ) -> Load:
-        """The calls of query stages and rerankers for the pools of these questions."""
-        return stage_load(wanted, questions, retriever, self.prices, reply_tokens=self.reply_tokens, paid=paid)
+    def _pools(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Load:
+        return stage_load(wanted, questions, retriever, self.prices, self.reply_tokens)
 
     def pool_build(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Planned:
         """The estimate for building pools, with the calls of their stages."""
         sample = spread(questions)
-        load = self.pools(wanted, sample, retriever) * (len(questions) / len(sample))
+        load = self._pools(wanted, sample, retriever) * (len(questions) / len(sample))
         models = ([retriever] if retriever else []) + priced_models(wanted)
         return Planned(
             name=POOLS,

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
@@ -26,11 +26,7 @@ _SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "mat
 """Values from 0 to 1."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FirstRoundOf(_Strict):
+class FirstRoundOf(BaseModel, extra="forbid", frozen=True):
     """Use the first round of another arm, in the same or another order of debaters."""
 
     arm: _Name
@@ -38,7 +34,7 @@ class FirstRoundOf(_Strict):
     """``rotated``: the last stance comes first."""
 
 
-class MatchCost(_Strict):
+class MatchCost(BaseModel, extra="forbid", frozen=True):
     """Choose the number of debaters (or samples) so that the arm costs as much as another arm."""
 
     arm: _Name
@@ -48,7 +44,7 @@ class MatchCost(_Strict):
     """An arm with one debater, whose cost is the cost per debater."""
 
 
-class Changes(_Strict):
+class Changes(BaseModel, extra="forbid", frozen=True):
     """The settings of an arm; missing ones come from the recipe's ``base`` or are the defaults."""
 
     protocol: str | None = None
@@ -82,7 +78,7 @@ class Arm(Changes):
         return (*((self.first_round.arm,) if self.first_round else ()), *((match.arm, match.unit) if match else ()))
 
 
-class Recipe(_Strict):
+class Recipe(BaseModel, extra="forbid", frozen=True):
     """An experiment. Unknown keys are refused."""
 
     title: str

@@ -256,9 +256,9 @@ def _key(of: Purpose | Event, text: str) -> tuple[str, int, str]:
     return of.question, of.repeat, " ".join(text.split())
 
 
-def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener | None) -> Listener | None:
+def with_people(models: Mapping[str, ChatModel], protocol: Protocol, listen: Listener) -> Listener:
     """A listener that also tells the people among the models; ``listen`` itself if there are none."""
-    listeners = [] if listen is None else [listen]
+    listeners = [listen]
     for person in people_in(models):
         person.sit(frozenset(role for role, model in models.items() if model == person), protocol)
         listeners.append(person.hear)

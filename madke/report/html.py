@@ -23,7 +23,7 @@ from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import HEADINGS, ORACLE, Cell, Table
-from madke.runs.run_json import sessions_of
+from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm

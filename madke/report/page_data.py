@@ -20,8 +20,8 @@ from pydantic_core import to_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.report.tables import ORACLE
-from madke.runs.run_json import run_files
 from madke.runs.run_pools import PoolLines
+from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of

@@ -1,7 +1,7 @@
-"""The services of a debate: models behind store, retries and limiter; live sources; and an answer scorer.
+"""The services of a run: models behind store, retries and limiter; live sources; scorers of answers and passages.
 
-Sources and answer scorer are :class:`madke.core.chat.ChatModel` objects here. The call store keeps their replies like
-those of models, so resume and replay need neither a network nor the answer scorer's program.
+Sources and scorers are :class:`madke.core.chat.ChatModel` objects here. The call store keeps their replies like
+those of models, so resume and replay need neither a network nor a scorer's program.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ import shlex
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from madke.assets import install
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
+from madke.encoders import no_progress_bars, revision_of
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
@@ -37,6 +40,9 @@ SERVICE_STAGES = ("search", "score")
 
 _OTHER_FILES = 256
 """Upper bound on open files other than connections: indexes, the call store, libraries."""
+
+_BATCH = 32
+"""Pairs that a cross-encoder scores at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -220,12 +226,65 @@ class AnswerScorer(Service):
         return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
 
 
+class CrossEncoderReranker(Service):
+    """A cross-encoder of sentence-transformers: a question and passages in, a JSON list of their scores out.
+
+    The pairs of all waiting questions are scored together, in one thread. Code that comes with a model is never run.
+    UserError if the model cannot be loaded, or gives more than one score for a pair.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = _loaded(model)
+        super().__init__(" ".join(filter(None, (f"hf/{model}", revision_of(model)))))
+
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        pairs = [(r.messages[0].content, passage.content) for r in requests for passage in r.messages[1:]]
+        scores = iter(await asyncio.to_thread(self._scores, pairs))
+        return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
+
+    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        found = self._model.predict(list(pairs), batch_size=_BATCH, show_progress_bar=False)
+        return [float(score) for score in found]
+
+
+def _loaded(model: str) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        raise UserError(f"hf/{model} needs the package {error.name}: {install('dense')}") from None
+    try:
+        with no_progress_bars():
+            loaded = CrossEncoder(model, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        expected = "expected a cross-encoder, as a folder or a name on the Hub"
+        raise UserError(f"cannot load the reranker hf/{model} ({first_line}); {expected}") from error
+    if loaded.num_labels != 1:
+        raise UserError(f"hf/{model} gives {loaded.num_labels} scores for a pair; expected a reranker with one")
+    return loaded
+
+
+def debate_services(
+    wrap: Callable[[ChatModel], ChatModel],
+    live: LiveSearch | None,
+    answer_scorer: AnswerScorer | None,
+    knowledge: Knowledge | None,
+) -> dict[str, Any]:
+    """``retrieve`` and ``score_answers`` of a debate; ``wrap`` puts a service behind limiter and call store."""
+    services: dict[str, Any] = {}
+    if live is not None and knowledge is not None:
+        services["retrieve"] = searching(wrap(live), knowledge)
+    if answer_scorer is not None:
+        services["score_answers"] = answer_scoring(wrap(answer_scorer))
+    return services
+
+
 def searching(model: ChatModel, knowledge: Knowledge) -> Retrieve:
     """The ``retrieve`` of a debate, from a :class:`LiveSearch`; results are filtered like the pool of the debater."""
     plain = knowledge.model_copy(update={"query": "none", "rerank": None})
 
     async def search(query: str, purpose: Purpose) -> Hits:
-        completion = await model.complete(_request(purpose, query))
+        completion = await model.complete(service_request(purpose, query))
         if completion.outcome != "ok":
             return Hits(error=completion.error)
         sources = (knowledge.per_debater_sources or {}).get(purpose.agent, knowledge.sources)
@@ -241,7 +300,7 @@ def answer_scoring(model: ChatModel) -> ScoreAnswers:
 
     async def score_answers(question: Question, candidates: Sequence[str]) -> list[float]:
         purpose = Purpose(question=question.id, stage="score", agent="answer_scorer", round=1)
-        completion = await model.complete(_request(purpose, question.question, *candidates))
+        completion = await model.complete(service_request(purpose, question.question, *candidates))
         if completion.outcome != "ok":
             raise UserError(completion.error or "it gave no reason")
         scores: list[float] = json.loads(completion.text)
@@ -250,7 +309,8 @@ def answer_scoring(model: ChatModel) -> ScoreAnswers:
     return score_answers
 
 
-def _request(purpose: Purpose, *texts: str) -> ChatRequest:
+def service_request(purpose: Purpose, *texts: str) -> ChatRequest:
+    """A request to a service: a query, or texts to score."""
     messages = tuple(Message(role="user", content=text) for text in texts)
     return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
 

@@ -23,8 +23,8 @@ from madke.core.wording import counted
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
-from madke.runs.run_json import RunFiles, Session, begin_session, end_session, read_spec, run_files, update_spec
-from madke.runs.spec import RunSpec
+from madke.runs.run_pools import MORE
+from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
 
 Key = tuple[str, int]
 """Question id and repeat."""
@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 _POOLS = "pools.jsonl"
 
 _CALLS = "calls.sqlite"
-_EARLY_FILES = {"lock", _POOLS, asking_folder(_POOLS), *(_CALLS + end for end in ("", "-wal", "-shm"))}
+_EARLY_FILES = {"lock", _POOLS, MORE, asking_folder(MORE), *(_CALLS + end for end in ("", "-wal", "-shm"))}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
 _ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_RUN_FILES = {_POOLS, *_ATOMIC.split()}
+_RUN_FILES = {_POOLS, MORE, *_ATOMIC.split()}
 """Files that are written atomically in a run directory."""
 
 
@@ -84,9 +84,7 @@ class RunDirectory:
         both = ((question, repeat) for repeat in range(repeats) for question in questions)
         return [(question, repeat) for question, repeat in both if (question.id, repeat) not in done]
 
-    def begin(
-        self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, started: str, *, work: bool = True
-    ) -> None:
+    def begin(self, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles, *, work: bool = True) -> None:
         """Check that the directory belongs to this run, and begin a session in ``run.json``; next, :meth:`resume`.
 
         The run may have more or fewer questions than the directory. Without ``work`` nothing is written.
@@ -101,7 +99,7 @@ class RunDirectory:
             spec = spec.extended(before)
         self._writes_session = self._replayed is None and (work or not self.begun)
         if self._writes_session:
-            begin_session(self.path, spec, endpoints, files, started)
+            begin_session(self.path, spec, endpoints, files)
 
     def extend(self, spec: RunSpec) -> None:
         """Write the description with further questions into ``run.json``, for a run that gets them one by one."""
@@ -122,7 +120,7 @@ class RunDirectory:
             self._answered = {line.key for line in self._lines if line and not line.failed}
             self._file = self._replayed.open("wb")
 
-    def end(self, session: Session | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
+    def end(self, session: Mapping[str, Any] | None, left: Sequence[Key], endpoints: Mapping[str, Any]) -> None:
         """Complete the session in ``run.json``; list questions without an outcome in ``unfinished.jsonl``."""
         if not self._writes_session:
             return  # a replay makes no calls, and may be refused at the end

@@ -13,7 +13,7 @@ from typing import cast as typing_cast
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, SourceOpened, SourceOpening
+from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -71,15 +71,13 @@ class Job:
     """Name -> source, for sources passed as objects."""
     _opened: list[Source] = field(default_factory=list)
 
-    def sources(self, listen: Listener | None = None) -> Sequence[Source]:
+    def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
         for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
-            if listen is not None:
-                listen(SourceOpening(question="", name=name, spec=spec))
+            listen(SourceOpening(question="", name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
             self._opened.append(source)
-            if listen is not None:
-                listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
+            listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return self._opened
 
     def close(self) -> None:
@@ -136,41 +134,77 @@ class Job:
 def prepared(
     data: Data,
     *,
+    task: str | Task | None = None,
+    dataset: str | None = None,
+    ids: str | None = None,
+    limit: int | None = None,
+    sample_seed: int | None = None,
+    first_round: Path | None = None,
+    answer_scorer: str | None = None,
+    **described: Any,
+) -> Job:
+    """Read and check everything that a run needs, before any call; see :func:`madke.arun` and :func:`job_of`."""
+    task_name = None if task is None else TASKS.name_of(task)
+    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    given = first_round is not None
+    job = job_of(
+        questions,
+        data=Path(data).name if isinstance(data, str | Path) else "",
+        dataset=dataset,
+        task=task_name,
+        sample_seed=sample_seed,
+        first_round_given=given,
+        answer_scorer=answer_scorer,
+        **described,
+    )
+    check_needs(job.protocol, questions, given=given, answer_scorer=answer_scorer)
+    if first_round is None:
+        return job
+    if first_round.is_dir():
+        stances = first_rounds(read_transcripts(first_round), questions, job.spec.repeats, first_round)
+    else:
+        stances = read_first_rounds(first_round, questions, job.protocol)
+    return with_first_rounds(job, stances)
+
+
+def job_of(
+    questions: Sequence[Question],
+    *,
+    data: str,
+    dataset: str | None,
+    task: str | None,
+    sample_seed: int | None,
     protocol: str | Path | Variant = "madke",
     prompts: Path | None = None,
     settings: Mapping[str, Any] = NOTHING,
     model: Models = "offline",
     cast: Mapping[str, Model] = NOTHING,
     sources: Sources | None = None,
-    task: str | Task | None = None,
-    dataset: str | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
     pools: Path | None = None,
-    first_round: Path | None = None,
+    first_round_given: bool = False,
     answer_scorer: str | None = None,
     seed: int | None = 0,
     repeats: int = 1,
 ) -> Job:
-    """Read and check everything that a run needs, before any call; see :func:`madke.arun`."""
-    task_name = None if task is None else TASKS.name_of(task)
-    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    """A run of these questions, without its first round; for ``data``, ... ``sample_seed`` see :class:`RunSpec`."""
     variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
     specs, own_sources = source_specs(sources, variant.protocol.sources)
     if sources is None and pools is not None:
         specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
-    variant, specs = configured(variant, specs, settings, given=first_round is not None)
-    check_needs(variant.protocol, questions, given=first_round is not None, answer_scorer=answer_scorer)
+    settings = {**settings, "first_round_given": True} if first_round_given else settings
+    if list(specs) != list(variant.protocol.sources):
+        variant = variant.with_sources(list(specs), settings)
+    elif settings:
+        variant = variant.with_settings(settings)
+    specs = {name: specs.get(name) for name in variant.protocol.sources}
     by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
     own_models: dict[str, ChatModel] = {}
     names = {role: _model_name(value, own_models) for role, value in {**by_role, **cast}.items()}
     default = names.pop("*", "offline")
-    stances = _first_rounds(first_round, questions, variant.protocol, repeats)
     spec = RunSpec(
-        data=Path(data).name if isinstance(data, str | Path) else "",
+        data=data,
         dataset=dataset,
-        task=task_name,
+        task=task,
         tasks=code_of(question.task for question in questions),
         questions=question_hashes(questions),
         sample_seed=sample_seed,
@@ -179,31 +213,12 @@ def prepared(
         prompts_sha256=variant.fingerprint(),
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
-        first_round=stances.hashes if stances else {},
-        answer_scorer=answer_scorer,
+        answer_scorer=answer_scorer if variant.protocol.needs_answer_scorer else None,
         seed=seed,
         repeats=repeats,
     )
-    return Job(
-        spec=spec,
-        questions=questions,
-        variant=variant,
-        first_round=stances,
-        own_models=own_models,
-        own_sources={name: source for name, source in own_sources.items() if name in specs},
-    )
-
-
-def configured(
-    variant: Variant, specs: Mapping[str, str | None], fields: Mapping[str, Any], *, given: bool = False
-) -> tuple[Variant, dict[str, str | None]]:
-    """The variant with these sources and protocol fields, and the specifications of the sources that it uses."""
-    settings = {**fields, "first_round_given": True} if given else fields
-    if list(specs) != list(variant.protocol.sources):
-        variant = variant.with_sources(list(specs), settings)
-    elif settings:
-        variant = variant.with_settings(settings)
-    return variant, {name: specs.get(name) for name in variant.protocol.sources}
+    own_sources = {name: source for name, source in own_sources.items() if name in specs}
+    return Job(spec=spec, questions=questions, variant=variant, own_models=own_models, own_sources=own_sources)
 
 
 def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, answer_scorer: str | None) -> None:
@@ -301,17 +316,6 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     if own.setdefault(chat.name, chat) != chat:
         raise UserError(f"two models have the name {chat.name!r}; give them different names")
     return chat.name
-
-
-def _first_rounds(
-    first_round: Path | None, questions: Sequence[Question], protocol: Protocol, repeats: int
-) -> FirstRounds | None:
-    """First rounds from a ``--first-round`` path: a file of stances, or a run directory whose first rounds are used."""
-    if first_round is None:
-        return None
-    if first_round.is_dir():
-        return first_rounds(read_transcripts(first_round), questions, repeats, first_round)
-    return read_first_rounds(first_round, questions, protocol)
 
 
 def with_first_rounds(job: Job, given: FirstRounds) -> Job:

@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.llm import Limiter, Limits
+from madke.llm import CallStore, Limiter, Limits, read_models
 from madke.llm.models import UNPAID, kind_of
-from madke.llm.prices import Prices, cost, price_of
-from madke.runs.run_json import Session
+from madke.llm.prices import Prices, cost, price_of, read_prices
+from madke.runs.options import RunOptions
+from madke.runs.stopping import seconds_until
 
 MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an
@@ -59,6 +62,13 @@ class Budget:
         self.cost += charged
         return charged
 
+    def catch_up(self, store: CallStore, at_least: int = 0) -> None:
+        """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
+        if self.tokens == 0:
+            for (_, model), paid in store.paid().items():
+                self.pay(model, paid.usage)
+            self.tokens = max(self.tokens, at_least)
+
     @property
     def reached(self) -> str | None:
         """The option whose limit is reached, or None."""
@@ -67,6 +77,38 @@ class Budget:
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             return "--token-budget"
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Budget, call store and deadline; the runs of an experiment share one account."""
+
+    budget: Budget
+    calls: Path | None = None
+    """The call store; None for the run's own."""
+    payer: str = ""
+    """Identifies the run among those that share the store."""
+    until: float | None = None
+    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The time left until then."""
+        return None if self.until is None else self.until - time.monotonic()
+
+
+def prices_of(options: RunOptions) -> Prices:
+    """The prices in the price file and in ``models.yaml``; the price file wins."""
+    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
+
+
+def account(options: RunOptions) -> Account:
+    """The account for a command's options."""
+    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
+    if options.deadline is None:
+        return Account(budget=budget)
+    # Monotonic, so that setting the system clock does not move the deadline.
+    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,7 +179,7 @@ class Meter:
         return self.ended or (self.budget.reached if self.budget is not None else None)
 
     def _counts(self) -> dict[str, Any]:
-        """The common fields of :class:`madke.core.events.RunProgress` and :class:`madke.runs.run_json.Session`."""
+        """What both events and ``run.json`` hold."""
         return {name: getattr(self, name) for name in _COUNTED}
 
     def progress(self) -> RunProgress:
@@ -153,18 +195,17 @@ class Meter:
             **self._counts(),
         )
 
-    def session(self) -> Session:
-        """The counts, for ``run.json``."""
-        priced = self.budget is not None and self.budget.prices
-        return Session(
-            seconds=round(self.clock() - self.started, 3),
-            ended=(self.stopped if self.left_over else self.ended) or "finished",
-            questions=self.done,
-            left_over=self.left_over,
-            cost=self.cost if priced else None,
-            concurrency=asdict(self.limiter.state()) if self.limiter is not None else None,
+    def session(self) -> dict[str, Any]:
+        """The work of one command, for ``run.json``; ``concurrency`` is the state of the limiters."""
+        return {
+            "seconds": round(self.clock() - self.started, 3),
+            "ended": (self.stopped if self.left_over else self.ended) or "finished",
+            "questions": self.done,
+            "left_over": self.left_over,
+            "cost": self.cost if self.budget is not None and self.budget.prices else None,
+            "concurrency": asdict(self.limiter.state()) if self.limiter is not None else None,
             **self._counts(),
-        )
+        }
 
 
 class Metered:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,19 +16,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from madke.concurrency import gather
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.concurrency import finished, gather
+from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose, call_seed
 from madke.core.errors import Unfinished
-from madke.core.knowledge import Passage, Source
+from madke.core.knowledge import Passage, Source, SourceCounts
+from madke.core.question import Question
 from madke.core.transcript import StageUsage
 from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import counted
 from madke.files import atomic_write
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
-from madke.knowledge.pools import candidates
+from madke.knowledge.pools import build_pools, candidates
 from madke.knowledge.stages import (
     FurtherQueries,
     Ranked,
@@ -40,15 +40,14 @@ from madke.knowledge.stages import (
     read_queries,
     scope_of,
 )
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, open_model, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, read_models
 from madke.llm.endpoints import probe
 from madke.llm.openai_client import open_rerank_endpoint
-from madke.runs.cast import LiveSearch, guarded, has_endpoint
-from madke.runs.cross_encoder import CrossEncoderReranker
-from madke.runs.meter import Budget, Meter, Metered
-from madke.runs.options import RunOptions
+from madke.runs.cast import CrossEncoderReranker, LiveSearch, guarded, has_endpoint, open_models, service_request
+from madke.runs.meter import Account, Meter, Metered, account
+from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_pools import depth
-from madke.runs.stopping import drained, until_stopped
+from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +89,9 @@ class PoolStages:
         completion = await self._call(record, stage)
         queries, error = read_queries(completion, stage, record.question)
         known = {passage.query for passage in record.passages}
-        replies = await gather(self._search(record, query) for query in queries if query not in known)
+        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
+        asked = [service_request(purpose, query) for query in queries if query not in known]
+        replies = await gather(self.models[SEARCH].complete(request) for request in asked)
         if failed := next((reply for reply in replies if reply.outcome != "ok"), None):
             queries, replies, error = (), [], f"a search failed: {failed.error}"
         added = [
@@ -100,18 +101,8 @@ class PoolStages:
             for passage in found.passages
         ]
         self._note(stage, error)
-        by = self.models[LLM].name
-        stages = {
-            **record.queries,
-            stage: FurtherQueries(by=by, queries=queries, error=error, usage=_usage(completion)),
-        }
-        return replace(record, passages=(*record.passages, *added), queries=stages)
-
-    async def _search(self, record: PoolRecord, query: str) -> Completion:
-        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
-        asked = (Message(role="user", content=query),)
-        request = ChatRequest(messages=asked, purpose=purpose, temperature=0.0, max_tokens=0)
-        return await self.models[SEARCH].complete(request)
+        further = FurtherQueries(by=self.models[LLM].name, queries=queries, error=error, usage=_usage(completion))
+        return replace(record, passages=(*record.passages, *added), queries={**record.queries, stage: further})
 
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
         found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
@@ -119,17 +110,15 @@ class PoolStages:
         scope = scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
         mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
         name = self.models[rerank.model].name
-        before = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
-        scored = before.scores
-        todo = [passage for passage in found if (passage.source, passage.key) not in scored]
-        if mine and not todo:
-            return record
-        ranking = before
-        if todo:
-            ranking = await (self._listed(record, before, todo) if listwise else self._scored(record, before, todo))
+        ranking = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
+        scored = ranking.scores
+        if todo := [passage for passage in found if (passage.source, passage.key) not in scored]:
+            ranking = await (self._listed(record, ranking, todo) if listwise else self._scored(record, ranking, todo))
             self._note("rerank", ranking.error)
             if ranking.repaired:
                 self.wrong["the rerank reply was repaired"].append("it was no permutation")
+        elif mine:
+            return record
         others = (each for each in record.reranked if each not in mine)
         return replace(record, reranked=(*others, ranking))
 
@@ -143,18 +132,12 @@ class PoolStages:
 
     async def _scored(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
         """Scores of single passages, in addition to those that the ranking holds."""
-        model = self.models[ranking.model]
-        texts = [record.question, *(f"{p.title}\n{p.text}" if p.title else p.text for p in found)]
-        stage = "score" if ranking.model.startswith(LOCAL) else "rerank"  # a service costs nothing
-        completion = await model.complete(
-            ChatRequest(
-                messages=tuple(Message(role="user", content=text) for text in texts),
-                purpose=Purpose(question=record.id, stage=stage, agent=ranking.model, round=1),
-                temperature=0.0,
-                max_tokens=0,
-            )
-        )
-        usage = StageUsage() if ranking.model.startswith(LOCAL) else _usage(completion, ranking.usage)
+        local = ranking.model.startswith(LOCAL)
+        texts = (f"{p.title}\n{p.text}" if p.title else p.text for p in found)
+        stage = "score" if local else "rerank"  # a service costs nothing
+        purpose = Purpose(question=record.id, stage=stage, agent=ranking.model, round=1)
+        completion = await self.models[ranking.model].complete(service_request(purpose, record.question, *texts))
+        usage = StageUsage() if local else _usage(completion, ranking.usage)
         if completion.outcome != "ok":
             return replace(ranking, error=completion.error or completion.outcome, usage=usage)
         scores: list[float] = json.loads(completion.text)
@@ -238,25 +221,25 @@ class StageBuild:
     k: int = 0
     """Passages requested from each source for a further query, at least as many as the settings need."""
     seed: int | None = None
-    payer: str = ""
 
     @asynccontextmanager
-    async def open(self, meter: Meter | None = None, store: CallStore | None = None) -> AsyncIterator[PoolStages]:
+    async def open(
+        self, meter: Meter | None = None, store: CallStore | None = None, payer: str = ""
+    ) -> AsyncIterator[PoolStages]:
         """The stages, behind limiter, meter and call store."""
-        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
-        services = Limiter(self.options.concurrency, start=self.options.concurrency)
-        opened = open_rerankers(self.wanted, self.options)
+        options = self.options
+        limits = Limits(options.concurrency, options.rpm, options.tpm)
+        services = Limiter(options.concurrency, start=options.concurrency)
+        opened = open_rerankers(self.wanted, options)
+        if isinstance(self.retriever, str):
+            at = options.base_url if has_endpoint(self.retriever) else None
+            opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
         local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
         if any(each.query != "none" for each in self.wanted):
             served = {source.name: served_by(source) for source in self.sources}
             local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
         remote = {name: opened[name] for name in opened if name not in local}
-        if isinstance(self.retriever, str):
-            at = self.options.base_url if has_endpoint(self.retriever) else None
-            entries = read_models(self.options.models_file)
-            remote[LLM] = opened[LLM] = open_model(self.retriever, base_url=at, models=entries)
-            probe([remote[LLM]])
-        elif self.retriever is not None:
+        if self.retriever is not None and not isinstance(self.retriever, str):
             remote[LLM] = self.retriever
         if meter is not None:
             meter.limiter = limits
@@ -264,9 +247,9 @@ class StageBuild:
         def service(model: ChatModel) -> ChatModel:
             limited: ChatModel = Limited(model, services)
             limited = limited if meter is None else Metered(limited, meter, service=True)
-            return limited if store is None else Stored(limited, store, payer=self.payer)
+            return limited if store is None else Stored(limited, store, payer=payer)
 
-        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=self.payer)
+        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=payer)
         models = {**chat, **{name: service(model) for name, model in local.items()}}
         try:
             yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
@@ -278,10 +261,8 @@ class StageBuild:
         self,
         file: Path,
         out: Path,
+        own: Account,
         *,
-        calls: Path,
-        budget: Budget,
-        until: float | None = None,
         signals: bool = False,
         progress: Callable[[int], None] = lambda done: None,
         search: Callable[[], None] = lambda: None,
@@ -289,16 +270,16 @@ class StageBuild:
         """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
 
         ``search`` writes ``file``, in a thread, once all models are open.
-        Each finished call is in the store ``calls``, so the same call again makes only the missing ones.
+        Each finished call is in the store of ``own``, so the same call again makes only the missing ones.
 
         Raises:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
-        meter = Meter(total=0, budget=budget)
-        with CallStore(calls) as store:
-            for (_, model), paid in {} if budget.tokens else store.paid().items():
-                budget.pay(model, paid.usage)
-            async with self.open(meter, store) as stages:
+        assert own.calls is not None
+        meter = Meter(total=0, budget=own.budget)
+        with CallStore(own.calls) as store:
+            own.budget.catch_up(store)
+            async with self.open(meter, store, own.payer) as stages:
                 await asyncio.to_thread(search)
 
                 async def batch() -> None:
@@ -309,8 +290,8 @@ class StageBuild:
                                 whole.write(record_to_json(record) + b"\n")
 
                 assert isinstance(meter.limiter, Limits)
-                seconds = None if until is None else until - time.monotonic()
-                if not await until_stopped(batch(), partial(drained, meter.limiter), seconds=seconds, signals=signals):
+                drain = partial(drained, meter.limiter)
+                if not await until_stopped(batch(), drain, seconds=own.seconds, signals=signals):
                     raise Unfinished("--deadline")
                 stages.report(meter.done)
 
@@ -318,17 +299,66 @@ class StageBuild:
         self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
     ) -> list[PoolRecord]:
         done: dict[int, PoolRecord] = {}
-        left = iter(enumerate(chunk))  # shared: a free worker takes the next pool
 
-        async def work() -> None:
-            for n, record in left:
-                if meter.stopped:
-                    return
-                done[n] = await stages.add(record)
-                meter.done += 1
-                progress(meter.done)
+        async def work(numbered: tuple[int, PoolRecord]) -> None:
+            n, record = numbered
+            done[n] = await stages.add(record)
+            meter.done += 1
+            progress(meter.done)
 
-        await gather(work() for _ in range(self.options.concurrency))
+        await until_limit(meter, enumerate(chunk), work, workers=self.options.concurrency)
         if len(done) < len(chunk):
             raise Unfinished(str(meter.stopped))
         return [done[n] for n in range(len(chunk))]
+
+
+def calls_beside(out: Path) -> Path:
+    """The call store of a pool file."""
+    return out.with_name(f"{out.name.removesuffix('.jsonl')}.calls.sqlite")
+
+
+def build_pool_file(
+    questions: Sequence[Question],
+    sources: Sequence[Source],
+    k: int,
+    out: Path,
+    knowledge: Knowledge,
+    *,
+    model: str = "offline",
+    options: RunOptions = DEFAULTS,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    on_stage: Callable[[int, int], None] = lambda done, total: None,
+    signals: bool = False,
+    **searching: Any,
+) -> dict[str, SourceCounts]:
+    """As :func:`madke.knowledge.pools.build_pools`, with the query stage and the reranker of ``knowledge``.
+
+    Their calls are in :func:`calls_beside`, so the same call again makes no finished one again.
+
+    Raises:
+        UserError: A source, a model or a price is missing.
+        Unfinished: A limit is reached, or the calls of a model all fail; ``out`` is then not written.
+    """
+    if not knowledge.staged:
+        return build_pools(questions, sources, k, out, progress=progress, **searching)
+    k = max(k, depth(knowledge))
+    own = replace(account(options), calls=calls_beside(out))
+    retriever = model if knowledge.needs_retriever else None
+    own.budget.check([*filter(None, [retriever]), *priced_models([knowledge])])
+    found = out.with_name(f".{out.name}.found")
+    build = StageBuild(wanted=(knowledge,), retriever=retriever, sources=sources, k=k, options=options)
+
+    counts: dict[str, SourceCounts] = {}
+    work = build.write(
+        found,
+        out,
+        own,
+        signals=signals,
+        progress=lambda done: on_stage(done, len(questions)),
+        search=lambda: counts.update(build_pools(questions, sources, k, found, progress=progress, **searching)),
+    )
+    try:
+        finished(work)
+    finally:
+        found.unlink(missing_ok=True)
+    return counts

@@ -20,9 +20,10 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
-from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of
+from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
 from madke.llm.models import kind_of
 from madke.runs.cast import open_models
+from madke.runs.options import RunOptions
 from madke.versions import versions
 from madke.workers.ray_cluster import cause, connected, same_versions
 
@@ -42,14 +43,7 @@ _REMEMBERED = 4
 
 
 @contextmanager
-def ray_models(
-    names: Mapping[str, str],
-    *,
-    base_url: str | None = None,
-    address: str | None = None,
-    concurrency: int,
-    models: Models | None = None,
-) -> Iterator[dict[str, ChatModel]]:
+def ray_models(names: Mapping[str, str], options: RunOptions) -> Iterator[dict[str, ChatModel]]:
     """Role -> model, like :func:`madke.runs.cast.open_models`, open on the nodes of a cluster while the block runs.
 
     If a model is ``hf/`` and there are GPUs, each GPU has one worker; otherwise each node with CPUs has one. An ``hf/``
@@ -62,13 +56,14 @@ def ray_models(
     """
     if "human" in map(kind_of, names.values()):
         raise UserError("--engine ray: a human answers at this terminal, not on a node; remove --engine ray")
-    here = open_models(names, base_url=base_url, replay=True, models=models)
+    models = read_models(options.models_file)
+    here = open_models(names, base_url=options.base_url, replay=True, models=models)
     expected = {name: here[role] for role, name in names.items()}
-    with connected(address) as ray:
-        workers = _start(ray, expected, base_url, concurrency, models or Models())
+    with connected(options.address) as ray:
+        workers = _start(ray, expected, options, models)
         try:
             _wait_until_open(ray, workers, expected)
-            nodes = _Nodes(ray, workers, remembered=_REMEMBERED * concurrency)
+            nodes = _Nodes(ray, workers, remembered=_REMEMBERED * options.concurrency)
             opened = {name: _OnNodes(name, model, nodes) for name, model in expected.items()}
             yield {role: opened[name] for role, name in names.items()}
         finally:
@@ -174,13 +169,13 @@ class _OnNodes:
         raise CallError(**reply)
 
 
-def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: int, declared: Models) -> list[_Worker]:
+def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models) -> list[_Worker]:
     """Start a worker at each place. It gets the names of the models and opens them itself."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     models = {name: name for name in names}
     entries = {name: found.model_dump(exclude_unset=True) for name in names if (found := declared.entry(name))}
-    named = declared.named
+    named, base_url = declared.named, options.base_url
     check = same_versions(versions())
 
     # Pickled by value. It uses nothing of madke before the version check, which can thus report a missing madke.
@@ -236,7 +231,7 @@ def _start(ray: Any, names: Iterable[str], base_url: str | None, concurrency: in
         _Worker(
             actor=remote.options(
                 max_restarts=_RESTARTS,
-                max_concurrency=concurrency,
+                max_concurrency=options.concurrency,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
                 **needs,
             ).remote(),

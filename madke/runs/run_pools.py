@@ -6,7 +6,8 @@ import asyncio
 import gzip
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json
 
 from madke.core.errors import UserError
-from madke.core.events import Event, Listener, PoolProgress, PoolsReady
+from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
@@ -32,8 +33,8 @@ _log = logging.getLogger(__name__)
 RETRIEVED = 10
 """Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
 
-_MORE = "pools.more.jsonl"
-"""Temporary file for the pools of questions that are added later."""
+MORE = "pools.more.jsonl"
+"""Temporary file for pools that are being built."""
 
 
 def depth(knowledge: Knowledge) -> int:
@@ -181,7 +182,7 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
 async def own_pools(
     job: Job,
     directory: RunDirectory,
-    tell: Listener | None,
+    tell: Listener = silent,
     *,
     replay: bool,
     stage: Callable[[Path], Awaitable[None]] | None = None,
@@ -190,7 +191,8 @@ async def own_pools(
 
     ``stage`` adds query stages and rerankings to a file of pools.
     """
-    file = directory.path / "pools.jsonl"
+    knowledge, file = job.protocol.knowledge, directory.path / "pools.jsonl"
+    assert knowledge is not None
     if directory.begun and not file.exists():
         raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
     if replay:
@@ -198,36 +200,40 @@ async def own_pools(
     if not directory.begun:
         # Pools without a run come from one that was stopped early; their origin is unknown.
         file.unlink(missing_ok=True)
-    counts, target = await asyncio.to_thread(_retrieve_missing, job, file, from_thread(tell or (lambda event: None)))
-    if counts and stage is not None:
-        await stage(target)
-    if target != file:
-        with atomic_write(file) as merged:
-            merged.write(file.read_bytes())
-            merged.write(target.read_bytes())
-        target.unlink()
+    counts: Mapping[str, SourceCounts] = {}
+    with missing_pools(file, job.questions) as (missing, more):
+        if missing:
+            listen = from_thread(tell)
+            k, progress = depth(knowledge), partial(pool_progress, listen)
+            counts = await asyncio.to_thread(
+                lambda: build_pools(missing, job.sources(listen), k, more, progress=progress)
+            )
+            if stage is not None:
+                await stage(more)
     for name, count in counts.items():
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
-    if counts and tell is not None:
+    if counts:
         tell(PoolsReady(question="", found=counts))
     return file
 
 
-def _retrieve_missing(job: Job, file: Path, tell: Listener) -> tuple[dict[str, SourceCounts], Path]:
-    """Retrieve the missing pools; returns the counts of each source, and where the pools are."""
-    assert job.protocol.knowledge is not None
-    missing, target = job.questions, file
-    if file.exists():
-        held = lines_of(file, {question.id for question in job.questions})
-        missing, target = [question for question in job.questions if question.id not in held], file.with_name(_MORE)
-    if not missing:
-        return {}, file
+@contextmanager
+def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[list[Question], Path]]:
+    """The questions that a pool file lacks, and where to write their pools; the file gets them after the block."""
+    held = lines_of(file, None) if file.exists() else {}
+    missing, more = [question for question in questions if question.id not in held], file.with_name(MORE)
+    yield missing, more
+    if missing:
+        with atomic_write(file) as whole:
+            whole.write(file.read_bytes() if file.exists() else b"")
+            whole.write(more.read_bytes())
+        more.unlink()
 
-    def progress(done: int, total: int) -> None:
-        tell(PoolProgress(question="", done=done, total=total))
 
-    return build_pools(missing, job.sources(tell), depth(job.protocol.knowledge), target, progress=progress), target
+def pool_progress(listen: Listener, done: int, total: int) -> None:
+    """Send the progress of a search for pools."""
+    listen(PoolProgress(question="", done=done, total=total))
 
 
 def from_thread(listen: Listener) -> Listener:

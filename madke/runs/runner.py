@@ -5,35 +5,31 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolReady, never_raising
+from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
-from madke.engine.scene import Retrieve, ScoreAnswers
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, read_models
+from madke.llm import CallStore, Limited, Limiter, Limits, Stored
 from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
-from madke.llm.prices import Prices, read_prices
-from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, answer_scoring, guarded, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, debate_services, guarded
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Budget, Meter, Metered
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, Metered, account
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
-from madke.runs.run_json import RunFiles, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.run_pools import RunPools, depth, own_pools
-from madke.runs.spec import RunSpec
-from madke.runs.stopping import drained, seconds_until, until_stopped
+from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
+from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
 
@@ -42,33 +38,6 @@ COLLECTING = (20_000, 20, 20)
 
 _PROGRESS_SECONDS = 0.5
 """Seconds between two :class:`madke.core.events.RunProgress`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """Budget, call store and deadline; the runs of an experiment share one account."""
-
-    budget: Budget
-    calls: Path | None = None
-    """The call store; None for the run's own."""
-    payer: str = ""
-    """Identifies the run among those that share the store."""
-    until: float | None = None
-    """Time after which no call starts, as :func:`time.monotonic`; None: no deadline."""
-
-
-def prices_of(options: RunOptions) -> Prices:
-    """The prices in the price file and in ``models.yaml``; the price file wins."""
-    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
-
-
-def account(options: RunOptions) -> Account:
-    """The account for a command's options."""
-    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
-    if options.deadline is None:
-        return Account(budget=budget)
-    # Monotonic, so that setting the system clock does not move the deadline.
-    return Account(budget=budget, until=time.monotonic() + seconds_until(options.deadline, datetime.now()))
 
 
 async def execute(
@@ -90,26 +59,34 @@ async def execute(
         The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
         that have no outcome as a result.
     """
-    started = datetime.now(UTC)
-    tell = None if listen is None else never_raising(listen)
+    tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
     own = shared or account(options)
+    calls = own.calls or directory.path / "calls.sqlite"
+    own = replace(own, calls=calls)
+    knowledge, wanted = job.protocol.knowledge, staged(job.protocol.knowledge)
     pending = directory.pending(job.questions, job.spec.repeats, options)
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check([*job.spec.models.values(), *priced_models(staged(job.protocol.knowledge))])
+        own.budget.check([*job.spec.models.values(), *priced_models(wanted)])
     with _models(job, options, no_calls=no_calls) as models:
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
-        file = pools if job.protocol.knowledge else None
-        if file is None and job.protocol.knowledge is not None:
-            calls = own.calls or directory.path / "calls.sqlite"
-            stage = partial(_add_stages, job, models, options, own, calls, signals)
-            file = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
+        if knowledge is None:
+            pools = None
+        elif pools is None:
+
+            async def add_stages(file: Path) -> None:
+                model, seed = models.get(RETRIEVER), job.spec.seed
+                build = StageBuild(wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed)
+                await build.write(file, file, own, signals=signals)
+
+            stage = add_stages if wanted else None
+            pools = await own_pools(job, directory, tell, replay=options.replay, stage=stage)
         before = read_spec(directory.path) if directory.begun else None
-        found = RunPools(file, job.protocol.knowledge, job.questions, before)
+        found = RunPools(pools, knowledge, job.questions, before)
         live = live_search(job, before, tell, replay=options.replay)
         spec = job.spec.model_copy(
             update={
@@ -119,29 +96,16 @@ async def execute(
                 "searched": live.served_by if live else {},
             }
         )
-        files = RunFiles(calls=own.calls or directory.path / "calls.sqlite", pools=file)
         endpoints = endpoints_of(models.values())
         if before is not None and not no_calls and (line := relocations(endpoints_before(directory.path), endpoints)):
             _log.warning("%s", line)
-        directory.begin(spec, endpoints, files, started.isoformat(timespec="seconds"), work=bool(pending))
-        with CallStore(files.calls) as store:
+        directory.begin(spec, endpoints, RunFiles(calls=calls, pools=pools), work=bool(pending))
+        with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
-            run.listen = with_people(models, job.protocol, tell)
-            run.serve(live, answer_scorer)
+            run.tell = with_people(models, job.protocol, tell)
+            run.services = debate_services(run.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
-
-
-async def _add_stages(
-    job: Job, models: Mapping[str, ChatModel], options: RunOptions, own: Account, calls: Path, signals: bool, file: Path
-) -> None:
-    """Add query stages and rerankings to the run's own pools; their calls are calls of the run."""
-    if wanted := staged(job.protocol.knowledge):
-        model, seed = models.get(RETRIEVER), job.spec.seed
-        build = StageBuild(
-            wanted=wanted, retriever=model, sources=job.sources(), options=options, seed=seed, payer=own.payer
-        )
-        await build.write(file, file, calls=calls, budget=own.budget, until=own.until, signals=signals)
 
 
 @dataclass(kw_only=True)
@@ -155,42 +119,32 @@ class _Run:
     store: CallStore
     pools: RunPools
     models: Mapping[str, ChatModel]
-    listen: Listener | None = None
-    retrieve: Retrieve | None = None
-    score_answers: ScoreAnswers | None = None
+    tell: Listener = silent
+    services: Mapping[str, Any] = field(default_factory=dict)
     meter: Meter = field(init=False)
-    limiter: Limits = field(init=False)
-    services: Limiter = field(init=False)
-    """For searches and answer scoring: a run that stops also waits for these calls."""
 
     def __post_init__(self) -> None:
         options = self.options
-        self.limiter = Limits(options.concurrency, options.rpm, options.tpm)
-        self.services = Limiter(options.concurrency, start=options.concurrency)
+        self._limits = Limits(options.concurrency, options.rpm, options.tpm)
+        # For searches and answer scoring: a run that stops also waits for these calls.
+        self._service_limiter = Limiter(options.concurrency, start=options.concurrency)
         self.meter = Meter(
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,
-            limiter=self.limiter,
+            limiter=self._limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
 
-    def serve(self, live: LiveSearch | None, answer_scorer: AnswerScorer | None) -> None:
-        """Wrap the services of debates in the call store."""
-        knowledge = self.job.protocol.knowledge
-        if live is not None and knowledge is not None:
-            self.retrieve = searching(self._service(live), knowledge)
-        if answer_scorer is not None:
-            self.score_answers = answer_scoring(self._service(answer_scorer))
-
-    def _service(self, service: ChatModel) -> ChatModel:
-        metered = Metered(Limited(service, self.services), self.meter, service=True)
+    def service(self, service: ChatModel) -> ChatModel:
+        """A service of debates, behind limiter, meter and call store."""
+        metered = Metered(Limited(service, self._service_limiter), self.meter, service=True)
         return Stored(metered, self.store, replay=self.options.replay, payer=self.own.payer)
 
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         """Debate the pending questions; on every exit, complete the session in the directory."""
         meter, options = self.meter, self.options
-        if meter.budget is not None and pending and not meter.budget.tokens:
-            self._catch_up(meter.budget)
+        if meter.budget is not None and pending:
+            meter.budget.catch_up(self.store, tokens_of_sessions(self.directory.path))
         if meter.stopped:
             # A limit is reached before the start, so a retried question would lose its outcome.
             options = replace(options, retry_failed=False, retry_degraded=False)
@@ -206,61 +160,39 @@ class _Run:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
                 self._end(pending)
-            self.tell()
             raise
+        else:
+            self._end(pending)
         finally:
             gc.set_threshold(*collections)
             progress.cancel()
-        self._end(pending)
-        self.tell()
+            self.tell(meter.progress())
 
     async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
+        meter, replay = self.meter, self.options.replay
         cast = guarded(
-            self.models,
-            limiter=self.limiter,
-            store=self.store,
-            replay=self.options.replay,
-            meter=self.meter,
-            payer=self.own.payer,
+            self.models, limiter=self._limits, store=self.store, replay=replay, meter=meter, payer=self.own.payer
         )
-        drain = partial(drained, self.limiter, self.services)
+        drain = partial(drained, self._limits, self._service_limiter)
         batch = run_batch(
             pending,
             partial(self._debate, cast),
             directory=self.directory,
-            meter=self.meter,
+            meter=meter,
             workers=self.options.concurrency,
             drain=partial(drain, log=False),
         )
-        seconds = None if self.own.until is None else self.own.until - time.monotonic()
         try:
-            if not await until_stopped(batch, drain, seconds=seconds, signals=signals):
-                self.meter.ended = self.meter.ended or "--deadline"
+            if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):
+                meter.ended = meter.ended or "--deadline"
         finally:
             await self.job.close_models(self.models)
 
     async def _debate(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
-        job = self.job
         self.directory.check_lock()
         pool = self.pools.of(question)
-        if self.listen is not None:
-            self.listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        return await job.debated(
-            question,
-            cast,
-            pool,
-            repeat=repeat,
-            retrieve=self.retrieve,
-            score_answers=self.score_answers,
-            listen=self.listen,
-        )
-
-    def _catch_up(self, budget: Budget) -> None:
-        """Add the paid calls of earlier commands: of this run, and of runs that share the store."""
-        for (_, model), paid in self.store.paid().items():
-            budget.pay(model, paid.usage)
-        # A damaged store may have lost calls that run.json counts.
-        budget.tokens = max(budget.tokens, tokens_of_sessions(self.directory.path))
+        self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
+        return await self.job.debated(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
         meter, done = self.meter, self.directory.done
@@ -270,13 +202,9 @@ class _Run:
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
 
     async def _send_progress(self) -> None:
-        while self.listen is not None:
+        while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
-            self.tell()
-
-    def tell(self) -> None:
-        if self.listen is not None:
-            self.listen(self.meter.progress())
+            self.tell(self.meter.progress())
 
 
 async def run_batch(
@@ -290,57 +218,37 @@ async def run_batch(
 ) -> None:
     """Debate pairs of question and repeat (0-based) until the meter has a reason to stop.
 
-    Each worker debates one question at a time, so memory holds one debate per worker. After an error in one debate,
-    ``drain`` waits for the calls in flight before the others are cancelled.
+    After an error in one debate, ``drain`` waits for the calls in flight before the others are cancelled.
     """
-    left = iter(pending)  # shared: a free worker takes the next question
 
-    async def work() -> None:
-        for question, repeat in left:
-            if meter.stopped:
-                return
-            transcript = await play(question, repeat)
+    async def debated(pair: tuple[Question, int]) -> None:
+        try:
+            transcript = await play(*pair)
             if directory.write(transcript):
                 meter.done += 1
                 meter.failed += transcript.status == "failed"
-
-    tasks = [asyncio.create_task(work()) for _ in range(workers)]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        failures = [error for worker in ended if (error := worker.exception()) is not None]
-        if failures:
+        except Exception:
             meter.ended = meter.ended or "an error"
             await drain()
-            raise failures[0]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    await until_limit(meter, pending, debated, workers=workers)
 
 
-@contextmanager
-def _models(job: Job, options: RunOptions, *, no_calls: bool) -> Iterator[Mapping[str, ChatModel]]:
+def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
     """Role -> model, on this machine or on the nodes of a cluster."""
-    if options.engine == "ray" and not no_calls:
-        if job.own_models:
-            own = next(iter(job.own_models))
-            raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
-        from madke.runs.ray_cast import ray_models
+    if options.engine == "local" or no_calls:
+        return nullcontext(job.open_models(options, replay=no_calls))
+    if job.own_models:
+        own = next(iter(job.own_models))
+        raise UserError(f"--engine ray opens models by name on every node, but {own} is an object")
+    from madke.runs.ray_cast import ray_models
 
-        with ray_models(
-            job.spec.models,
-            base_url=options.base_url,
-            address=options.address,
-            concurrency=options.concurrency,
-            models=read_models(options.models_file),
-        ) as models:
-            yield models
-        return
-    yield job.open_models(options, replay=no_calls)
+    return ray_models(job.spec.models, options)
 
 
 def live_search(
-    job: Job, before: RunSpec | None = None, tell: Listener | None = None, *, replay: bool = False
+    job: Job, before: RunSpec | None = None, tell: Listener = silent, *, replay: bool = False
 ) -> LiveSearch | None:
     """The search service of debaters; None if they may not search. A replay reads the sources from the run."""
     knowledge = job.protocol.knowledge

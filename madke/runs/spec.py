@@ -1,32 +1,36 @@
-"""The description of a run: everything that can change its results."""
+"""The description of a run, and ``run.json``: this description, the endpoints of its models, and its sessions."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
+from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
+from madke.files import atomic_write
+from madke.versions import versions
 
-_HASH = 16
-"""Hexadecimal digits kept of a hash: a million questions have a collision with a probability of 1 in 37 million."""
+FORMAT = 2
+"""Format version of ``run.json``. The first format had no number."""
 
 _BY_QUESTION = ("questions", "pools", "first_round")
 """Fields with one entry per question; they grow when a run is extended."""
 
 
-class RunSpec(BaseModel):
+class RunSpec(BaseModel, extra="forbid", frozen=True):
     """Everything that can change the results of a run, frozen in its ``run.json``. Equal specs mean the same run.
 
     ``pools`` and ``sources`` are empty until the pools are frozen.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str
     """The dataset's file name, for display."""
@@ -83,8 +87,8 @@ class RunSpec(BaseModel):
 
 
 def short_hash(content: bytes) -> str:
-    """The first 16 hexadecimal digits of the SHA-256."""
-    return sha256(content).hexdigest()[:_HASH]
+    """The first 16 hexadecimal digits of the SHA-256: in a million, two are equal with a chance of 1 in 37 million."""
+    return sha256(content).hexdigest()[:16]
 
 
 def question_hash(question: Question) -> str:
@@ -111,3 +115,124 @@ def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFiles:
+    """Files of a run that may be outside its directory."""
+
+    calls: Path
+    """The call store; the arms of an experiment share one."""
+    pools: Path | None
+    """The pool file; None without knowledge."""
+
+
+def read_spec(path: Path) -> RunSpec:
+    """The description of the run in a directory; UserError (like all of this module) if ``run.json`` is invalid."""
+    try:
+        return RunSpec.model_validate(_record(path)["spec"])
+    except (ValueError, KeyError):
+        raise UserError("does not describe a run", file=path / "run.json") from None
+
+
+def run_files(path: Path) -> RunFiles:
+    """Paths of a run's calls and pools in its last session; the files may have been moved or removed since."""
+    sessions = sessions_of(path)
+    files = sessions[-1].get("files", {}) if sessions else {}
+    pools = files.get("pools")
+    return RunFiles(
+        calls=path / str(files.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
+    )
+
+
+def endpoints_before(path: Path) -> Mapping[str, Any]:
+    """The recorded endpoints of the run: model name -> ``address`` and ``dialect``."""
+    endpoints: Mapping[str, Any] = _record(path)["endpoints"]
+    return endpoints
+
+
+def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
+    """The work of each command, oldest first: :meth:`madke.runs.meter.Meter.session`, or only the start if killed."""
+    sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
+    return sessions
+
+
+def tokens_of_sessions(path: Path) -> int:
+    """Total prompt and completion tokens of all commands."""
+    counted = (session.get(name) for session in sessions_of(path) for name in ("prompt_tokens", "completion_tokens"))
+    return sum(count for count in counted if isinstance(count, int))
+
+
+def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files: RunFiles) -> None:
+    """Write the present description, and a new session that starts now."""
+    record: Mapping[str, Any] = _record(path) if (path / "run.json").is_file() else {"endpoints": {}, "sessions": []}
+    pools = None if files.pools is None else os.path.relpath(files.pools, path)
+    session = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": {"calls": os.path.relpath(files.calls, path), "pools": pools},
+        "versions": versions(),
+    }
+    written = {
+        "format": FORMAT,
+        "spec": spec.model_dump(mode="json"),
+        "endpoints": {**record["endpoints"], **endpoints},
+        "sessions": [*record["sessions"], session],
+    }
+    write_record(path / "run.json", written)
+
+
+def update_spec(path: Path, spec: RunSpec) -> None:
+    """Replace the description; the sessions stay."""
+    write_record(path / "run.json", {**_record(path), "spec": spec.model_dump(mode="json")})
+
+
+def end_session(path: Path, session: Mapping[str, Any] | None, endpoints: Mapping[str, Any]) -> None:
+    """Complete the last session; None removes it, for a command that had nothing to do."""
+    record = _record(path)
+    *before, last = record["sessions"]
+    sessions = before if session is None and before else [*before, {**last, **(session or {})}]
+    # Dialects are detected while the run makes calls.
+    write_record(path / "run.json", {**record, "endpoints": {**record["endpoints"], **endpoints}, "sessions": sessions})
+
+
+def _record(path: Path) -> dict[str, Any]:
+    record = read_record(path / "run.json", FORMAT, "a run")
+    if not _is_sound(record):
+        raise UserError("does not describe a run", file=path / "run.json")
+    return record
+
+
+def _is_sound(record: Mapping[str, Any]) -> bool:
+    """Whether the fields other than the spec have the expected types."""
+    sessions = record.get("sessions")
+    if not isinstance(record.get("endpoints"), dict) or not isinstance(sessions, list):
+        return False
+    return all(
+        isinstance(session, dict)
+        and isinstance(files := session.get("files", {}), dict)
+        and isinstance(files.get("calls", ""), str)
+        and isinstance(files.get("pools"), str | None)
+        for session in sessions
+    )
+
+
+def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
+    """The JSON object in a file of this format version; UserError if there is none, or not of ``what``."""
+    try:
+        record = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise UserError(f"does not describe {what}", file=file)
+    if (found := record.get("format", 1)) != version:
+        expected = f"this version of madke reads format {version}; choose another --out"
+        raise UserError(f"has format {found!r}, but {expected}", file=file)
+    return record
+
+
+def write_record(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically."""
+    with atomic_write(file) as opened:
+        opened.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")

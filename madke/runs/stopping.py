@@ -10,16 +10,22 @@ import asyncio
 import logging
 import re
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from madke.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.wording import counted
 from madke.llm import Limiter, Limits
 
+if TYPE_CHECKING:
+    from madke.runs.meter import Meter
+
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GRACE = 30.0
 """Maximum wait for calls in flight, in seconds."""
@@ -89,6 +95,19 @@ async def until_stopped(
     if stopped.done() and (number := stopped.result()) is not None:
         raise Interrupted(number)
     return by_itself
+
+
+async def until_limit(meter: Meter, items: Iterable[T], work: Callable[[T], Awaitable[None]], *, workers: int) -> None:
+    """Work on the items until the meter has a reason to stop. Each worker has one item, so memory holds few."""
+    left = iter(items)  # shared: a free worker takes the next item
+
+    async def worker() -> None:
+        for item in left:
+            if meter.stopped:
+                return
+            await work(item)
+
+    await gather(worker() for _ in range(workers))
 
 
 async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:

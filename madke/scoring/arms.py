@@ -19,8 +19,7 @@ from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.engine.parse import answer_of, without_reasoning
 from madke.files import read_jsonl, refuse_repeated
 from madke.runs.directory import read_transcripts
-from madke.runs.run_json import read_spec
-from madke.runs.spec import RunSpec
+from madke.runs.spec import RunSpec, read_spec
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     NO_SHARES,

@@ -22,7 +22,7 @@ from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.directory import is_being_written
 from madke.runs.meter import MeterDisplay
-from madke.runs.run_json import run_files, sessions_of
+from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.grading import Grader, grade_results
 from madke.scoring.outside import EXTERNAL, external_values, require_answers, score_outside

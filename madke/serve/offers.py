@@ -19,9 +19,8 @@ from madke.knowledge.pools import load_pool, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
 from madke.runs.job import Job, check_needs, prepared, source_specs
-from madke.runs.meter import Budget
+from madke.runs.meter import Budget, prices_of
 from madke.runs.options import RunOptions
-from madke.runs.runner import prices_of
 from madke.runs.spec import RunSpec
 from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal

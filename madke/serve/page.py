@@ -27,8 +27,8 @@ from madke.core.events import Event
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.runs.directory import read_transcripts
-from madke.runs.run_json import read_spec
 from madke.runs.run_pools import PoolLines, pool_of
+from madke.runs.spec import read_spec
 from madke.serve.debates import Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage

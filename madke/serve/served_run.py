@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
 from madke.core.errors import CallError, UserError
@@ -28,15 +26,14 @@ from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
-from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
+from madke.runs.cast import AnswerScorer, LiveSearch, debate_services, service_request
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
-from madke.runs.run_json import RunFiles, read_spec
 from madke.runs.run_pools import PoolLines, depth, pool_of
-from madke.runs.spec import question_hash, short_hash
+from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
 from madke.serve.wire import Refusal
 
 SAVE_SECONDS = 30.0
@@ -90,8 +87,7 @@ class ServedRun:
             self.spec = spec
             self._store = held.enter_context(CallStore(path / "calls.sqlite"))
             files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            self._directory.begin(spec, endpoints_of(models.values()), files, started)
+            self._directory.begin(spec, endpoints_of(models.values()), files)
             self._directory.resume(shared.options)
             self._hashes = {each.id: question_hash(_asked_in(each)) for each in read_transcripts(path)}
             self._pools = _pool_lines(path / "pools.jsonl")
@@ -102,12 +98,8 @@ class ServedRun:
         """Put models and services behind limiter, meter and call store."""
         self.meter = Meter(total=0, budget=self.shared.budget, limiter=self.shared.limits)
         self._cast = {role: self._guarded(model) for role, model in self.models.items()}
-        self._services: dict[str, Any] = {}
-        if live is not None and self._knowledge is not None:
-            self._services["retrieve"] = searching(self._service(live), self._knowledge)
-        if self.job.spec.answer_scorer is not None:
-            scorer = self._service(AnswerScorer(self.job.spec.answer_scorer))
-            self._services["score_answers"] = answer_scoring(scorer)
+        scorer = AnswerScorer(self.spec.answer_scorer) if self.spec.answer_scorer else None
+        self._services = debate_services(self._service, live, scorer, self._knowledge)
         wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
         models = {
@@ -191,8 +183,7 @@ class ServedRun:
     async def _found(self, search: LiveSearch, question: Question) -> bytes:
         """The question's line in the pool file."""
         purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
-        messages = (Message(role="user", content=question.question),)
-        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
+        request = service_request(purpose, question.question)
         completion = await self._leavable(_Sent(search)).complete(request)
         if completion.outcome != "ok":
             raise UserError(f"the search for knowledge failed: {completion.error}")

@@ -12,7 +12,7 @@ import pytest
 
 from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
-from madke.runs.run_json import read_spec
+from madke.runs.spec import read_spec
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import error, openai_server

@@ -8,8 +8,7 @@ import pytest
 
 from madke.cli.progress import duration
 from madke.core.errors import UserError
-from madke.experiments.duration import Pace, measured_pace
-from madke.experiments.load import Load
+from madke.experiments.load import Load, Pace, measured_pace
 from madke.experiments.plan import Planned
 from madke.runs.options import RunOptions
 from tests.support.cli import madke

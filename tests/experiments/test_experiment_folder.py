@@ -18,8 +18,8 @@ from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.files import fingerprint
 from madke.llm import CallStore
+from madke.runs.meter import account
 from madke.runs.options import DEFAULTS
-from madke.runs.runner import account
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"
@@ -188,7 +188,7 @@ def test_an_experiment_of_the_former_format_is_refused_in_one_line(lakes: Any) -
     record = json.loads(file.read_text())
     del record["format"]
     file.write_text(json.dumps(record))
-    assert refusal(lakes, WIKI).startswith(f"{file}: found format 1, but this version of madke reads format 2")
+    assert refusal(lakes, WIKI).startswith(f"{file}: has format 1, but this version of madke reads format 2")
 
 
 def test_pools_that_an_arm_has_begun_with_get_no_further_source(lakes: Any) -> None:

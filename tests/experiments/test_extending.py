@@ -12,7 +12,7 @@ from madke.experiments.ablation import ablate
 from madke.llm import CallStore
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
-from madke.runs.run_json import read_spec
+from madke.runs.spec import read_spec
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server

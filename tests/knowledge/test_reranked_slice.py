@@ -17,7 +17,7 @@ from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import PoolRecord, read_pools
 from madke.knowledge.pools import load_pool
 from madke.runs.options import RunOptions
-from madke.runs.pool_build import build_pool_file
+from madke.runs.pool_stages import build_pool_file
 from tests.support.openai_server import Reply, openai_server
 from tests.support.tiny_reranker import save_tiny_reranker
 

@@ -17,8 +17,8 @@ from madke.engine.protocol import Knowledge
 from madke.knowledge.pool_file import read_pools
 from madke.llm import CallStore, ScriptedChat
 from madke.runs.options import RunOptions
-from madke.runs.pool_build import build_pool_file, calls_beside
-from madke.runs.run_json import read_spec
+from madke.runs.pool_stages import build_pool_file, calls_beside
+from madke.runs.spec import read_spec
 from tests.support.openai_server import Reply, openai_server
 
 QUESTIONS = [madke.Question(id=f"q{n}", question=f"Question {n}?", answers=("a",)) for n in range(3)]

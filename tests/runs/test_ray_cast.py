@@ -18,6 +18,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.llm import Retrying, RetryPolicy, open_model
 from madke.runs.meter import Meter
+from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from tests.support.dataset import debating
 from tests.support.installed import needs
@@ -30,6 +31,10 @@ needs("ray", "ray")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 ONE = {"judge": "openai/m"}
+
+
+def on_nodes(names: Any, **options: Any) -> Any:
+    return ray_models(names, RunOptions(engine="ray", **options))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +87,7 @@ def test_transcripts_are_those_of_the_local_engine_and_both_nodes_are_asked(
         server.requests.clear()
         capfd.readouterr()
 
-        with ray_models(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
+        with on_nodes(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
             assert len(set(models.values())) == 1, "one model for all roles of a name"
             transcripts = debated(models, tmp_path / "calls", 30, meter)
 
@@ -117,7 +122,7 @@ def test_a_killed_node_loses_the_calls_in_flight_and_nothing_else(
     with openai_server(debating) as calm:
         expected, calls = local(calm.url, tmp_path, 30)
     with openai_server(reply) as server:
-        with ray_models(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
+        with on_nodes(ROLES, base_url=server.url, address=cluster.address, concurrency=CONCURRENCY) as models:
             killer = threading.Thread(target=kill_when_only_its_calls_are_left)
             killer.start()
             try:
@@ -146,7 +151,7 @@ def test_a_worker_that_ended_is_started_again_while_its_node_lives(cluster: Any)
 
     with (
         openai_server(reply) as server,
-        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+        on_nodes(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
     ):
         completion = asyncio.run(models["judge"].complete(request()))
 
@@ -165,7 +170,7 @@ def test_a_call_that_is_lost_twice_fails_and_the_run_goes_on(cluster: Any) -> No
 
     with (
         openai_server(reply) as server,
-        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+        on_nodes(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
     ):
         deadly, harmless = asyncio.run(calls())
 
@@ -186,7 +191,7 @@ def test_without_a_node_the_run_ends_with_one_line() -> None:
     with (
         running_cluster() as alone,
         openai_server(reply) as server,
-        ray_models(ONE, base_url=server.url, address=alone.address, concurrency=2) as models,
+        on_nodes(ONE, base_url=server.url, address=alone.address, concurrency=2) as models,
     ):
         with pytest.raises(UserError, match=r"no worker is left.*run the same command again"):
             asyncio.run(models["judge"].complete(request()))
@@ -205,7 +210,7 @@ def test_a_servers_refusal_on_a_node_is_retried_here(cluster: Any) -> None:
 
     with (
         openai_server(reply) as server,
-        ray_models(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
+        on_nodes(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
     ):
         patient = Retrying(models["judge"], RetryPolicy(), sleep=sleep)
         completion = asyncio.run(patient.complete(request()))
@@ -240,7 +245,7 @@ def test_a_call_that_is_cancelled_is_given_up_on_its_node(cluster: Any) -> None:
 
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-    with ray_models(ONE, base_url=url, address=cluster.address, concurrency=2) as models:
+    with on_nodes(ONE, base_url=url, address=cluster.address, concurrency=2) as models:
         assert b"hold on" in asyncio.run(scene())
 
 
@@ -248,7 +253,7 @@ def test_each_node_has_its_own_endpoint_and_calls_keep_the_name_they_have_here(
     cluster: Any, home: OpenAIServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = len(home.requests)
-    with ray_models(ONE, address=cluster.address, concurrency=2) as models:
+    with on_nodes(ONE, address=cluster.address, concurrency=2) as models:
         completion = asyncio.run(models["judge"].complete(request()))
 
     assert (completion.text, len(home.requests)) == ("From home.", before + 1)
@@ -260,7 +265,7 @@ def test_each_node_has_its_own_endpoint_and_calls_keep_the_name_they_have_here(
 
     monkeypatch.setenv("OPENAI_BASE_URL", home.url)
     caplog.clear()
-    with ray_models(ONE, address=cluster.address, concurrency=2) as models:
+    with on_nodes(ONE, address=cluster.address, concurrency=2) as models:
         assert models["judge"].name == "openai/m"
     assert caplog.text == ""
 
@@ -293,7 +298,7 @@ def test_what_a_node_cannot_open_is_refused(cluster: Any, tmp_path: Path, monkey
 def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text("- reply: Hello.\n")
-    with ray_models({"judge": f"scripted/{script}"}, address=cluster.address, concurrency=2) as models:
+    with on_nodes({"judge": f"scripted/{script}"}, address=cluster.address, concurrency=2) as models:
         assert asyncio.run(models["judge"].complete(request())).text == "Hello."
 
     changing = tmp_path / "changing.yaml"
@@ -314,7 +319,7 @@ def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Pa
 
 @pytest.mark.parametrize(("name", "said"), [("openia/m", "did you mean 'openai'"), ("human", "at this terminal")])
 def test_what_cannot_be_on_a_node_is_refused_before_a_cluster_is_looked_for(name: str, said: str) -> None:
-    with pytest.raises(UserError, match=said), ray_models({"judge": name}, address="nowhere", concurrency=2):
+    with pytest.raises(UserError, match=said), on_nodes({"judge": name}, address="nowhere", concurrency=2):
         pass
 
 
@@ -328,7 +333,7 @@ def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) ->
     # Ray believes in these GPUs; the models find none, and take the CPU.
     with (
         another_node(cluster, num_gpus=2),
-        ray_models({"judge": f"hf/{tmp_path}"}, address=cluster.address, concurrency=4) as models,
+        on_nodes({"judge": f"hf/{tmp_path}"}, address=cluster.address, concurrency=4) as models,
     ):
         assert len(workers()) == 2
         assert [each.outcome for each in asyncio.run(calls())] == ["ok"] * 4
@@ -338,7 +343,7 @@ def test_local_models_get_a_worker_for_each_gpu(cluster: Any, tmp_path: Path) ->
 def refusal(cluster: Any, name: str) -> str:
     """The one line with which models are refused; no worker is left behind."""
     raised = pytest.raises(UserError)
-    with raised as refused, ray_models({"judge": name}, address=cluster.address, concurrency=2):
+    with raised as refused, on_nodes({"judge": name}, address=cluster.address, concurrency=2):
         pass
     psutil.wait_procs(workers(), timeout=30)
     assert workers() == []

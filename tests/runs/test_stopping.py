@@ -384,7 +384,7 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
     def retrieve(source: Any) -> None:
         with RunDirectory(out) as directory:
             job = prepared(questions, sources=[source])
-            asyncio.run(own_pools(job, directory, None, replay=False))
+            asyncio.run(own_pools(job, directory, replay=False))
 
     with pytest.raises(KeyboardInterrupt):
         retrieve(Interrupted())
