@@ -1,21 +1,135 @@
-"""Search services over HTTP: presets of well-known ones, and any other by its description."""
+"""Search services over HTTP: requests, presets of well-known services, and any other by its description."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal, Self
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
+import requests
+import urllib3
 from pydantic import Field, field_validator, model_validator
 
 from madke.assets import asset
-from madke.core.addresses import public_url
+from madke.core.addresses import public_url, retry_after
 from madke.core.errors import unknown
 from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_http import Http
 from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.yaml_file import read_mapping
+
+_TIMEOUT = 20.0
+"""Seconds to connect, and seconds between two pieces of data."""
+_DEADLINE = 60.0
+"""Seconds for a whole reply, even if its body arrives slowly."""
+_TRANSIENT = (
+    requests.ConnectionError,
+    requests.Timeout,
+    urllib3.exceptions.TimeoutError,
+    urllib3.exceptions.ProtocolError,
+)
+"""Errors that are retried; the last one is a body that ends early."""
+
+
+class Reply(NamedTuple):
+    """A reply; ``wait``: the seconds that its headers ask to wait."""
+
+    status: int
+    wait: float | None
+    content: bytes
+
+
+class HttpService:
+    """Requests to one service: bounded replies, no redirects, and what each status means.
+
+    Args:
+        method: Of all requests.
+        concurrency: Requests at once.
+        variables: The environment variables that hold the service's keys, for messages.
+        hint: Why access may be rejected although no key is needed.
+        no_credits: Status -> text (lower case) in the body of a reply that means that no credits are left.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        concurrency: int,
+        variables: str = "",
+        hint: str = "",
+        no_credits: Mapping[int, str] | None = None,
+    ) -> None:
+        # At DEBUG it logs full addresses, and a parameter may be a key.
+        logging.getLogger("urllib3.connectionpool").setLevel(logging.WARNING)
+        self.concurrency = concurrency
+        self._method = method
+        self._variables = variables
+        self._hint = hint
+        self._no_credits = no_credits or {}
+        self._session = _Session(concurrency)
+
+    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> Reply:
+        """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
+        try:
+            reply = self._reply(url, headers, parts)
+        except _TRANSIENT as error:
+            raise TryAgain(type(error).__name__, reached=False) from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            # Without its text, which may contain a key.
+            raise NoAnswer(type(error).__name__) from None
+        if reply.status != 200:
+            self.judge(reply)
+        return reply
+
+    def judge(self, reply: Reply) -> NoReturn:
+        """Raise what a reply with another status than 200 means."""
+        # In our words, because the body may contain the key.
+        reason = f"HTTP {reply.status}"
+        if reply.status in (401, 403):
+            hint = f" ({self._hint})" if self._hint else ""
+            raise NoAnswer(f"{reason}, {self._variables or 'access'} was rejected{hint}", refused=True)
+        mark = self._no_credits.get(reply.status)
+        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
+            raise NoAnswer(f"{reason}, no credits are left", refused=True)
+        if reply.status == 429 or reply.status >= 500:
+            raise TryAgain(reason, wait=reply.wait)
+        raise NoAnswer(reason)
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._session.close()
+
+    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> Reply:
+        ends = time.monotonic() + _DEADLINE
+        # Uncompressed, so that the byte limit holds for what is read.
+        headers = {"Accept-Encoding": "identity", **headers}
+        with self._session.request(
+            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
+        ) as reply:
+            content = bytearray()
+            read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
+            while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
+                content += block
+                if len(content) > MAX_BYTES:
+                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_BYTES:,} bytes")
+                if time.monotonic() > ends:
+                    raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
+            return Reply(reply.status_code, retry_after(reply.headers), bytes(content))
+
+
+class _Session(requests.Session):
+    """Follows no redirect: it would send the key to another host and read the body without a limit."""
+
+    def __init__(self, connections: int) -> None:
+        super().__init__()
+        self.auth = lambda request: request  # else ~/.netrc replaces the key
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
 
 _Value = str | int | float | bool
 
@@ -86,68 +200,33 @@ class HttpOptions(MappedOptions):
         return list(dict.fromkeys(variables(*texts)))
 
 
-class HttpSearch:
+class HttpSearch(HttpService):
     """A service that is described by its options; see :class:`madke.knowledge.web_source.Service`."""
 
     def __init__(self, options: HttpOptions) -> None:
-        self._options = options
-        self._http = Http(
+        super().__init__(
             method=options.method,
-            connections=options.concurrency,
+            concurrency=options.concurrency,
             variables=" or ".join(options.keys),
             hint=options.refused,
             no_credits=options.no_credits,
         )
+        self._options = options
         self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}
-        self.concurrency = options.concurrency
         self.address = f"{options.method} {public_url(options.url)}"
         kind = options.preset or "http"
         self.description = f"{kind} search at {public_url(options.url)} (settings {options.digest})"
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """Connections for one search."""
-        with self._http.connected() as call:
-            headers = with_keys(self._options.headers)
-            secret = with_keys(self._secret_params)
-
-            def send(request: Request) -> Answer:
-                body = call(
-                    self._options.url,
-                    params={**request["params"], **secret},
-                    json=request["body"],
-                    headers=headers,
-                )
-                return checked(body.content, self._options)
-
-            yield send
+    def send(self, request: Request) -> Answer:
+        """The service's reply."""
+        options = self._options
+        params = {**request["params"], **with_keys(self._secret_params)}
+        reply = self.request(options.url, with_keys(options.headers), params=params, json=request["body"])
+        return options.answer(parse_json(reply.content))
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
         options, count = self._options, self._options.count(k)
         public = {name: value for name, value in options.params.items() if name not in self._secret_params}
         request = {"params": filled(public, query, count), "body": filled(options.body, query, count)}
-        return read(fetch(request), options)
-
-
-def checked(content: bytes, options: MappedOptions) -> Answer:
-    """The reply, if it is as the options describe it; else NoAnswer."""
-    try:
-        return accepted(parse_json(content), options)
-    except ValueError:
-        raise NoAnswer("the reply is not JSON") from None
-
-
-def accepted(reply: Any, options: MappedOptions) -> Answer:
-    """The same for a parsed reply."""
-    read(reply, options)
-    return Answer(reply, options.credits)
-
-
-def read(reply: Any, options: MappedOptions) -> list[WebResult]:
-    """The results of a reply; NoAnswer if it is not as the options describe it."""
-    results = options.read(reply)
-    if results is None:
-        found = options.results or "the reply"
-        raise NoAnswer(f"the reply has no list of results with the configured fields at {found!r}")
-    return results
+        return options.read(fetch(request))

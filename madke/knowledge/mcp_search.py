@@ -8,9 +8,9 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -20,11 +20,10 @@ from madke.assets import install
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
 from madke.knowledge.asking import source_loop
-from madke.knowledge.http_search import accepted, read
+from madke.knowledge.http_search import HttpService, Reply
 from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_http import Http
 from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.terminal import without_keys
 
 if TYPE_CHECKING:
@@ -83,30 +82,15 @@ class McpSearch:
     def __init__(self, options: McpOptions) -> None:
         self._options = options
         self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
-        self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
+        self._http = HttpService(method="POST", concurrency=self.concurrency, variables=" or ".join(options.keys))
         server = public_url(options.url) if options.url else without_keys(shlex.join(options.run or ()))
         self.address = f"mcp {options.tool} of {server}"
         self.description = f"MCP tool {options.tool!r} of {server} (settings {options.digest})"
         self._opened: _Connection | None = None
         self._lock = threading.Lock()
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """The session; the first request makes it, and it goes on after the search."""
-        yield self._send
-
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
-        """The tool's results."""
-        return read(fetch(filled(self._options.arguments, query, self._options.count(k))), self._options)
-
-    def close(self) -> None:
-        """End the session, and the program."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
-
-    def _send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> Answer:
+        """The tool's reply; the first request makes the session."""
         with self._lock:
             self._opened = opened = self._opened or _Connection(self._options)
         result = opened.call(dict(request))
@@ -115,12 +99,23 @@ class McpSearch:
             if opened.reply_too_long:
                 raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
             if opened.status:
-                self._http.judge(opened.status, opened.wait)
+                self._http.judge(Reply(opened.status, opened.wait, b""))
             raise TryAgain("the MCP server does not answer", reached=False)
         if result.is_error:
             # In our words, because the text may contain a key.
             raise NoAnswer(f"the tool {self._options.tool!r} reports an error")
-        return accepted(_value(result), self._options)
+        return self._options.answer(_value(result))
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The tool's results."""
+        return self._options.read(fetch(filled(self._options.arguments, query, self._options.count(k))))
+
+    def close(self) -> None:
+        """End the session, and the program."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
 
     def _drop(self, lost: _Connection) -> None:
         """Close a lost connection, so that the next request makes another one."""
@@ -139,8 +134,8 @@ def _value(result: CallToolResult) -> Any:
     if value is None:
         try:
             return parse_json("\n".join(texts))
-        except ValueError:
-            return parse_json(json.dumps([{"text": text} for text in texts]))
+        except NoAnswer:
+            value = [{"text": text} for text in texts]
     return parse_json(json.dumps(value))
 
 

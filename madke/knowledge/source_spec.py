@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
@@ -21,8 +22,8 @@ from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
-from madke.knowledge.serper import SerperSource
-from madke.knowledge.web import SerperOptions, SnippetsSource, WebOptions
+from madke.knowledge.serper import Serper, SerperOptions
+from madke.knowledge.web import SnippetsSource, WebOptions
 from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
@@ -236,10 +237,9 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
-    if isinstance(spec, SerperSpec):
-        return SerperSource(name=name, options=spec.serper)
     if isinstance(spec, WebSpec):
-        return WebSource(_service(spec), _options(spec), name=name)
+        cache = cache_dir("serper" if isinstance(spec, SerperSpec) else "searches") / "answers.sqlite"
+        return WebSource(_service(spec), _options(spec), name=name, cache=cache)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
@@ -249,7 +249,9 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
 
 
-def _service(spec: HttpSpec | WikipediaSpec | McpSpec | CommandSpec) -> Service:
+def _service(spec: WebSpec) -> Service:
+    if isinstance(spec, SerperSpec):
+        return Serper(spec.serper)
     if isinstance(spec, HttpSpec):
         return HttpSearch(spec.http)
     if isinstance(spec, WikipediaSpec):

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from madke.core.errors import UserError
-from madke.knowledge.web import WebOptions, WebResult
+from madke.knowledge.web import FoundText, WebOptions, WebResult
+from madke.knowledge.web_source import Answer, NoAnswer
 
 _SLOT = re.compile(r"\{(query|k)\}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -23,10 +24,8 @@ JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
 """Keys and positions in a JSON value, such as ``hits.0.title``."""
 
 
-class Fields(BaseModel):
+class Fields(BaseModel, frozen=True, extra="forbid"):
     """Where the parts of a result are, as paths within the result."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: JsonPath | None = None
     """A string, or a list of strings, which are joined."""
@@ -60,28 +59,27 @@ class MappedOptions(WebOptions):
             raise ValueError("fields: expected the path of text, or of contents")
         return self
 
-    def read(self, reply: Any) -> list[WebResult] | None:
-        """The results of a reply that are not excluded; None if the reply is not as described."""
-        found = _at(reply, self.results.removesuffix("?"))
-        if found is None and self.results.endswith("?") and isinstance(reply, Mapping):
+    def answer(self, reply: Any) -> Answer:
+        """The reply with its price; NoAnswer if it is not as described."""
+        self.read(reply)
+        return Answer(reply, self.credits)
+
+    def read(self, reply: Any) -> list[WebResult]:
+        """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
+        items = value_at(reply, self.results.removesuffix("?"))
+        if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
             return []
-        if not isinstance(found, list):
-            return None
-        read = [result for item in found if (result := self._result(item)) is not None]
-        if found and not read:
-            return None
-        if any(result.score is None for result in read):  # The ranks are comparable, some scores are not.
-            read = [result.model_copy(update={"score": None}) for result in read]
-        return [result for result in read if self.allows([result.link])]
+        found = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
+        if not found and items != []:
+            where = self.results or "the reply"
+            raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
+        if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
+            found = [result.model_copy(update={"score": None}) for result in found]
+        return [result for result in found if self.allows([result.link])]
 
     def count(self, k: int) -> int:
         """The number of results to request for ``k`` passages."""
         return min(self.wanted(k), self.max_results or self.wanted(k))
-
-    @property
-    def has_price(self) -> bool:
-        """Whether replies cost credits."""
-        return self.credits > 0
 
     @property
     def digest(self) -> str:
@@ -96,10 +94,10 @@ class MappedOptions(WebOptions):
         if paths.contents:
             head, newline, body = self._text(item, paths.contents).partition("\n")
             title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-        link, key, date = (_string(item, path) for path in (paths.url, paths.id, paths.date))
+        link, key, date = (string_at(item, path) for path in (paths.url, paths.id, paths.date))
         if not (title or text or link):
             return None
-        score = _at(item, paths.score) if paths.score else None
+        score = value_at(item, paths.score) if paths.score else None
         values = {"title": title, "snippet": text, "link": link, "date": date or None, "id": key}
         try:
             return FoundText.model_validate({**values, "score": score})
@@ -107,29 +105,18 @@ class MappedOptions(WebOptions):
             return FoundText.model_validate(values)
 
     def _text(self, item: Any, path: str | None) -> str:
-        text = _string(item, path)
+        text = string_at(item, path)
         return html.unescape(_TAG.sub("", text)) if self.html else text
 
 
-class FoundText(WebResult):
-    """A result that may have an id and no link."""
-
-    id: str = ""
-
-    @property
-    def key(self) -> str:
-        """The id, else the link, else a hash of the text."""
-        return self.id or self.link or sha256(self.snippet.encode()).hexdigest()[:16]
-
-
-def _string(item: Any, path: str | None) -> str:
+def string_at(item: Any, path: str | None) -> str:
     """The string or number at a path; the strings of a list, joined; empty if there is none."""
-    value = _at(item, path) if path else None
+    value = value_at(item, path) if path else None
     parts = value if isinstance(value, list) else [value]
     return " ".join(str(part) for part in parts if isinstance(part, str | int | float) and not isinstance(part, bool))
 
 
-def _at(value: Any, path: str) -> Any:
+def value_at(value: Any, path: str) -> Any:
     """The value at a path; None if it is missing."""
     for part in path.split(".") if path else ():
         if isinstance(value, Mapping):
@@ -174,9 +161,9 @@ def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """JSON from a service, in which lone surrogates become ``?``; ValueError if it is not JSON."""
+    """JSON from a service, in which lone surrogates become ``?``; NoAnswer if it is not JSON."""
     try:
         # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
         return json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    except (ValueError, RecursionError):
+        raise NoAnswer("the reply is not JSON") from None

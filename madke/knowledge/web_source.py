@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
+from madke.core.wording import counted
 from madke.knowledge.web import WebOptions, WebResult, web_hits
 
 _ATTEMPTS = 5
@@ -60,18 +61,12 @@ class TryAgain(Exception):
         """Whether the service replied."""
 
 
-Send = Callable[[Request], Answer]
-"""Sends one request once; raises NoAnswer or TryAgain. Several threads may call it."""
-
 Fetch = Callable[[Request], Any]
 """Returns the value of a reply, from the cache or the service; raises NoAnswer."""
 
 
 class Service(Protocol):
-    """A search service: how it is asked, and what its replies mean.
-
-    A service may also have ``close()``, which ends its processes and connections.
-    """
+    """A search service: how it is asked, and what its replies mean."""
 
     address: str
     """Where it is, without secrets: it is written to the cache."""
@@ -80,11 +75,14 @@ class Service(Protocol):
     concurrency: int
     """Requests at once."""
 
-    def connected(self) -> AbstractContextManager[Send]:
-        """Connections for one search. Nothing is sent yet."""
+    def send(self, request: Request) -> Answer:
+        """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The results for a query, best first; it may fetch several replies."""
+
+    def close(self) -> None:
+        """End processes and connections; the next request starts them again."""
 
 
 class _Kept(NamedTuple):
@@ -139,17 +137,12 @@ class Spent:
     requests: int = 0
     credits: int = 0
     cached: int = 0
-    has_price: bool = True
 
     def line(self) -> str:
         """The costs as one line of text, without a newline."""
-        requests, cached = _number(self.requests, "request"), _number(self.cached, "answer")
-        price = f", {_number(self.credits, 'credit')} spent" if self.has_price else ""
+        requests, cached = counted(self.requests, "request"), counted(self.cached, "answer")
+        price = f", {counted(self.credits, 'credit')} spent" if self.credits else ""
         return f"{self.source}: {requests} sent, {cached} from the cache{price}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class WebSource:
@@ -190,42 +183,34 @@ class WebSource:
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self.spent = Spent(source=name, has_price=options.has_price)
+        self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        found: dict[str, Hits] = {}
-        with self._service.connected() as send:
-
-            def counted(request: Request) -> Answer:
-                with self._one_at_a_time:
-                    self.spent.requests += 1
-                return send(request)
-
-            asking = _Asking(counted, self._sleep)
-
-            def find(query: str) -> None:
-                found[query] = self._find(query, k, asking)
-
-            pool = ThreadPoolExecutor(self._service.concurrency)
-            try:
-                for done in as_completed([pool.submit(find, query) for query in dict.fromkeys(queries)]):
-                    done.result()
-            except BaseException:  # also Ctrl-C: threads that wait for a program end at once
-                asking.end("stopped")
-                self.aclose()
-                raise
-            finally:
-                asking.end("stopped")
-                pool.shutdown(cancel_futures=True)
-        return [found[query] for query in queries]
+        asking = _Asking(self._send, self._sleep)
+        pool = ThreadPoolExecutor(self._service.concurrency)
+        try:
+            found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
+            for done in as_completed(found.values()):
+                done.result()
+        except BaseException:  # also Ctrl-C: threads that wait for a program end at once
+            asking.end("stopped")
+            self.aclose()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
         """End the service's processes and connections."""
-        if close := getattr(self._service, "close", None):
-            close()
+        self._service.close()
+
+    def _send(self, request: Request) -> Answer:
+        with self._one_at_a_time:
+            self.spent.requests += 1
+        return self._service.send(request)
 
     def _find(self, query: str, k: int, asking: _Asking) -> Hits:
         times = []
@@ -281,7 +266,7 @@ class WebSource:
 class _Asking:
     """State that the threads of one search share."""
 
-    def __init__(self, send: Send, sleep: Callable[[float], object] | None) -> None:
+    def __init__(self, send: Callable[[Request], Answer], sleep: Callable[[float], object] | None) -> None:
         self._send = send
         self._over = threading.Event()
         self._why = ""

@@ -318,7 +318,7 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
 
 
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.web_http._TIMEOUT", 0.05)
+    monkeypatch.setattr("madke.knowledge.http_search._TIMEOUT", 0.05)
     with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
         (cut,) = opened(half).search(["a"], 3)
     with raw_server(b"H", b"T", 60) as hanging:
