@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from madke.encoders import Encoder, load_encoder
 from madke.indexing.documents.bounded import BoundedReader
 from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.index_folder import PASSAGES_MANIFEST
-from madke.knowledge.fusion import HybridSource
+from madke.knowledge.fusion import DEPTH, fuse
 from madke.knowledge.index_sources import hits_of
 
 _log = logging.getLogger(__name__)
@@ -51,15 +51,23 @@ class DocumentSource:
             self.aclose()
             expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
             raise UserError(f"this folder holds no readable document; {expected}", file=folder)
-        self._ranked_by = _ranked_by(self._store, name)
+        vectors = self._store.encoder
+        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
         self.description = self.fingerprint = (
-            f"{self._ranked_by.description} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: "
-            f"{counts.pages:,}; {folder}, {self._store.fingerprint})"
+            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
+            f"{folder}, {self._store.fingerprint})"
         )
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
-        return self._ranked_by.search(queries, k)
+        store, encoder = self._store, self._store.encoder
+        depth = k if encoder is None else max(k, DEPTH)
+        found = [store.words.search(query, depth) for query in queries]
+        if encoder is not None:
+            nearest = store.nearest(encoder.encode_queries(queries), depth)
+            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
+            found = [list(scores.items())[:k] for scores in fused]
+        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
 
     def aclose(self) -> None:
         """Release the cache."""
@@ -72,40 +80,3 @@ def _encoder(encoder: Encoder | str | None) -> Encoder | None:
     if isinstance(encoder, str):
         return None if encoder == "none" else load_encoder(encoder)
     return encoder
-
-
-def _ranked_by(store: DocumentStore, name: str) -> _Ranking | HybridSource:
-    encoder = store.encoder
-
-    def by_words(queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        return [store.words.search(query, k) for query in queries]
-
-    def by_vectors(queries: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        assert encoder is not None
-        return store.nearest(encoder.encode_queries(queries), k)
-
-    words = _Ranking(store, name, "BM25", by_words)
-    if encoder is None:
-        return words
-    return HybridSource([words, _Ranking(store, name, f"{encoder.name} vectors", by_vectors)], name=name)
-
-
-class _Ranking:
-    """A source over a store; ``rows`` gives the rows and scores of the best passages for each query."""
-
-    def __init__(
-        self,
-        store: DocumentStore,
-        name: str,
-        description: str,
-        rows: Callable[[Sequence[str], int], list[list[tuple[int, float]]]],
-    ) -> None:
-        self.name = name
-        self.description = self.fingerprint = description
-        self._store = store
-        self._rows = rows
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The best passages for each query."""
-        passage = self._store.passage
-        return [hits_of(self.name, ((passage(row), score) for row, score in found)) for found in self._rows(queries, k)]
