@@ -90,7 +90,26 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
     return StoredPassage(docid, title, text)
 
 
-def open_texts(folder: Path) -> tuple[Texts, str]:
+def open_passages(folder: Path, texts: Path) -> tuple[Callable[[Sequence[int]], list[StoredPassage]], int, str]:
+    """A function from rows of a FAISS folder to passages, the number of rows, and the fingerprint of the texts.
+
+    The function raises LookupError for a row without a text.
+    """
+    ids = Lines(folder / DOCIDS)
+    text_of, fingerprint = _open_texts(texts)
+
+    def passages(rows: Sequence[int]) -> list[StoredPassage]:
+        wanted = [ids[row] for row in rows]
+        found = text_of(wanted)
+        stored = [passage for passage in found if passage is not None]
+        if len(stored) < len(wanted):
+            raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
+        return stored
+
+    return passages, len(ids), fingerprint
+
+
+def _open_texts(folder: Path) -> tuple[Texts, str]:
     """Texts by document id, and the fingerprint, of a Lucene folder in pyserini's format or an index of madke's."""
     if (folder / MANIFEST).is_file():
         fingerprint = open_manifest(folder).fingerprint

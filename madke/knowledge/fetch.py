@@ -21,7 +21,7 @@ from urllib.parse import urljoin
 
 import requests
 import urllib3
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import BaseModel, Field, RootModel, model_validator
 
 from madke.assets import asset, cache_dir
 from madke.core.addresses import retry_after
@@ -49,10 +49,8 @@ _TIMEOUT = (10.0, 60.0)
 """Seconds to connect, and seconds between two pieces of data."""
 
 
-class Published(BaseModel):
+class Published(BaseModel, frozen=True, extra="forbid"):
     """One published index in pyserini's format: a gzipped tar archive of its folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["lucene", "faiss"]
     about: str
@@ -69,10 +67,8 @@ class Published(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        if self.kind == "faiss" and (self.encoder is None or self.texts is None):
-            raise ValueError("kind faiss requires encoder and texts")
-        if self.kind == "lucene" and (self.encoder or self.texts):
-            raise ValueError("kind lucene takes neither encoder nor texts")
+        if (self.encoder is not None, self.texts is not None) != (self.kind == "faiss",) * 2:
+            raise ValueError("kind faiss requires encoder and texts; kind lucene takes neither")
         return self
 
 

@@ -25,7 +25,7 @@ from madke.indexing.index_folder import (
     open_manifest,
     read_manifest,
 )
-from madke.indexing.large_files import Lines, fingerprint_of
+from madke.indexing.large_files import fingerprint_of
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
 from madke.llm.embeddings import open_encoder
 
@@ -162,10 +162,8 @@ class DenseSource:
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
             described = self._open_built(folder, encoder)
-        elif folder.is_file():
-            described = self._open_file(folder, encoder, texts)
         else:
-            described = self._open_pyserini(folder, encoder, texts)
+            described = self._open_published(folder, encoder, texts)
         self.description = self.fingerprint = described
 
     def _open_built(self, folder: Path, encoder: Encoder | str | None) -> str:
@@ -183,32 +181,18 @@ class DenseSource:
         self._revision, self._parameters = settings.revision, settings.parameters
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
-    def _open_file(self, file: Path, encoder: Encoder | str, texts: Path) -> str:
-        self._passages, self._rows = flashrag.open_lines(texts)
-        self._files, self._encoded_by = [file], encoder
-        name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({file}, {fingerprint_of(file)}), texts from {texts} ({fingerprint_of(texts)})"
-        return f"{name} vectors of {self._rows:,} passages {where}"
-
-    def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
-        ids = Lines(folder / pyserini.DOCIDS)
-        text_of, texts_fingerprint = pyserini.open_texts(texts)
-
-        def passages(rows: Sequence[int]) -> list[StoredPassage]:
-            wanted = [ids[row] for row in rows]
-            found = text_of(wanted)
-            stored = [passage for passage in found if passage is not None]
-            if len(stored) < len(wanted):
-                raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
-            return stored
-
-        self._files = [folder / pyserini.VECTORS]
-        self._rows = len(ids)
-        self._passages = passages
+    def _open_published(self, path: Path, encoder: Encoder | str, texts: Path) -> str:
+        """Open a file of FlashRAG's or a folder of pyserini's."""
         self._encoded_by = encoder
+        if path.is_file():
+            self._passages, self._rows = flashrag.open_lines(texts)
+            self._files, rows, texts_fingerprint = [path], "passages", fingerprint_of(texts)
+        else:
+            self._passages, self._rows, texts_fingerprint = pyserini.open_passages(path, texts)
+            self._files, rows = [path / pyserini.VECTORS], "documents"
         name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({folder}, {fingerprint_of(folder)}), texts from {texts} ({texts_fingerprint})"
-        return f"{name} vectors of {len(ids):,} documents {where}"
+        where = f"({path}, {fingerprint_of(path)}), texts from {texts} ({texts_fingerprint})"
+        return f"{name} vectors of {self._rows:,} {rows} {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, RootModel
+from pydantic import BaseModel, RootModel
 
 from madke.assets import asset
 from madke.core.chat import Completion, Message
@@ -74,10 +74,8 @@ def scope_of(sources: Sequence[str], query: str, candidates: int) -> str:
     return f"{candidates} each of {', '.join(sources)}; query: {query}"
 
 
-class StagePrompt(BaseModel):
+class StagePrompt(BaseModel, frozen=True, extra="forbid"):
     """The wording of one stage, from ``prompts/retrieval/stages.yaml``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str
     instruction: str
