@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _REFUSED = (-32601, -32602)
 """Codes of JSON-RPC: unknown method, invalid parameters."""
-_importing = threading.Lock()
-"""The package's modules import each other, which fails if two threads do so at once."""
 _TIMEOUT = -32001
 """Code of the package."""
 
@@ -80,6 +78,14 @@ class McpSearch:
     """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
 
     def __init__(self, options: McpOptions) -> None:
+        try:
+            import mcp.client.stdio
+            import mcp.client.streamable_http  # noqa: F401
+        except ImportError:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
+        # They log failures with tracebacks and addresses; the query's error tells them.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
         self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
         self._http = HttpService(method="POST", concurrency=self.concurrency, variables=" or ".join(options.keys))
@@ -98,8 +104,8 @@ class McpSearch:
             self._drop(opened)
             if opened.reply_too_long:
                 raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
-            if opened.status:
-                self._http.judge(Reply(opened.status, opened.wait, b""))
+            if opened.refusal:
+                self._http.judge(opened.refusal)
             raise TryAgain("the MCP server does not answer", reached=False)
         if result.is_error:
             # In our words, because the text may contain a key.
@@ -112,18 +118,15 @@ class McpSearch:
 
     def close(self) -> None:
         """End the session, and the program."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+        self._drop(self._opened)
 
-    def _drop(self, lost: _Connection) -> None:
-        """Close a lost connection, so that the next request makes another one."""
+    def _drop(self, lost: _Connection | None) -> None:
+        """Close a connection, unless another thread has done so; the next request makes another one."""
         with self._lock:
-            if self._opened is not lost:
-                return  # another thread has done so
-            self._opened = None
-        lost.close()
+            mine = self._opened is lost
+            self._opened = None if mine else self._opened
+        if mine and lost is not None:
+            lost.close()
 
 
 def _value(result: CallToolResult) -> Any:
@@ -140,22 +143,12 @@ def _value(result: CallToolResult) -> Any:
 
 
 class _Connection:
-    """A session in the event loop of the sources. UserError if the package is missing."""
+    """A session in the event loop of the sources."""
 
     def __init__(self, options: McpOptions) -> None:
-        try:
-            with _importing:
-                import mcp.client.stdio
-                import mcp.client.streamable_http  # noqa: F401
-        except ImportError:
-            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
-        # They log failures with tracebacks and addresses; the query's error tells them.
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
-        self.status = 0
-        """Status of the last HTTP reply, if it is an error."""
-        self.wait: float | None = None
+        self.refusal: Reply | None = None
+        """The last HTTP reply, if it is an error."""
         self.reply_too_long = False
         self._client: Future[Client] = Future()
         self._over = asyncio.Event()
@@ -169,7 +162,7 @@ class _Connection:
             called = self._client.result().call_tool(self._options.tool, arguments)
             return asyncio.run_coroutine_threadsafe(called, source_loop()).result()
         except MCPError as error:
-            if error.code in _REFUSED and self.status in (0, 400, 404):
+            if error.code in _REFUSED and (not self.refusal or self.refusal.status in (400, 404)):
                 raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
             if error.code == _TIMEOUT:
                 raise NoAnswer(f"the MCP server does not answer within {self._options.timeout:g} s") from None
@@ -237,8 +230,8 @@ class _Connection:
 
         async def check(response: httpx2.Response) -> None:
             if response.request.method == "POST":
-                outer.status = 0 if response.is_success else response.status_code
-                outer.wait = retry_after(response.headers)
+                refusal = Reply(response.status_code, retry_after(response.headers), b"")
+                outer.refusal = None if response.is_success else refusal
                 assert isinstance(response.stream, httpx2.AsyncByteStream)
                 response.stream = Bounded(response.stream)
 

@@ -28,7 +28,7 @@ from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
 from madke.knowledge.source_spec import SourceSpec, open_spec
-from madke.knowledge.stages import FurtherQueries, Reranking, scope_of
+from madke.knowledge.stages import Reranking, scope_of
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Keyed = tuple[Passage, set[str]]
@@ -248,37 +248,34 @@ def load_pool(
     limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
     if rerank is not None:
         return _reranked(record, sources, query, rerank, rerank.keep or sum(limits.values()), partial)
-    keyed = [each for name in limits for each in ranking(record, name, query)]
+    rankings = [(ranking(record, name, query), limit) for name, limit in limits.items()]
     if fusion == "none":
         seen: set[str] = set()
-        passages = [passage for name, limit in limits.items() for passage, _ in _top(keyed, name, limit, seen)]
+        passages = [passage for found, limit in rankings for passage, _ in _top(found, limit, seen)]
     else:
-        lists = [_top(keyed, name, limit, set()) for name, limit in limits.items()]
+        lists = [_top(found, limit, set()) for found, limit in rankings]
         passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
     return _pool(record, passages, partial, query)
 
 
 def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
-    """A source's passages for the question.
+    """A source's passages for the question, in order of rank.
 
     With a query stage, the rankings of the question and of the stage's queries are joined by reciprocal ranks, without
     duplicates; ``rank`` and ``score`` are then those of the joined ranking.
     """
-    further = record.queries[query].queries if query != "none" else ()
-    asked = [(p, p.dedup_keys) for p in record.passages if p.source == source and p.query in (None, *further)]
-    if not further:
-        return asked
-    lists = [
-        sorted((each for each in asked if each[0].query == one), key=lambda each: each[0].rank)
-        for one in (None, *further)
-    ]
+    asked = (None, *(record.queries[query].queries if query != "none" else ()))
+    mine = sorted((passage for passage in record.passages if passage.source == source), key=lambda found: found.rank)
+    lists = [[(passage, passage.dedup_keys) for passage in mine if passage.query == one] for one in asked]
+    if len(lists) == 1:
+        return lists[0]
     return [(passage, passage.dedup_keys) for passage in _fused(lists, "rrf", [1.0] * len(lists))]
 
 
 def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
     """Up to ``limit`` passages of each source without duplicates: the first of every source, the second, ..."""
     seen: set[str] = set()
-    lists = [_top(ranking(record, name, query), name, limit, seen) for name in sources]
+    lists = [_top(ranking(record, name, query), limit, seen) for name in sources]
     return [each[0] for row in zip_longest(*lists) for each in row if each is not None]
 
 
@@ -315,11 +312,10 @@ def _pool(
     entry: Reranking | None = None,
 ) -> KnowledgePool:
     """The pool, with what its query stage and its reranking did and used."""
-    stages: dict[str, FurtherQueries | Reranking] = {} if query == "none" else {query: record.queries[query]}
-    if entry is not None:
-        stages["rerank"] = entry
+    further = None if query == "none" else record.queries[query]
+    stages = {stage: found for stage, found in ((query, further), ("rerank", entry)) if found is not None}
     retrieval = Retrieval(
-        queries=record.queries[query].queries if query != "none" else (),
+        queries=further.queries if further else (),
         failed={stage: found.error for stage, found in stages.items() if found.error is not None},
         repaired=entry is not None and entry.repaired,
     )
@@ -331,13 +327,11 @@ def _pool(
     )
 
 
-def _top(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:
-    """The first ``limit`` passages of a source that have no key in ``seen``; adds their keys to ``seen``."""
+def _top(keyed: Sequence[_Keyed], limit: int, seen: set[str]) -> list[_Keyed]:
+    """The first ``limit`` passages that have no key in ``seen``; adds their keys to ``seen``."""
     kept: list[_Keyed] = []
-    for passage, keys in sorted((each for each in keyed if each[0].source == source), key=lambda each: each[0].rank):
-        if len(kept) == limit:
-            break
-        if not keys & seen:
+    for passage, keys in keyed:
+        if len(kept) < limit and not keys & seen:
             seen |= keys
             kept.append((passage, keys))
     return kept
