@@ -16,13 +16,12 @@ from functools import cache, partial
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.transcript import Retrieval
-from madke.engine.protocol import Rerank
+from madke.engine.protocol import Knowledge, Rerank
 from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
@@ -212,50 +211,31 @@ def _records(questions: Sequence[Question], source: str, served: str, answers: S
     ]
 
 
-def load_pool(
-    record: PoolRecord,
-    *,
-    sources: Sequence[str],
-    per_source: int | Mapping[str, int] = 5,
-    fusion: Literal["none"] | Method = "none",
-    weights: Mapping[str, float] | None = None,
-    max_passages: int | None = None,
-    query: str = "none",
-    rerank: Rerank | None = None,
-) -> KnowledgePool:
-    """The numbered pool of one question, from the passages of the chosen sources.
+def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
+    """The numbered pool of one question under a protocol's settings, optionally limited to ``sources``.
 
-    Two passages are duplicates if their words or their URLs are equal; the first one is kept.
-
-    Args:
-        record: A line of a pool file.
-        sources: Names of the chosen sources.
-        per_source: Maximum passages per source after removing duplicates: one number for all, or one by source.
-        fusion: ``none``: the passages in the order of ``sources``, each source's by rank. Otherwise one ranking (see
-            :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` come from the fusion, the other fields from
-            the first source that found the passage.
-        weights: Source -> weight in the fusion; default 1.
-        max_passages: Maximum number of fused passages; default all.
-        query: The query stage whose passages count too, see :func:`ranking`.
-        rerank: A second ranking over all sources, instead of a fusion. A failed one leaves :func:`candidates`.
+    Two passages are duplicates if their words or their URLs are equal; the first one is kept. In a fusion, ``rank`` and
+    ``score`` come from the fusion, the other fields from the first source that found the passage. A failed reranking
+    leaves :func:`candidates`.
 
     Raises:
         UserError: The record lacks the query stage or the reranking.
     """
+    query = knowledge.query
     if query != "none" and query not in record.queries:
         raise UserError(f"its pool for {record.id!r} has no query stage {query!r}; build it with --query {query}")
-    partial = {name: reason for name, reason in record.partial.items() if name in sources}
-    limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    if rerank is not None:
-        return _reranked(record, sources, query, rerank, rerank.keep or sum(limits.values()), partial)
-    rankings = [(ranking(record, name, query), limit) for name, limit in limits.items()]
-    if fusion == "none":
+    names = knowledge.sources if sources is None else sources
+    if knowledge.rerank is not None:
+        return _reranked(record, names, knowledge, knowledge.rerank)
+    rankings = [(ranking(record, name, query), knowledge.count(name)) for name in names]
+    if knowledge.fusion == "none":
         seen: set[str] = set()
         passages = [passage for found, limit in rankings for passage, _ in _top(found, limit, seen)]
     else:
         lists = [_top(found, limit, set()) for found, limit in rankings]
-        passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
-    return _pool(record, passages, partial, query)
+        weights = [(knowledge.weights or {}).get(name, 1.0) for name in names]
+        passages = _fused(lists, knowledge.fusion, weights)[: knowledge.max_passages]
+    return _pool(record, passages, names, query)
 
 
 def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
@@ -279,9 +259,8 @@ def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: in
     return [each[0] for row in zip_longest(*lists) for each in row if each is not None]
 
 
-def _reranked(
-    record: PoolRecord, sources: Sequence[str], query: str, rerank: Rerank, keep: int, partial: Mapping[str, str]
-) -> KnowledgePool:
+def _reranked(record: PoolRecord, sources: Sequence[str], knowledge: Knowledge, rerank: Rerank) -> KnowledgePool:
+    query = knowledge.query
     found = candidates(record, sources, query, rerank.candidates)
     scope = scope_of(sources, query, rerank.candidates)
     held = [each for each in record.reranked if each.model == rerank.model]
@@ -296,18 +275,19 @@ def _reranked(
         )
     if scores.keys() >= places.keys():
         found.sort(key=lambda passage: -scores[passage.source, passage.key])
+    keep = rerank.keep or sum(map(knowledge.count, sources))
     kept = [
         replace(each, rank=rank, score=scores.get(place, each.score), before=places[place])
         for rank, each in enumerate(found[:keep])
         for place in [(each.source, each.key)]
     ]
-    return _pool(record, kept, partial, query, entry)
+    return _pool(record, kept, sources, query, entry)
 
 
 def _pool(
     record: PoolRecord,
     passages: Sequence[Passage],
-    partial: Mapping[str, str],
+    sources: Sequence[str],
     query: str,
     entry: Reranking | None = None,
 ) -> KnowledgePool:
@@ -321,7 +301,7 @@ def _pool(
     )
     return KnowledgePool(
         passages=tuple(passages),
-        partial=partial,
+        partial={name: reason for name, reason in record.partial.items() if name in sources},
         retrieval=retrieval if stages else None,
         usage={stage: found.usage for stage, found in stages.items() if found.usage.calls},
     )

@@ -12,10 +12,10 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.engine.protocol import Protocol, role_key
+from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.knowledge.asking import OneAtATime, close_sources
 from madke.knowledge.named import open_source
-from madke.knowledge.pools import load_pool, retrieve
+from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
 from madke.runs.job import Job, prepared, source_specs
@@ -136,7 +136,7 @@ class Offers:
             opened = await asyncio.to_thread(self._open_sources, specs, objects)
         asked = [Question(id="search", question=query)]
         (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
-        return load_pool(record, sources=[*opened], per_source=k)
+        return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""

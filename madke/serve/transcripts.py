@@ -19,9 +19,10 @@ from starlette.responses import Response
 
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
+from madke.knowledge.pools import pool_of
 from madke.runs.directory import read_transcripts
 from madke.runs.run_json import read_spec
-from madke.runs.run_pools import PoolLines, pool_of
+from madke.runs.run_pools import PoolLines
 from madke.serve.debate_json import debate_json
 from madke.serve.page import SAFE, page_response
 from madke.serve.wire import ERRORS, Refusal

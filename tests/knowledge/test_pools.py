@@ -19,7 +19,8 @@ from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
 from madke.knowledge.pool_file import PoolRecord, read_pools, sources_in
-from madke.knowledge.pools import build_pools, load_pool
+from madke.knowledge.pools import build_pools
+from tests.support.pools import load_pool
 
 
 class FakeSource:
