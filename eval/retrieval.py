@@ -27,8 +27,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.files import atomic_write, read_jsonl
 from madke.knowledge.pool_file import pool_records
-from madke.knowledge.qrels import Judged, judged, read_qrels
-from madke.scoring.retrieval import Ranking, Rankings, of_pools
+from madke.scoring.retrieval import Judged, Ranking, Rankings, judged, of_pools, read_qrels
 from madke.scoring.statistics import estimate
 
 Fusion = Callable[[Sequence[Ranking]], Sequence[str]]

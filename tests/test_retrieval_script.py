@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.knowledge.qrels import read_qrels
+from madke.scoring.retrieval import read_qrels
 from tests.support.cli import script
 
 ROOT = Path(__file__).parent.parent

@@ -114,9 +114,8 @@ def command(
 
 def _retrieval(results: Sequence[Results], qrels: Path, least: int) -> Table:
     """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
-    from madke.knowledge.qrels import read_qrels
     from madke.report.retrieval_table import retrieval_table
-    from madke.scoring.retrieval import of_debates, retrieval
+    from madke.scoring.retrieval import of_debates, read_qrels, retrieval
 
     judgements = read_qrels(qrels)
     found = []

@@ -38,10 +38,9 @@ def show_retrieval(
     as_json: bool = False,
 ) -> None:
     """Measure rankings against a file of judgements; print them as a table or JSON, and write tables."""
-    from madke.knowledge.qrels import read_qrels
     from madke.report.retrieval_table import retrieval_table
     from madke.report.tables import rich_table, write_table
-    from madke.scoring.retrieval import retrieval
+    from madke.scoring.retrieval import read_qrels, retrieval
 
     judgements, depths = read_qrels(qrels), _depths(k)
     found = [retrieval(name, each, judgements, depths=depths, least=least) for name, each in rankings.items()]
@@ -128,8 +127,8 @@ def tune(
     least: flags.Relevance = 1,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
-    from madke.knowledge.qrels import read_qrels
     from madke.report.tables import interval
+    from madke.scoring.retrieval import read_qrels
     from madke.scoring.retrieval import tune as fit
 
     judgements = read_qrels(qrels)

@@ -392,7 +392,7 @@ def test_a_source_that_answers_too_few_queries_makes_pools_partial(tmp_path: Pat
     st.lists(
         st.tuples(st.sampled_from(["wiki", "google"]), st.sampled_from("abcdefg"), st.integers(0, 9)), max_size=30
     ),
-    st.integers(0, 6),
+    st.integers(1, 6),
 )
 def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, str, int]], cap: int) -> None:
     pool = load_pool(

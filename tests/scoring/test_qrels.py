@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
-from madke.knowledge.qrels import judged, read_qrels
+from madke.scoring.retrieval import judged, read_qrels
 
 JUDGED = {"q1": {"p1": 2, "p2": 0}, "q2": {"p3": 1}}
 
