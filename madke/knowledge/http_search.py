@@ -43,12 +43,8 @@ class Reply(NamedTuple):
 class HttpService:
     """Requests to one service: bounded replies, no redirects, and what each status means.
 
-    Args:
-        method: Of all requests.
-        concurrency: Requests at once.
-        variables: The environment variables that hold the service's keys, for messages.
-        hint: Why access may be rejected although no key is needed.
-        no_credits: Status -> text (lower case) in the body of a reply that means that no credits are left.
+    For messages: ``variables`` are the environment variables that hold the service's keys, ``hint`` says why access may
+    be rejected although no key is needed. ``no_credits``: see :class:`HttpOptions`.
     """
 
     def __init__(
@@ -196,8 +192,7 @@ class HttpOptions(MappedOptions):
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
-        texts = [*self.headers.values(), *map(str, self.params.values())]
-        return list(dict.fromkeys(variables(*texts)))
+        return list(dict.fromkeys(variables(str([self.headers, self.params]))))
 
 
 class HttpSearch(HttpService):

@@ -10,8 +10,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoder_cards import AS_STORED
-from madke.encoders import Dtype, Encoder
+from madke.encoders import Encoder
 from madke.indexing import flashrag, pyserini
 from madke.indexing.faiss_files import FaissShards
 from madke.indexing.index_folder import (
@@ -156,9 +155,7 @@ class DenseSource:
     ) -> None:
         self.name = name
         self._folder = folder
-        self._dtype: Dtype = "float32"
-        self._encoding, self._use_card = AS_STORED, True
-        self._revision = self._parameters = ""
+        self._built: DenseSettings | None = None
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
             described = self._open_built(folder, encoder)
@@ -176,9 +173,7 @@ class DenseSource:
         self._rows = len(store)
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder
-        self._dtype = settings.dtype
-        self._encoding, self._use_card = settings.encoding, False
-        self._revision, self._parameters = settings.revision, settings.parameters
+        self._built = settings
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
     def _open_published(self, path: Path, encoder: Encoder | str, texts: Path) -> str:
@@ -210,26 +205,29 @@ class DenseSource:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        encoder = self._encoded_by
+        encoder, built = self._encoded_by, self._built
         if isinstance(encoder, str):
-            encoder = open_encoder(encoder, dtype=self._dtype, encoding=self._encoding, use_card=self._use_card)
+            as_built: dict[str, Any] = (
+                {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
+            )
+            encoder = open_encoder(encoder, **as_built)
         if encoder.dimension != self._index.dimension:
             raise UserError(
                 f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "
                 f"{encoder.dimension}",
                 file=self._folder,
             )
-        if encoder.revision != self._revision and encoder.revision and self._revision:
+        if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
             raise UserError(
                 f"encoder {encoder.name!r} changed after the index was built (found revision {encoder.revision}, "
-                f"expected {self._revision}); build the index again",
+                f"expected {built.revision}); build the index again",
                 file=self._folder,
             )
         return encoder
 
     @cached_property
     def _index(self) -> FaissShards:
-        index = FaissShards(self._files, parameters=self._parameters)
+        index = FaissShards(self._files, parameters=self._built.parameters if self._built else "")
         if len(index) != self._rows:
             raise UserError(f"found {len(index):,} vectors but {self._rows:,} ids", file=self._folder)
         return index

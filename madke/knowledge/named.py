@@ -15,7 +15,7 @@ from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
 from madke.indexing.flashrag import faiss_file
-from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
@@ -134,7 +134,7 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
         UserError: The name is unknown, the source contains itself, or it cannot be opened.
     """
     if not isinstance(spec, str | None):
-        return OwnSource(spec, name)
+        return NamedSource(spec, name)
     resolved = resolve(name, spec)
     try:
         return open_spec(name, resolved)
@@ -162,9 +162,12 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     """The files and folders that the specifications name; nothing is opened or built."""
     declared = _declared()
-    found = filter(None, (_named(name, text, declared, build=False) for name, text in specs.items()))
-    parts = [part for spec in found for part in parts_of(spec) if not isinstance(part, str)]
-    return [value for part in parts for _, value in part if isinstance(value, Path)]
+    found: list[Path] = []
+    for name, text in specs.items():
+        spec = _named(name, text, declared, build=False)
+        for part in parts_of(spec or name):
+            found += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
+    return found
 
 
 def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build: bool = True) -> SourceSpec | None:

@@ -151,16 +151,9 @@ class WebSource:
     An exhausted quota or a rejected key ends this and all later searches. An unreachable service, or one that asks for
     a long wait, ends this search. Each remaining query gets the reason as its error.
 
-    Args:
-        service: The service.
-        options: Its settings.
-        name: The source's name.
-        cache: The cache file; default: one in the project's cache folder.
-        sleep: Called with the seconds to wait between two attempts.
-        now: Returns the current time with its zone.
+    ``sleep`` is called with the seconds to wait between two attempts. The default ``cache`` is in the cache folder.
 
-    Raises:
-        UserError: A key is missing and nothing is cached for this service, or the cache cannot be used.
+    UserError if a key is missing and nothing is cached for this service, or the cache cannot be used.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge, Protocol, role_key
-from madke.knowledge.asking import OneAtATime, close_sources
+from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limiter, Limits, close, read_models
@@ -168,7 +168,7 @@ class Offers:
     def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
         for name, spec in specs.items():
             if (name, spec) not in self._opened:
-                self._opened[name, spec] = OneAtATime(open_source(name, objects.get(name, spec)))
+                self._opened[name, spec] = NamedSource(open_source(name, objects.get(name, spec)), name)
         return {name: self._opened[name, spec] for name, spec in specs.items()}
 
     def _chosen(self, ask: Ask) -> Sources:
