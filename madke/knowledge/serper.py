@@ -16,9 +16,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
-from madke.knowledge.http_search import HttpService
+from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
 from madke.knowledge.web import FoundText, WebOptions, WebResult
-from madke.knowledge.web_mapping import parse_json, string_at, value_at
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request
 
 SERPER_KEY = "SERPER_API_KEY"

@@ -17,10 +17,9 @@ from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
-from madke.knowledge.document_source import DocumentSource
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
-from madke.knowledge.index_sources import open_index
+from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web import SnippetsSource, WebOptions
@@ -55,7 +54,7 @@ class IndexSpec(_Spec):
 
 
 class DocumentsSpec(_Spec):
-    """A folder of documents: see :class:`madke.knowledge.document_source.DocumentSource`."""
+    """A folder of documents: see :class:`madke.knowledge.index_sources.DocumentSource`."""
 
     documents: Path
     encoder: str | None = None

@@ -17,9 +17,8 @@ from pydantic import Field
 from madke import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
-from madke.knowledge.http_search import HttpService, Reply
+from madke.knowledge.http_search import HttpService, Reply, parse_json
 from madke.knowledge.web import Address, FoundText, WebOptions, WebResult
-from madke.knowledge.web_mapping import parse_json
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, TryAgain
 
 _WORDS = 100

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.http_search import HttpSearch
+from madke.knowledge.http_search import HttpSearch, filled
 from madke.knowledge.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.knowledge.web_mapping import filled
 from madke.knowledge.web_source import Spent, WebSource
 from madke.knowledge.wikipedia import Wikipedia
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
