@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
 import requests
-import urllib3
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from urllib3 import exceptions
 
 from madke.assets import asset
 from madke.core.addresses import public_url, retry_after
@@ -34,12 +34,7 @@ _TIMEOUT = 20.0
 """Seconds to connect, and seconds between two pieces of data."""
 _DEADLINE = 60.0
 """Seconds for a whole reply, even if its body arrives slowly."""
-_TRANSIENT = (
-    requests.ConnectionError,
-    requests.Timeout,
-    urllib3.exceptions.TimeoutError,
-    urllib3.exceptions.ProtocolError,
-)
+_TRANSIENT = (requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError)
 """Errors that are retried; the last one is a body that ends early."""
 
 
@@ -82,7 +77,7 @@ class HttpService:
             reply = self._reply(url, headers, parts)
         except _TRANSIENT as error:
             raise TryAgain(type(error).__name__, reached=False) from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        except (requests.RequestException, exceptions.HTTPError) as error:
             # Without its text, which may contain a key.
             raise NoAnswer(type(error).__name__) from None
         if reply.status != 200:

@@ -182,7 +182,7 @@ class WebSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        asking = _Asking(self._send, self._sleep)
+        asking = _Asking(self._send, self._sleep, self._refusal)
         pool = ThreadPoolExecutor(self._service.concurrency)
         try:
             found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
@@ -194,6 +194,7 @@ class WebSource:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+            self._refusal = asking.refusal
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
@@ -222,7 +223,8 @@ class WebSource:
 
     def _fetch(self, request: Request, asking: _Asking) -> _Kept:
         kept = None if self._cache_days == 0 else self._cache.read(request)
-        if kept is not None and not self._is_expired(kept):
+        days = self._cache_days
+        if kept is not None and (days is None or (self._now() - kept.retrieved_at) / timedelta(days=1) < days):
             with self._one_at_a_time:
                 self.spent.cached += 1
             return kept
@@ -231,41 +233,36 @@ class WebSource:
         except NoAnswer as error:
             if kept is None:
                 raise
-            expired = kept.retrieved_at + timedelta(days=self._cache_days or 0)
+            expired = kept.retrieved_at + timedelta(days=days or 0)
             raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
 
     def _ask(self, request: Request, asking: _Asking) -> _Kept:
         if self._missing:
             raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-        if self._refusal:
-            raise NoAnswer(f"not sent: {self._refusal}")
-        try:
-            answer = asking.ask(request)
-        except NoAnswer as error:
-            if error.refused:
-                self._refusal = str(error)
-            raise
+        answer = asking.ask(request)
         kept = _Kept(answer.value, self._now().astimezone(UTC))
         self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
         with self._one_at_a_time:
             self.spent.credits += answer.credits
         return kept
 
-    def _is_expired(self, kept: _Kept) -> bool:
-        days = self._cache_days
-        return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
-
 
 class _Asking:
     """State that the threads of one search share."""
 
-    def __init__(self, send: Callable[[Request], Answer], sleep: Callable[[float], object] | None) -> None:
+    def __init__(
+        self, send: Callable[[Request], Answer], sleep: Callable[[float], object] | None, refusal: str
+    ) -> None:
         self._send = send
+        self.refusal = refusal
+        """Why the service refuses all requests, from this search or an earlier one."""
         self._over = threading.Event()
         self._why = ""
         self._reached = False
         """Whether the service has replied to any request."""
         self._sleep = sleep or self._over.wait
+        if refusal:
+            self.end(refusal)
 
     def end(self, reason: str) -> None:
         self._why = self._why or reason
@@ -292,7 +289,8 @@ class _Asking:
             except NoAnswer as error:
                 self._reached = True
                 if error.refused:
-                    self.end(str(error))
+                    self.refusal = str(error)
+                    self.end(self.refusal)
                 raise
             else:
                 self._reached = True
