@@ -72,11 +72,8 @@ def parse_sources(text: str) -> dict[str, str | None]:
 
 def _is_folder(word: str) -> bool:
     """Whether a word without ``NAME=`` is an existing folder; a folder named like a source needs ``./``."""
-    return (
-        word != ""
-        and at_home(Path(word)).is_dir()
-        and ("/" in word or word in (".", "..") or word not in known_sources())
-    )
+    is_path = "/" in word or word in (".", "..")
+    return word != "" and at_home(Path(word)).is_dir() and (is_path or word not in known_sources())
 
 
 def use_sources_file(file: Path | None) -> None:
