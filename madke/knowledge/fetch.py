@@ -102,12 +102,8 @@ def fetch(
 ) -> Fetched:
     """Download a published index and register its name; an interrupted fetch resumes.
 
-    Args:
-        name: A name in ``recipes``.
-        into: The folder to create; default: a folder of that name in the cache folder.
-        recipes: A recipe file; default ``indexes/published.yaml``.
-        counter: Shows progress, in bytes.
-        sleep: Called with the seconds to wait between two attempts.
+    By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
+    ``sleep`` is called with the seconds to wait between two attempts.
     """
     known = published_indexes(recipes)
     if name not in known:

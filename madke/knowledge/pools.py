@@ -50,22 +50,13 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
 
-    After a kill or an error the same call queries only what is missing, changed, or failed.
+    The file has the order of the questions, and each query is the question, verbatim. After a kill or an error the same
+    call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``workers``
+    query the sources in ``remote`` (name -> specification), whose content must be the same for them. ``progress`` gets
+    the numbers of finished and of all questions.
 
-    Args:
-        questions: The file has the same order; each query is the question, verbatim.
-        sources: At least one, with distinct names; see :class:`madke.core.knowledge.Source`.
-        k: Passages per source and question.
-        out: The file to write.
-        remote: Name -> specification of the sources that ``workers`` query; workers must see the same content.
-        workers: They query the remote sources.
-        progress: Called with the number of finished questions and of all questions.
-
-    Returns:
-        Source name -> how many questions it was queried for, found something for, and failed on.
-
-    Raises:
-        UserError: A source cannot be used, or ``out`` cannot be written.
+    Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
+    source cannot be used, or ``out`` cannot be written.
     """
     served = {source.name: served_by(source) for source in sources}
     remotes = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
