@@ -35,24 +35,30 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
 
 
+def parse_object(line: bytes, number: int, *, file: Path) -> dict[str, Any]:
+    """The JSON object in a line; UserError, with the 1-based line number, for anything else."""
+    try:
+        item = json.loads(line)
+        if b"\\ud" in line.lower():
+            json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        why = "contains a lone surrogate, which is not a character"
+        raise UserError(why, file=file, line=number) from None
+    except (ValueError, RecursionError) as error:
+        why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise UserError(f"is not JSON: {why}", file=file, line=number) from None
+    if not isinstance(item, dict):
+        raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=file, line=number)
+    return item
+
+
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(1-based line number, object) of each non-blank line, also from ``.gz``; UserError for anything else."""
     with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            try:
-                item = json.loads(line)
-                if b"\\ud" in line.lower():
-                    json.dumps(item, ensure_ascii=False).encode()
-            except UnicodeEncodeError:
-                why = "contains a lone surrogate, which is not a character"
-                raise UserError(why, file=path, line=number) from None
-            except (ValueError, RecursionError) as error:
-                why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-                raise UserError(f"is not JSON: {why}", file=path, line=number) from None
-            if not isinstance(item, dict):
-                raise UserError(f"expected a JSON object, found a {type(item).__name__}", file=path, line=number)
+            item = parse_object(line, number, file=path)
             yield number, item
 
 

@@ -28,8 +28,7 @@ from eval.benchmarks.measure import (
 )
 from madke.indexing.corpus import read_corpus
 from madke.indexing.documents.word_index import WordIndex
-from madke.knowledge.document_source import DocumentSource
-from madke.knowledge.index_sources import Bm25Source
+from madke.knowledge.index_sources import Bm25Source, DocumentSource
 
 PAGES, QUICK_PAGES = 1_000, 20
 FILES, QUICK_FILES = 200, 20

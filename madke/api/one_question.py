@@ -20,14 +20,14 @@ from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.named import use_files
-from madke.knowledge.pools import retrieve
+from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
 from madke.runs.cast import AnswerScorer, debate_services, guarded
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
-from madke.runs.run_pools import depth, from_thread, pool_of
+from madke.runs.run_pools import depth, from_thread
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant

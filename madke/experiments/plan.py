@@ -31,11 +31,11 @@ from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
 from madke.knowledge.pool_file import merge_pools, read_pools
+from madke.knowledge.pools import pool_of
 from madke.llm.prices import Price, Prices, price_of
 from madke.llm.store import call_key
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
-from madke.runs.run_pools import pool_of
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
 

@@ -22,8 +22,8 @@ from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
 from madke.indexing.index_folder import MANIFEST, StoredPassage
 from madke.indexing.lucene import attached, open_lucene
 
-Texts = Callable[[Sequence[str]], list[StoredPassage | None]]
-"""Maps document ids to passages; None for an id that the index lacks."""
+Passages = Callable[[Sequence[int]], list[StoredPassage]]
+"""From rows to passages; raises LookupError for a row without one."""
 
 VECTORS = "index"
 """The vectors of a FAISS folder."""
@@ -87,18 +87,27 @@ def stored_passage(docid: str, document: Any) -> StoredPassage:
     return StoredPassage(docid, title, text)
 
 
-def open_texts(folder: Path) -> Texts:
-    """Texts by document id of a Lucene folder in pyserini's format."""
-    if not is_lucene(folder):
-        raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=folder)
-    searcher = open_searcher(folder)
+def open_passages(folder: Path, texts: Path) -> tuple[Passages, int]:
+    """A function from rows of a FAISS folder to passages, and the number of rows.
 
-    def passages(docids: Sequence[str]) -> list[StoredPassage | None]:
+    The passages are in ``texts``, a Lucene folder in pyserini's format. The function raises LookupError for a row
+    without one.
+    """
+    if not is_lucene(texts):
+        raise UserError("this folder holds no texts; expected a Lucene index in pyserini's format", file=texts)
+    ids, searcher = Lines(folder / DOCIDS), open_searcher(texts)
+
+    def passages(rows: Sequence[int]) -> list[StoredPassage]:
+        stored = []
         with attached():
-            documents = [(docid, searcher.doc(docid)) for docid in docids]
-            return [None if document is None else stored_passage(docid, document) for docid, document in documents]
+            for row in rows:
+                document = searcher.doc(ids[row])
+                if document is None:
+                    raise LookupError(f"document {ids[row]!r} of {folder} has no text in {texts}")
+                stored.append(stored_passage(ids[row], document))
+        return stored
 
-    return passages
+    return passages, len(ids)
 
 
 _ENCODERS = {"e5": "intfloat/e5-base-v2"}
@@ -134,8 +143,8 @@ def texts_of(file: Path) -> Path:
     return found[0]
 
 
-def open_lines(path: Path) -> tuple[Callable[[Sequence[int]], list[StoredPassage]], int]:
-    """A function from rows to passages, which raises LookupError for a line without one, and the number of rows."""
+def open_lines(path: Path) -> tuple[Passages, int]:
+    """The passages of a JSON Lines file by row, and the number of rows."""
     lines = Lines(path)
 
     def passage(row: int) -> StoredPassage:

@@ -54,40 +54,23 @@ def close_sources(sources: Iterable[Source]) -> None:
             _result(aclose())
 
 
-class OwnSource:
-    """A user's source under the name that it has in a run."""
+class NamedSource:
+    """A source under the name that it has in a run; one search at a time, since it need not be thread-safe."""
 
     def __init__(self, source: Source, name: str) -> None:
         self.name = name
         self.description = self.fingerprint = served_by(source)
         self._source = source
+        self._searching = threading.Lock()
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The source's results; each passage's ``source`` is this name."""
-        return [_with_source(hits, self.name) for hits in search(self._source, queries, k)]
+        with self._searching:
+            return [_with_source(hits, self.name) for hits in search(self._source, queries, k)]
 
     def aclose(self) -> None:
         """Close the source."""
         close_sources([self._source])
-
-
-class OneAtATime:
-    """A source that several runs share: one search at a time, since sources need not be thread-safe."""
-
-    def __init__(self, source: Source) -> None:
-        self.name = source.name
-        self.description = source.description
-        self._source = source
-        self._searching = threading.Lock()
-
-    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The source's results."""
-        with self._searching:
-            return search(self._source, queries, k)
-
-    def __getattr__(self, name: str) -> Any:
-        """Optional attributes of the source: its fingerprint, its cost, ``aclose``."""
-        return getattr(self._source, name)
 
 
 def _unusable(value: Any) -> str | None:
@@ -112,7 +95,7 @@ def own_source(code: str, name: str) -> Source:
             raise UserError(f"source {code!r} cannot be created: {type(error).__name__}: {error}") from error
     if not _is_source(value):
         raise UserError(f"source {code!r}: expected an object with name, description and search, found {value!r}")
-    return OwnSource(value, name)
+    return NamedSource(value, name)
 
 
 def _is_source(value: Any) -> bool:

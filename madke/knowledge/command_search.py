@@ -9,18 +9,17 @@ import shlex
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from madke.child_process import Child, quoted, why_ended
-from madke.knowledge.http_search import checked, read
+from madke.knowledge.http_search import Fields, MappedOptions, parse_json
 from madke.knowledge.web import WebResult
-from madke.knowledge.web_mapping import Fields, MappedOptions, parse_json
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.terminal import without_keys
 
 _LAST_BYTES = 2_000
@@ -64,14 +63,23 @@ class CommandSearch:
         self._running: _Running | None = None
         self._lock = threading.Lock()
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """The program; it is started by the first request and goes on after the search."""
-        yield self._send
+    def send(self, request: Request) -> Answer:
+        """The program's reply; the first request starts it."""
+        with self._lock:
+            try:
+                self._running = self._running or _Running(self._options)
+                line = self._running.answer(json.dumps(request).encode() + b"\n")
+            except BaseException:  # a late answer must not be read as the next one
+                self._end()
+                raise
+        reply = parse_json(line)
+        if isinstance(reply, Mapping) and isinstance(reply.get("error"), str):
+            raise NoAnswer(f"the command reports {quoted(reply['error'])}")
+        return self._options.answer(reply)
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The program's results."""
-        return read(fetch({"query": query, "k": self._options.count(k)}), self._options)
+        return self._options.read(fetch({"query": query, "k": self._options.count(k)}))
 
     def close(self) -> None:
         """Kill the program and its children, also while another thread waits for its answer."""
@@ -84,20 +92,6 @@ class CommandSearch:
         if self._running is not None:
             self._running.end()
             self._running = None
-
-    def _send(self, request: Request) -> Answer:
-        with self._lock:
-            try:
-                self._running = self._running or _Running(self._options)
-                line = self._running.answer(json.dumps(request).encode() + b"\n")
-            except BaseException:  # a late answer must not be read as the next one
-                self._end()
-                raise
-        with suppress(ValueError):
-            reply = parse_json(line)
-            if isinstance(reply, Mapping) and isinstance(reply.get("error"), str):
-                raise NoAnswer(f"the command reports {quoted(reply['error'])}")
-        return checked(line, self._options)
 
 
 class _Running:

@@ -21,7 +21,7 @@ from urllib.parse import urljoin
 
 import requests
 import urllib3
-from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import BaseModel, Field, RootModel, model_validator
 
 from madke.assets import asset, cache_dir
 from madke.core.addresses import retry_after
@@ -48,10 +48,8 @@ _TIMEOUT = (10.0, 60.0)
 """Seconds to connect, and seconds between two pieces of data."""
 
 
-class Published(BaseModel):
+class Published(BaseModel, frozen=True, extra="forbid"):
     """One published index in pyserini's format: a gzipped tar archive of its folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["lucene", "faiss"]
     about: str
@@ -68,10 +66,8 @@ class Published(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        if self.kind == "faiss" and (self.encoder is None or self.texts is None):
-            raise ValueError("kind faiss requires encoder and texts")
-        if self.kind == "lucene" and (self.encoder or self.texts):
-            raise ValueError("kind lucene takes neither encoder nor texts")
+        if (self.encoder is not None, self.texts is not None) != (self.kind == "faiss",) * 2:
+            raise ValueError("kind faiss requires encoder and texts; kind lucene takes neither")
         return self
 
 
@@ -105,12 +101,8 @@ def fetch(
 ) -> Fetched:
     """Download a published index and register its name; an interrupted fetch resumes.
 
-    Args:
-        name: A name in ``recipes``.
-        into: The folder to create; default: a folder of that name in the cache folder.
-        recipes: A recipe file; default ``indexes/published.yaml``.
-        counter: Shows progress, in bytes.
-        sleep: Called with the seconds to wait between two attempts.
+    By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
+    ``sleep`` is called with the seconds to wait between two attempts.
     """
     known = published_indexes(recipes)
     if name not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
@@ -99,12 +100,10 @@ class HybridSource:
         errors = [hits.error for hits in rankings if hits.error is not None]
         if errors:
             return Hits(error="; ".join(errors))
-        passages: dict[tuple[str, str], Passage] = {}
-        for hits in rankings:
-            for passage in hits.passages:
-                passages.setdefault(_identity(passage), passage)
+        found = [{_identity(passage): passage for passage in hits.passages} for hits in rankings]
+        passages = ChainMap(*found)  # of the first source that found it
         scores = fuse(
-            [{_identity(passage): passage.score for passage in hits.passages} for hits in rankings],
+            [{identity: passage.score for identity, passage in one.items()} for one in found],
             self._fusion,
             self._weights,
         )

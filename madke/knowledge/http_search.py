@@ -1,21 +1,282 @@
-"""Search services over HTTP: presets of well-known ones, and any other by its description."""
+"""Search services over HTTP, and all that people describe in YAML: templates of requests, and paths to the results."""
 
 from __future__ import annotations
 
+import html
+import json
+import logging
+import os
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Annotated, Any, Literal, Self
+from hashlib import sha256
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
-from pydantic import Field, field_validator, model_validator
+import requests
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from urllib3 import exceptions
 
 from madke.assets import asset
-from madke.core.addresses import public_url
-from madke.core.errors import unknown
-from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_http import Http
-from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send
+from madke.core.addresses import public_url, retry_after
+from madke.core.errors import UserError, unknown
+from madke.knowledge.web import Address, FoundText, WebOptions, WebResult
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.yaml_file import read_mapping
+
+_SLOT = re.compile(r"\{(query|k)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
+"""Keys and positions in a JSON value, such as ``hits.0.title``."""
+
+_TIMEOUT = 20.0
+"""Seconds to connect, and seconds between two pieces of data."""
+_DEADLINE = 60.0
+"""Seconds for a whole reply, even if its body arrives slowly."""
+_TRANSIENT = (requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError)
+"""Errors that are retried; the last one is a body that ends early."""
+
+
+class Reply(NamedTuple):
+    """A reply; ``wait``: the seconds that its headers ask to wait."""
+
+    status: int
+    wait: float | None
+    content: bytes
+
+
+class HttpService:
+    """Requests to one service: bounded replies, no redirects, and what each status means.
+
+    For messages: ``variables`` are the environment variables that hold the service's keys, ``hint`` says why access may
+    be rejected although no key is needed. ``no_credits``: see :class:`HttpOptions`.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        concurrency: int,
+        variables: str = "",
+        hint: str = "",
+        no_credits: Mapping[int, str] | None = None,
+    ) -> None:
+        # At DEBUG it logs full addresses, and a parameter may be a key.
+        logging.getLogger("urllib3.connectionpool").setLevel(logging.WARNING)
+        self.concurrency = concurrency
+        self._method = method
+        self._variables = variables
+        self._hint = hint
+        self._no_credits = no_credits or {}
+        self._session = _Session(concurrency)
+
+    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> Reply:
+        """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
+        try:
+            reply = self._reply(url, headers, parts)
+        except _TRANSIENT as error:
+            raise TryAgain(type(error).__name__, reached=False) from None
+        except (requests.RequestException, exceptions.HTTPError) as error:
+            # Without its text, which may contain a key.
+            raise NoAnswer(type(error).__name__) from None
+        if reply.status != 200:
+            self.judge(reply)
+        return reply
+
+    def judge(self, reply: Reply) -> NoReturn:
+        """Raise what a reply with another status than 200 means."""
+        # In our words, because the body may contain the key.
+        reason = f"HTTP {reply.status}"
+        if reply.status in (401, 403):
+            hint = f" ({self._hint})" if self._hint else ""
+            raise NoAnswer(f"{reason}, {self._variables or 'access'} was rejected{hint}", refused=True)
+        mark = self._no_credits.get(reply.status)
+        if reply.status == 402 or (mark is not None and mark in reply.content.decode(errors="replace").lower()):
+            raise NoAnswer(f"{reason}, no credits are left", refused=True)
+        if reply.status == 429 or reply.status >= 500:
+            raise TryAgain(reason, wait=reply.wait)
+        raise NoAnswer(reason)
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._session.close()
+
+    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> Reply:
+        ends = time.monotonic() + _DEADLINE
+        # Uncompressed, so that the byte limit holds for what is read.
+        headers = {"Accept-Encoding": "identity", **headers}
+        with self._session.request(
+            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
+        ) as reply:
+            content = bytearray()
+            read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
+            while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
+                content += block
+                if len(content) > MAX_BYTES:
+                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_BYTES:,} bytes")
+                if time.monotonic() > ends:
+                    raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
+            return Reply(reply.status_code, retry_after(reply.headers), bytes(content))
+
+
+class _Session(requests.Session):
+    """Follows no redirect: it would send the key to another host and read the body without a limit."""
+
+    def __init__(self, connections: int) -> None:
+        super().__init__()
+        self.auth = lambda request: request  # else ~/.netrc replaces the key
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
+class Fields(BaseModel, frozen=True, extra="forbid"):
+    """Where the parts of a result are, as paths within the result."""
+
+    text: JsonPath | None = None
+    """A string, or a list of strings, which are joined."""
+    title: JsonPath | None = None
+    contents: JsonPath | None = None
+    """Title and text in one string: the first line is the title."""
+    url: JsonPath | None = None
+    id: JsonPath | None = None
+    """Default: the URL."""
+    score: JsonPath | None = None
+    """A number; higher is better."""
+    date: JsonPath | None = None
+
+
+class MappedOptions(WebOptions):
+    """Settings of a service whose replies are JSON of any form."""
+
+    results: Annotated[str, Field(pattern=r"^([^.\s]+(\.[^.\s]+)*)?\??$")] = ""
+    """Path of the list of results. Default: the whole reply. With a ``?`` at the end it may be missing."""
+    fields: Fields = Fields()
+    html: bool = False
+    """Whether titles and texts have HTML tags and character references, which are removed."""
+    max_results: Annotated[int, Field(ge=1)] | None = None
+    """The most results that the service gives; ``{k}`` is at most this."""
+    credits: Annotated[int, Field(ge=0)] = 0
+    """Price of a reply, for the count of spent credits."""
+
+    @model_validator(mode="after")
+    def _has_text(self) -> Self:
+        if not (self.fields.text or self.fields.contents):
+            raise ValueError("fields: expected the path of text, or of contents")
+        return self
+
+    def answer(self, reply: Any) -> Answer:
+        """The reply with its price; NoAnswer if it is not as described."""
+        self.read(reply)
+        return Answer(reply, self.credits)
+
+    def read(self, reply: Any) -> list[WebResult]:
+        """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
+        items = value_at(reply, self.results.removesuffix("?"))
+        if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
+            return []
+        found = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
+        if not found and items != []:
+            where = self.results or "the reply"
+            raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
+        if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
+            found = [result.model_copy(update={"score": None}) for result in found]
+        return [result for result in found if self.allows([result.link])]
+
+    def count(self, k: int) -> int:
+        """The number of results to request for ``k`` passages."""
+        return min(self.wanted(k), self.max_results or self.wanted(k))
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the settings, so that other settings are another source."""
+        values = self.model_dump(mode="json", exclude={"cache_days", "folder", "timeout", "concurrency"})
+        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+    def _result(self, item: Any) -> WebResult | None:
+        """A result; None if it has neither title, text nor URL."""
+        paths = self.fields
+        title, text = self._text(item, paths.title), self._text(item, paths.text)
+        if paths.contents:
+            head, newline, body = self._text(item, paths.contents).partition("\n")
+            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+        link, key, date = (string_at(item, path) for path in (paths.url, paths.id, paths.date))
+        if not (title or text or link):
+            return None
+        score = value_at(item, paths.score) if paths.score else None
+        values = {"title": title, "snippet": text, "link": link, "date": date or None, "id": key}
+        try:
+            return FoundText.model_validate({**values, "score": score})
+        except ValidationError:
+            return FoundText.model_validate(values)
+
+    def _text(self, item: Any, path: str | None) -> str:
+        text = string_at(item, path)
+        return html.unescape(_TAG.sub("", text)) if self.html else text
+
+
+def string_at(item: Any, path: str | None) -> str:
+    """The string or number at a path; the strings of a list, joined; empty if there is none."""
+    value = value_at(item, path) if path else None
+    parts = value if isinstance(value, list) else [value]
+    return " ".join(str(part) for part in parts if isinstance(part, str | int | float) and not isinstance(part, bool))
+
+
+def value_at(value: Any, path: str) -> Any:
+    """The value at a path; None if it is missing."""
+    for part in path.split(".") if path else ():
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def filled(template: Any, query: str, k: int) -> Any:
+    """The template with the query for ``{query}`` and the number for ``{k}`` in its strings.
+
+    Each string is filled once: braces in the query stay as they are. A string that is only ``{k}`` becomes the number.
+    """
+    if isinstance(template, Mapping):
+        return {name: filled(value, query, k) for name, value in template.items()}
+    if isinstance(template, list | tuple):
+        return [filled(value, query, k) for value in template]
+    if not isinstance(template, str):
+        return template
+    return k if template == "{k}" else _SLOT.sub(lambda slot: query if slot[1] == "query" else str(k), template)
+
+
+def variables(*texts: str) -> Iterator[str]:
+    """The names in ``${NAME}``."""
+    for text in texts:
+        yield from _VARIABLE.findall(text)
+
+
+def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
+    """The texts with the values of ``${NAME}``; UserError if a value cannot be sent in a header."""
+
+    def value(variable: re.Match[str]) -> str:
+        found = os.environ.get(variable[1], "").strip()
+        if not found.isascii() or not found.isprintable():
+            raise UserError(f"{variable[1]} contains characters that cannot be sent; expected a key")
+        return found
+
+    return {name: _VARIABLE.sub(value, text) for name, text in texts.items()}
+
+
+def parse_json(content: bytes | str) -> Any:
+    """JSON from a service, in which lone surrogates become ``?``; NoAnswer if it is not JSON."""
+    try:
+        # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
+        return json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise NoAnswer("the reply is not JSON") from None
+
 
 _Value = str | int | float | bool
 
@@ -82,72 +343,36 @@ class HttpOptions(MappedOptions):
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
-        texts = [*self.headers.values(), *map(str, self.params.values())]
-        return list(dict.fromkeys(variables(*texts)))
+        return list(dict.fromkeys(variables(str([self.headers, self.params]))))
 
 
-class HttpSearch:
+class HttpSearch(HttpService):
     """A service that is described by its options; see :class:`madke.knowledge.web_source.Service`."""
 
     def __init__(self, options: HttpOptions) -> None:
-        self._options = options
-        self._http = Http(
+        super().__init__(
             method=options.method,
-            connections=options.concurrency,
+            concurrency=options.concurrency,
             variables=" or ".join(options.keys),
             hint=options.refused,
             no_credits=options.no_credits,
         )
+        self._options = options
         self._secret_params = {name: str(value) for name, value in options.params.items() if any(variables(str(value)))}
-        self.concurrency = options.concurrency
         self.address = f"{options.method} {public_url(options.url)}"
         kind = options.preset or "http"
         self.description = f"{kind} search at {public_url(options.url)} (settings {options.digest})"
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """Connections for one search."""
-        with self._http.connected() as call:
-            headers = with_keys(self._options.headers)
-            secret = with_keys(self._secret_params)
-
-            def send(request: Request) -> Answer:
-                body = call(
-                    self._options.url,
-                    params={**request["params"], **secret},
-                    json=request["body"],
-                    headers=headers,
-                )
-                return checked(body.content, self._options)
-
-            yield send
+    def send(self, request: Request) -> Answer:
+        """The service's reply."""
+        options = self._options
+        params = {**request["params"], **with_keys(self._secret_params)}
+        reply = self.request(options.url, with_keys(options.headers), params=params, json=request["body"])
+        return options.answer(parse_json(reply.content))
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The service's results."""
         options, count = self._options, self._options.count(k)
         public = {name: value for name, value in options.params.items() if name not in self._secret_params}
         request = {"params": filled(public, query, count), "body": filled(options.body, query, count)}
-        return read(fetch(request), options)
-
-
-def checked(content: bytes, options: MappedOptions) -> Answer:
-    """The reply, if it is as the options describe it; else NoAnswer."""
-    try:
-        return accepted(parse_json(content), options)
-    except ValueError:
-        raise NoAnswer("the reply is not JSON") from None
-
-
-def accepted(reply: Any, options: MappedOptions) -> Answer:
-    """The same for a parsed reply."""
-    read(reply, options)
-    return Answer(reply, options.credits)
-
-
-def read(reply: Any, options: MappedOptions) -> list[WebResult]:
-    """The results of a reply; NoAnswer if it is not as the options describe it."""
-    results = options.read(reply)
-    if results is None:
-        found = options.results or "the reply"
-        raise NoAnswer(f"the reply has no list of results with the configured fields at {found!r}")
-    return results
+        return options.read(fetch(request))

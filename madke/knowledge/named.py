@@ -15,7 +15,7 @@ from madke.core.knowledge import Source
 from madke.files import fingerprint
 from madke.indexing.build import build_index
 from madke.indexing.published_folders import faiss_file
-from madke.knowledge.asking import BUILT_IN, SOURCES, OwnSource
+from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
@@ -32,6 +32,7 @@ from madke.knowledge.source_spec import (
     is_code,
     open_spec,
     parse_spec,
+    parts_of,
     read_sources,
 )
 from madke.llm.embeddings import use_models_file
@@ -71,11 +72,8 @@ def parse_sources(text: str) -> dict[str, str | None]:
 
 def _is_folder(word: str) -> bool:
     """Whether a word without ``NAME=`` is an existing folder; a folder named like a source needs ``./``."""
-    return (
-        word != ""
-        and at_home(Path(word)).is_dir()
-        and ("/" in word or word in (".", "..") or word not in known_sources())
-    )
+    is_path = "/" in word or word in (".", "..")
+    return word != "" and at_home(Path(word)).is_dir() and (is_path or word not in known_sources())
 
 
 def use_sources_file(file: Path | None) -> None:
@@ -133,7 +131,7 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
         UserError: The name is unknown, the source contains itself, or it cannot be opened.
     """
     if not isinstance(spec, str | None):
-        return OwnSource(spec, name)
+        return NamedSource(spec, name)
     resolved = resolve(name, spec)
     try:
         return open_spec(name, resolved)
@@ -147,13 +145,7 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     A part of a hybrid, or a command-line word that is no other specification, is looked up as a declared name (from a
     file, or fetched), then as a folder, then as a built-in name or one of an installed package.
     """
-    declared = _declared()
-    if spec is not None:
-        parsed = parse_spec(spec)
-        return _resolved(spec if isinstance(parsed, IndexSpec) else parsed, None, (), declared)
-    if name in declared:
-        return _resolved(name, None, (), declared)
-    if found := _built_in(name):
+    if found := _named(name, spec, _declared()) or _built_in(name):
         return found
     places: dict[str, list[str]] = {}
     for known, place in known_sources().items():
@@ -167,33 +159,36 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     """The files and folders that the specifications name; nothing is opened or built."""
     declared = _declared()
-    pending: list[tuple[SourceSpec | str, Entry | None]] = []
-    for name, text in specs.items():
-        spec = parse_spec(text) if text else name
-        if text or name in declared:
-            pending.append((text if text and isinstance(spec, IndexSpec) else spec, None))
     found: list[Path] = []
-    seen: set[str] = set()
-    while pending:
-        spec, entry = pending.pop()
-        if isinstance(spec, HybridSpec):
-            pending += [(part, entry) for part in spec.hybrid]
-        elif not isinstance(spec, str):
-            found += [value for _, value in spec.under(_folder(entry)) if isinstance(value, Path)]
-        elif spec not in declared:
-            found.append(_folder(entry) / at_home(Path(spec)))
-        elif spec not in seen:
-            seen.add(spec)
-            pending.append((declared[spec].spec, declared[spec]))
+    for name, text in specs.items():
+        spec = _named(name, text, declared, build=False)
+        for part in parts_of(spec or name):
+            found += [value for _, value in part if isinstance(value, Path)] if not isinstance(part, str) else []
     return found
 
 
+def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build: bool = True) -> SourceSpec | None:
+    """The resolved specification of a source of the command line; None if the name alone is given, and undeclared."""
+    if not text:
+        return _resolved(name, None, (), declared, build=build) if name in declared else None
+    spec = parse_spec(text)
+    return _resolved(text if isinstance(spec, IndexSpec) else spec, None, (), declared, build=build)
+
+
 def _resolved(
-    spec: SourceSpec | str, entry: Entry | None, above: tuple[str, ...], declared: Mapping[str, Entry]
+    spec: SourceSpec | str,
+    entry: Entry | None,
+    above: tuple[str, ...],
+    declared: Mapping[str, Entry],
+    *,
+    build: bool,
 ) -> SourceSpec:
-    """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``."""
+    """Resolve ``spec``, found in ``entry`` (None: on the command line) inside the declared names ``above``.
+
+    Without ``build``, a word that is no declared name counts as a folder.
+    """
     if isinstance(spec, HybridSpec):
-        parts = tuple(_resolved(part, entry, above, declared) for part in spec.hybrid)
+        parts = tuple(_resolved(part, entry, above, declared, build=build) for part in spec.hybrid)
         return spec.model_copy(update={"hybrid": parts})
     if not isinstance(spec, str):
         return spec.under(_folder(entry))
@@ -204,16 +199,15 @@ def _resolved(
             raise _error(f"hybrids nest deeper than {_MAX_DEPTH}: {' -> '.join((*above, spec))}", entry)
         if spec in above:
             raise _error(f"source {spec!r} contains itself: {' -> '.join((*above, spec))}", entry)
-        return _resolved(own.spec, own, (*above, spec), declared)
+        return _resolved(own.spec, own, (*above, spec), declared, build=build)
     folder = _folder(entry) / at_home(Path(spec))
-    found: SourceSpec | None
-    if is_index(folder) or faiss_file(folder):
-        found = IndexSpec(index=folder)
-    else:
-        found = DocumentsSpec(documents=folder) if folder.is_dir() else _built_in(spec)
-    if found is None:
-        raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
-    return found
+    if not build or is_index(folder) or faiss_file(folder):
+        return IndexSpec(index=folder)
+    if folder.is_dir():
+        return DocumentsSpec(documents=folder)
+    if found := _built_in(spec):
+        return found
+    raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
 
 
 def _folder(entry: Entry | None) -> Path:

@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.core.wording import counted
-from madke.files import atomic_write, opened, read_jsonl, refuse_repeated
+from madke.files import atomic_write, opened, parse_object, refuse_repeated
 from madke.knowledge.stages import FurtherQueries, Reranking
 from madke.yaml_file import validated
+
+_Name = Annotated[str, Field(min_length=1)]
+
+
+def _with_defaults(passages: Any) -> Any:
+    """Passages of hand-written files may lack all but source and text; the rank is then the position."""
+    if not isinstance(passages, list) or not all(isinstance(passage, dict) for passage in passages):
+        return passages
+    count: Counter[str] = Counter()
+    filled = []
+    for passage in passages:
+        source = passage.get("source")
+        place = f"{source} {passage.get('query')}"
+        given = {name: value for name, value in passage.items() if value is not None}
+        rank = count[place]
+        filled.append({"key": f"{source}-{rank}", "title": "", "score": 0.0, "rank": rank, **given})
+        count[place] += 1
+    return filled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRecord:
     """One line of a pool file: what the sources returned for a question, source by source, in rank order."""
 
-    id: str
+    id: _Name
     question: str
-    passages: tuple[Passage, ...] = ()
-    partial: dict[str, str]
+    passages: Annotated[tuple[Passage, ...], BeforeValidator(_with_defaults)]
+    partial: dict[str, str] = field(default_factory=dict)
     """Source -> reason, for each source that failed."""
-    sources: dict[str, str]
+    sources: dict[str, str] = field(default_factory=dict)
     """Source -> what served it, for each source that was queried. Hand-written files may omit it."""
     queries: dict[str, FurtherQueries] = field(default_factory=dict)
     """Query stage -> its queries. Their passages have a ``query``."""
     reranked: tuple[Reranking, ...] = ()
+
+
+class _Line(RootModel[PoolRecord]):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 def read_pools(path: Path, *, only: Container[str] | None = None) -> dict[str, PoolRecord]:
@@ -47,25 +70,16 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
     passage's position, the key is source and rank, the score is 0. Unknown keys are ignored.
     """
     line_of: dict[str, int] = {}
-    # Slow (three times the time) but with a full error message: used only for a line that is invalid.
-    explained = ((number, validated(item, _Line, file=f"{path}:{number}")) for number, item in read_jsonl(path))
     with opened(path) as lines:
         for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
             try:
-                line = _Line.model_validate_json(text)
-            except ValidationError:
-                found = next((line for at, line in explained if at == number), None)
-                if found is None:
-                    raise _changed(path) from None
-                line = found
-            refuse_repeated(line_of, line.id, number, file=path, what=f"id {line.id!r}")
-            yield number, line.record()
-
-
-def _changed(path: Path) -> UserError:
-    return UserError("the file changed while a run was reading it; restore the old file and run again", file=path)
+                record = record_from_json(text)
+            except ValidationError:  # Slow, but with a full error message.
+                record = validated(parse_object(text, number, file=path), _Line, file=f"{path}:{number}").root
+            refuse_repeated(line_of, record.id, number, file=path, what=f"id {record.id!r}")
+            yield number, record
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
@@ -81,10 +95,9 @@ def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:
 def record_to_json(record: PoolRecord) -> bytes:
     """The record as a line of a pool file, without the newline."""
     fields: dict[str, Any] = asdict(record)
-    for passage in fields["passages"]:
-        for optional in ("url", "retrieved_at", "date", "query", "before"):
-            if passage[optional] is None:
-                del passage[optional]
+    fields["passages"] = [
+        {name: value for name, value in passage.items() if value is not None} for passage in fields["passages"]
+    ]
     for optional in ("queries", "reranked"):
         if not fields[optional]:
             del fields[optional]
@@ -94,48 +107,7 @@ def record_to_json(record: PoolRecord) -> bytes:
 
 def record_from_json(line: bytes | str) -> PoolRecord:
     """Parse a line of a pool file; pydantic.ValidationError if it is invalid."""
-    return _Line.model_validate_json(line).record()
-
-
-_Name = Annotated[str, Field(min_length=1)]
-
-
-class _LinePassage(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    source: _Name
-    text: str
-    key: str | None = None
-    title: str = ""
-    score: float = 0.0
-    rank: int | None = None
-    url: str | None = None
-    retrieved_at: str | None = None
-    date: str | None = None
-    query: str | None = None
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    id: _Name
-    question: str
-    passages: tuple[_LinePassage, ...]
-    partial: dict[str, str] = {}
-    sources: dict[str, str] = {}
-    queries: dict[str, FurtherQueries] = {}
-    reranked: tuple[Reranking, ...] = ()
-
-    def record(self) -> PoolRecord:
-        passages = []
-        count: dict[tuple[str, str | None], int] = {}
-        for line in self.passages:
-            place = line.source, line.query
-            rank = count[place] = count.get(place, -1) + 1
-            key = f"{line.source}-{rank}" if line.key is None else line.key
-            rank = rank if line.rank is None else line.rank
-            passages.append(Passage(**{**vars(line), "key": key, "rank": rank}))
-        return PoolRecord(**{**vars(self), "passages": tuple(passages)})
+    return _Line.model_validate_json(line).root
 
 
 def merge_pools(

@@ -16,19 +16,18 @@ from functools import cache, partial
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.transcript import Retrieval
-from madke.engine.protocol import Rerank
+from madke.engine.protocol import Knowledge, Rerank
 from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
 from madke.knowledge.source_spec import SourceSpec, open_spec
-from madke.knowledge.stages import FurtherQueries, Reranking, scope_of
+from madke.knowledge.stages import Reranking, scope_of
 from madke.workers import IN_THIS_PROCESS, Workers
 
 _Keyed = tuple[Passage, set[str]]
@@ -51,22 +50,13 @@ def build_pools(
 ) -> dict[str, SourceCounts]:
     """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
 
-    After a kill or an error the same call queries only what is missing, changed, or failed.
+    The file has the order of the questions, and each query is the question, verbatim. After a kill or an error the same
+    call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``workers``
+    query the sources in ``remote`` (name -> specification), whose content must be the same for them. ``progress`` gets
+    the numbers of finished and of all questions.
 
-    Args:
-        questions: The file has the same order; each query is the question, verbatim.
-        sources: At least one, with distinct names; see :class:`madke.core.knowledge.Source`.
-        k: Passages per source and question.
-        out: The file to write.
-        remote: Name -> specification of the sources that ``workers`` query; workers must see the same content.
-        workers: They query the remote sources.
-        progress: Called with the number of finished questions and of all questions.
-
-    Returns:
-        Source name -> how many questions it was queried for, found something for, and failed on.
-
-    Raises:
-        UserError: A source cannot be used, or ``out`` cannot be written.
+    Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
+    source cannot be used, or ``out`` cannot be written.
     """
     served = {source.name: served_by(source) for source in sources}
     remotes = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
@@ -212,79 +202,56 @@ def _records(questions: Sequence[Question], source: str, served: str, answers: S
     ]
 
 
-def load_pool(
-    record: PoolRecord,
-    *,
-    sources: Sequence[str],
-    per_source: int | Mapping[str, int] = 5,
-    fusion: Literal["none"] | Method = "none",
-    weights: Mapping[str, float] | None = None,
-    max_passages: int | None = None,
-    query: str = "none",
-    rerank: Rerank | None = None,
-) -> KnowledgePool:
-    """The numbered pool of one question, from the passages of the chosen sources.
+def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
+    """The numbered pool of one question under a protocol's settings, optionally limited to ``sources``.
 
-    Two passages are duplicates if their words or their URLs are equal; the first one is kept.
-
-    Args:
-        record: A line of a pool file.
-        sources: Names of the chosen sources.
-        per_source: Maximum passages per source after removing duplicates: one number for all, or one by source.
-        fusion: ``none``: the passages in the order of ``sources``, each source's by rank. Otherwise one ranking (see
-            :func:`madke.knowledge.fusion.fuse`): ``rank`` and ``score`` come from the fusion, the other fields from
-            the first source that found the passage.
-        weights: Source -> weight in the fusion; default 1.
-        max_passages: Maximum number of fused passages; default all.
-        query: The query stage whose passages count too, see :func:`ranking`.
-        rerank: A second ranking over all sources, instead of a fusion. A failed one leaves :func:`candidates`.
+    Two passages are duplicates if their words or their URLs are equal; the first one is kept. In a fusion, ``rank`` and
+    ``score`` come from the fusion, the other fields from the first source that found the passage. A failed reranking
+    leaves :func:`candidates`.
 
     Raises:
         UserError: The record lacks the query stage or the reranking.
     """
+    query = knowledge.query
     if query != "none" and query not in record.queries:
         raise UserError(f"its pool for {record.id!r} has no query stage {query!r}; build it with --query {query}")
-    partial = {name: reason for name, reason in record.partial.items() if name in sources}
-    limits = {name: per_source if isinstance(per_source, int) else per_source[name] for name in sources}
-    if rerank is not None:
-        return _reranked(record, sources, query, rerank, rerank.keep or sum(limits.values()), partial)
-    keyed = [each for name in limits for each in ranking(record, name, query)]
-    if fusion == "none":
+    names = knowledge.sources if sources is None else sources
+    if knowledge.rerank is not None:
+        return _reranked(record, names, knowledge, knowledge.rerank)
+    rankings = [(ranking(record, name, query), knowledge.count(name)) for name in names]
+    if knowledge.fusion == "none":
         seen: set[str] = set()
-        passages = [passage for name, limit in limits.items() for passage, _ in _top(keyed, name, limit, seen)]
+        passages = [passage for found, limit in rankings for passage, _ in _top(found, limit, seen)]
     else:
-        lists = [_top(keyed, name, limit, set()) for name, limit in limits.items()]
-        passages = _fused(lists, fusion, [(weights or {}).get(name, 1.0) for name in limits])[:max_passages]
-    return _pool(record, passages, partial, query)
+        lists = [_top(found, limit, set()) for found, limit in rankings]
+        weights = [(knowledge.weights or {}).get(name, 1.0) for name in names]
+        passages = _fused(lists, knowledge.fusion, weights)[: knowledge.max_passages]
+    return _pool(record, passages, names, query)
 
 
 def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
-    """A source's passages for the question.
+    """A source's passages for the question, in order of rank.
 
     With a query stage, the rankings of the question and of the stage's queries are joined by reciprocal ranks, without
     duplicates; ``rank`` and ``score`` are then those of the joined ranking.
     """
-    further = record.queries[query].queries if query != "none" else ()
-    asked = [(p, p.dedup_keys) for p in record.passages if p.source == source and p.query in (None, *further)]
-    if not further:
-        return asked
-    lists = [
-        sorted((each for each in asked if each[0].query == one), key=lambda each: each[0].rank)
-        for one in (None, *further)
-    ]
+    asked = (None, *(record.queries[query].queries if query != "none" else ()))
+    mine = sorted((passage for passage in record.passages if passage.source == source), key=lambda found: found.rank)
+    lists = [[(passage, passage.dedup_keys) for passage in mine if passage.query == one] for one in asked]
+    if len(lists) == 1:
+        return lists[0]
     return [(passage, passage.dedup_keys) for passage in _fused(lists, "rrf", [1.0] * len(lists))]
 
 
 def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
     """Up to ``limit`` passages of each source without duplicates: the first of every source, the second, ..."""
     seen: set[str] = set()
-    lists = [_top(ranking(record, name, query), name, limit, seen) for name in sources]
+    lists = [_top(ranking(record, name, query), limit, seen) for name in sources]
     return [each[0] for row in zip_longest(*lists) for each in row if each is not None]
 
 
-def _reranked(
-    record: PoolRecord, sources: Sequence[str], query: str, rerank: Rerank, keep: int, partial: Mapping[str, str]
-) -> KnowledgePool:
+def _reranked(record: PoolRecord, sources: Sequence[str], knowledge: Knowledge, rerank: Rerank) -> KnowledgePool:
+    query = knowledge.query
     found = candidates(record, sources, query, rerank.candidates)
     scope = scope_of(sources, query, rerank.candidates)
     held = [each for each in record.reranked if each.model == rerank.model]
@@ -299,45 +266,43 @@ def _reranked(
         )
     if scores.keys() >= places.keys():
         found.sort(key=lambda passage: -scores[passage.source, passage.key])
+    keep = rerank.keep or sum(map(knowledge.count, sources))
     kept = [
         replace(each, rank=rank, score=scores.get(place, each.score), before=places[place])
         for rank, each in enumerate(found[:keep])
         for place in [(each.source, each.key)]
     ]
-    return _pool(record, kept, partial, query, entry)
+    return _pool(record, kept, sources, query, entry)
 
 
 def _pool(
     record: PoolRecord,
     passages: Sequence[Passage],
-    partial: Mapping[str, str],
+    sources: Sequence[str],
     query: str,
     entry: Reranking | None = None,
 ) -> KnowledgePool:
     """The pool, with what its query stage and its reranking did and used."""
-    stages: dict[str, FurtherQueries | Reranking] = {} if query == "none" else {query: record.queries[query]}
-    if entry is not None:
-        stages["rerank"] = entry
+    further = None if query == "none" else record.queries[query]
+    stages = {stage: found for stage, found in ((query, further), ("rerank", entry)) if found is not None}
     retrieval = Retrieval(
-        queries=record.queries[query].queries if query != "none" else (),
+        queries=further.queries if further else (),
         failed={stage: found.error for stage, found in stages.items() if found.error is not None},
         repaired=entry is not None and entry.repaired,
     )
     return KnowledgePool(
         passages=tuple(passages),
-        partial=partial,
+        partial={name: reason for name, reason in record.partial.items() if name in sources},
         retrieval=retrieval if stages else None,
         usage={stage: found.usage for stage, found in stages.items() if found.usage.calls},
     )
 
 
-def _top(keyed: Sequence[_Keyed], source: str, limit: int, seen: set[str]) -> list[_Keyed]:
-    """The first ``limit`` passages of a source that have no key in ``seen``; adds their keys to ``seen``."""
+def _top(keyed: Sequence[_Keyed], limit: int, seen: set[str]) -> list[_Keyed]:
+    """The first ``limit`` passages that have no key in ``seen``; adds their keys to ``seen``."""
     kept: list[_Keyed] = []
-    for passage, keys in sorted((each for each in keyed if each[0].source == source), key=lambda each: each[0].rank):
-        if len(kept) == limit:
-            break
-        if not keys & seen:
+    for passage, keys in keyed:
+        if len(kept) < limit and not keys & seen:
             seen |= keys
             kept.append((passage, keys))
     return kept

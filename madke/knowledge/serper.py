@@ -5,93 +5,150 @@ The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Annotated, Any, Self
 
-from madke.assets import cache_dir
+from pydantic import Field, ValidationError, field_validator, model_validator
+
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
-from madke.knowledge.web import SERPER_KEY, SerperOptions, SerperReply, WebResult, parse_reply
-from madke.knowledge.web_http import Http
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send, Spent, WebSource
+from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
+from madke.knowledge.web import FoundText, WebOptions, WebResult
+from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request
 
-__all__ = ["SerperSource", "Spent"]
-
+SERPER_KEY = "SERPER_API_KEY"
+CREDIT_BUYS = 10
+"""Results per credit; more results cost two credits."""
 _BASE_URL = "https://google.serper.dev"
-_HTTP = Http(method="POST", connections=8, variables=SERPER_KEY, no_credits={400: "not enough credits"})
+_MAX_RESULTS = 100
+_IMPOSSIBLE_PRICE = 1_000
+"""Credits; every search costs less."""
 
 
-class _Serper:
-    """``POST {base_url}/search``."""
+class SerperOptions(WebOptions):
+    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
 
-    concurrency = _HTTP.connections
+    organic: bool = True
+    answer_box: bool = False
+    """Google's direct answer becomes the first passage."""
+    knowledge_graph: bool = False
+    """The panel about an entity (type, description, attributes) becomes a passage before the organic results."""
+    results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
+    """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
+    tens: ten cost one credit, more cost two."""
+    country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
+    """Two letters, such as ``us``; default: Serper's."""
+    language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
+    """Such as ``en`` or ``pt-br``; default: Serper's."""
+    after: date | None = None
+    """First day of the pages' dates (inclusive), as Google dates them."""
+    before: date | None = None
+    """Last day of the pages' dates (inclusive)."""
 
-    def __init__(self, base_url: str, options: SerperOptions) -> None:
-        self._url = f"{base_url}/search"
-        self._options = options
-        self._key = os.environ.get(SERPER_KEY, "").strip()
-        self.address = base_url
-        changed = f" ({options.changed})" if options.changed else ""
-        self.description = f"web search through {public_url(base_url)}{changed}"
+    @field_validator("country", "language", mode="before")
+    @classmethod
+    def _lower(cls, code: Any) -> Any:
+        return code.lower() if isinstance(code, str) else code
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        with _HTTP.connected() as call:
+    @field_validator("after", "before", mode="before")
+    @classmethod
+    def _no_number(cls, day: Any) -> Any:
+        if isinstance(day, int | float):  # pydantic would read a year as seconds since 1970
+            raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
+        return day
 
-            def send(request: Request) -> Answer:
-                body = call(self._url, json=dict(request), headers={"X-API-KEY": self._key})
-                reply = parse_reply(body.content, asked=int(request["num"]))
-                if reply is None:
-                    raise NoAnswer("HTTP 200, but the body is not a search result")
-                return Answer(reply.model_dump(mode="json"), reply.credits)
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if not (self.organic or self.answer_box or self.knowledge_graph):
+            raise ValueError("organic, answer_box and knowledge_graph are all off; expected at least one of them")
+        if self.after and self.before and self.after > self.before:
+            raise ValueError(f"after ({self.after}) is later than before ({self.before})")
+        return self
 
-            yield send
+    def parameters(self, query: str, k: int) -> dict[str, str | int]:
+        """The request for ``k`` passages; the query is sent verbatim."""
+        ends = (("cd_min", self.after), ("cd_max", self.before))
+        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
+        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
+        return {
+            "q": query,
+            "num": self.results or min(-(-self.wanted(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
 
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
-        reply = SerperReply.model_validate(fetch(self._options.parameters(query, k)))
-        return reply.results(self._options)
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variable that holds the key."""
+        return (SERPER_KEY,)
+
+    @property
+    def changed(self) -> str:
+        """The non-default settings that change results, such as ``country="us"``; may be empty."""
+        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
+        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
+        return ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
 
 
-class SerperSource(WebSource):
-    """Google's results; answer box and knowledge graph, if enabled, come first.
+class Serper(HttpService):
+    """``POST {base_url}/search``. Default: the address in ``SERPER_BASE_URL``, else Serper's own."""
 
-    Args:
-        name: The source's name.
-        options: What to request, and what to take from the replies.
-        base_url: The API's address; default ``SERPER_BASE_URL``, else Serper's own.
-        cache: The cache file; default: one in the project's cache folder.
-        sleep: Called with the seconds to wait between two attempts.
-        now: Returns the current time with its zone.
-
-    Raises:
-        UserError: ``SERPER_API_KEY`` is missing and nothing is cached for this address, or the cache cannot be used.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        options: SerperOptions | None = None,
-        base_url: str | None = None,
-        cache: Path | None = None,
-        sleep: Callable[[float], object] | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        address = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
-        if "@" in address or "?" in address:
+    def __init__(self, options: SerperOptions, base_url: str | None = None) -> None:
+        no_credits = {400: "not enough credits"}
+        super().__init__(method="POST", concurrency=8, variables=SERPER_KEY, no_credits=no_credits)
+        self.address = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
+        if "@" in self.address or "?" in self.address:
             # The address is written to pool files and the cache.
             raise UserError(
                 "SERPER_BASE_URL contains a user or a query; expected the address alone (the key is SERPER_API_KEY)"
             )
-        chosen = options or SerperOptions()
-        super().__init__(
-            _Serper(address, chosen),
-            chosen,
-            name=name,
-            cache=cache or cache_dir("serper") / "answers.sqlite",
-            sleep=sleep,
-            now=now,
-        )
+        self._options = options
+        self._key = os.environ.get(SERPER_KEY, "").strip()
+        changed = f" ({options.changed})" if options.changed else ""
+        self.description = f"web search through {public_url(self.address)}{changed}"
+
+    def send(self, request: Request) -> Answer:
+        """The reply; a price that is missing or impossible is that of the requested results."""
+        reply = parse_json(self.request(f"{self.address}/search", {"X-API-KEY": self._key}, json=dict(request)).content)
+        if not isinstance(reply, Mapping) or _organic(reply) is None:
+            raise NoAnswer("HTTP 200, but the body is not a search result")
+        price = reply.get("credits")
+        if type(price) is not int or not 0 <= price < _IMPOSSIBLE_PRICE:
+            price = 1 if request["num"] <= CREDIT_BUYS else 2
+        return Answer(reply, price)
+
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
+        """Answer box, knowledge graph, and organic results by rank, as far as the options allow them."""
+        options = self._options
+        reply = fetch(options.parameters(query, k))
+        if options.answer_box:
+            answer = [string_at(reply, f"answerBox.{part}") for part in ("answer", "snippet")]
+            yield from self._panel("answer_box", reply, "answerBox", answer, "link")
+        if options.knowledge_graph:
+            about = [string_at(reply, f"knowledgeGraph.{part}") for part in ("type", "description")]
+            if isinstance(attributes := value_at(reply, "knowledgeGraph.attributes"), Mapping):
+                about += [f"{name}: {value}" for name, value in attributes.items()]
+            yield from self._panel("knowledge_graph", reply, "knowledgeGraph", about, "descriptionLink", "website")
+        if options.organic:
+            yield from (result for result in _organic(reply) or () if options.allows([result.link]))
+
+    def _panel(self, kind: str, reply: Any, path: str, sentences: list[str], *links: str) -> Iterator[WebResult]:
+        title, date, link, *others = (string_at(reply, f"{path}.{part}") for part in ("title", "date", *links))
+        kept = [sentence.strip() for sentence in sentences if sentence.strip()]
+        text = " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in kept[:-1]), *kept[-1:]])
+        if self._options.allows(filter(None, [link, *others])):
+            key = f"{kind} {link or title or text}"
+            yield FoundText(id=key, title=title, snippet=text, link=link, date=date or None)
+
+
+def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:
+    """The organic results without invalid ones, since the reply was paid for; None if it is no search result."""
+    items = reply.get("organic") or []
+    read = []
+    for item in items if isinstance(items, list) else ():
+        with suppress(ValidationError):
+            read.append(WebResult.model_validate(item))
+    return read if read or items == [] else None

@@ -7,27 +7,26 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.files import atomic_write, dir_lock
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
-from madke.knowledge.document_source import DocumentSource
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
-from madke.knowledge.index_sources import open_index
+from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
-from madke.knowledge.serper import SerperSource
-from madke.knowledge.web import SerperOptions, SnippetsSource, WebOptions
+from madke.knowledge.serper import Serper, SerperOptions
+from madke.knowledge.web import SnippetsSource, WebOptions
 from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
 
-_ONE_OF = "one of index, documents, hybrid, serper, http, wikipedia, mcp, command, results and python"
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -39,9 +38,7 @@ def at_home(path: Path) -> Path:
     return Path(os.path.expanduser(path))
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Spec(BaseModel, frozen=True, extra="forbid"):
     def under(self, folder: Path) -> Self:
         """A copy with relative paths taken from ``folder`` and ``~`` expanded."""
         paths = {name: folder / at_home(value) for name, value in self if isinstance(value, Path)}
@@ -56,14 +53,14 @@ class IndexSpec(_Spec):
     texts: Path | None = None
 
 
-_Default = BeforeValidator(lambda options: {} if options is None else options)
-
-
 class DocumentsSpec(_Spec):
-    """A folder of documents: see :class:`madke.knowledge.document_source.DocumentSource`."""
+    """A folder of documents: see :class:`madke.knowledge.index_sources.DocumentSource`."""
 
     documents: Path
     encoder: str | None = None
+
+
+_Default = BeforeValidator(lambda options: {} if options is None else options)
 
 
 class SerperSpec(_Spec):
@@ -136,18 +133,9 @@ class HybridSpec(_Spec):
 WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
 SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
-_MODELS: dict[str, type[SourceSpec]] = {
-    "index": IndexSpec,
-    "documents": DocumentsSpec,
-    "hybrid": HybridSpec,
-    "serper": SerperSpec,
-    "http": HttpSpec,
-    "wikipedia": WikipediaSpec,
-    "mcp": McpSpec,
-    "command": CommandSpec,
-    "results": ResultsSpec,
-    "python": PythonSpec,
-}
+_MODELS: dict[str, type[SourceSpec]] = {next(iter(model.model_fields)): model for model in get_args(SourceSpec)}
+"""By kind, which is the name of the first field."""
+_ONE_OF = f"one of {', '.join(_MODELS)}"
 
 
 def _kind(value: Any) -> str | None:
@@ -204,7 +192,7 @@ def is_code(text: str) -> bool:
 
 def keys_of(spec: SourceSpec | str) -> list[str]:
     """The environment variables with keys that the source needs. A search with a key may cost money."""
-    return [key for part in _parts(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
+    return [key for part in parts_of(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
 
 
 def _options(spec: WebSpec) -> WebOptions:
@@ -215,18 +203,19 @@ def _options(spec: WebSpec) -> WebOptions:
 
 def asks_service(spec: SourceSpec) -> bool:
     """Whether a search asks a service, which may be elsewhere, slow or cost money."""
-    return any(isinstance(part, WebSpec) for part in _parts(spec))
+    return any(isinstance(part, WebSpec) for part in parts_of(spec))
 
 
 def asked_here(spec: SourceSpec) -> bool:
     """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
-    return asks_service(spec) or any(isinstance(part, DocumentsSpec | PythonSpec) for part in _parts(spec))
+    return asks_service(spec) or any(isinstance(part, DocumentsSpec | PythonSpec) for part in parts_of(spec))
 
 
-def _parts(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
+def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
+    """The specification, or those of a hybrid's parts."""
     if isinstance(spec, HybridSpec):
         for part in spec.hybrid:
-            yield from _parts(part)
+            yield from parts_of(part)
     else:
         yield spec
 
@@ -236,10 +225,9 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, HybridSpec):
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
-    if isinstance(spec, SerperSpec):
-        return SerperSource(name=name, options=spec.serper)
     if isinstance(spec, WebSpec):
-        return WebSource(_service(spec), _options(spec), name=name)
+        cache = cache_dir("serper" if isinstance(spec, SerperSpec) else "searches") / "answers.sqlite"
+        return WebSource(_service(spec), _options(spec), name=name, cache=cache)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
@@ -249,7 +237,9 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
 
 
-def _service(spec: HttpSpec | WikipediaSpec | McpSpec | CommandSpec) -> Service:
+def _service(spec: WebSpec) -> Service:
+    if isinstance(spec, SerperSpec):
+        return Serper(spec.serper)
     if isinstance(spec, HttpSpec):
         return HttpSearch(spec.http)
     if isinstance(spec, WikipediaSpec):
@@ -275,7 +265,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
             raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
         spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
         folder = path.absolute().parent
-        risk = next(filter(None, (_risk(part, folder) for part in _parts(spec))), None)
+        risk = next(filter(None, (_risk(part, folder) for part in parts_of(spec))), None)
         if risk and not named:
             raise UserError(
                 f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "

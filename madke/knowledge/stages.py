@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, RootModel
-
 from madke.assets import asset
 from madke.core.chat import Completion, Message
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
 from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
 from madke.engine.view import without_tags
-from madke.yaml_file import read_yaml
+from madke.yaml_file import read_mapping
 
 Stage = Literal["rewrite", "decompose", "rerank"]
 
@@ -74,23 +72,10 @@ def scope_of(sources: Sequence[str], query: str, candidates: int) -> str:
     return f"{candidates} each of {', '.join(sources)}; query: {query}"
 
 
-class StagePrompt(BaseModel):
-    """The wording of one stage, from ``prompts/retrieval/stages.yaml``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    system: str
-    instruction: str
-    closing: str
-
-
-class _Prompts(RootModel[dict[Stage, StagePrompt]]):
-    pass
-
-
 @cache
-def _prompts() -> dict[Stage, StagePrompt]:
-    return read_yaml(asset("prompts", "retrieval", "stages.yaml"), _Prompts).root
+def _prompts() -> dict[str, dict[str, str]]:
+    """Stage -> its wording: ``system``, ``instruction`` and ``closing``."""
+    return read_mapping(asset("prompts", "retrieval", "stages.yaml"))
 
 
 def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> tuple[Message, ...]:
@@ -99,8 +84,8 @@ def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> t
     titles = [f" - {passage.title}" if passage.title else "" for passage in passages]
     lines = [_on_one_line(f"Knowledge {n}{titles[n]}: {passage.text}") for n, passage in enumerate(passages)]
     knowledge = ["\n".join(("<knowledge>", *lines, "</knowledge>"))] if lines else []
-    parts = (prompt.instruction, *knowledge, f"Question: {_on_one_line(question)}", prompt.closing)
-    return Message(role="system", content=prompt.system), Message(role="user", content="\n\n".join(parts))
+    parts = (prompt["instruction"], *knowledge, f"Question: {_on_one_line(question)}", prompt["closing"])
+    return Message(role="system", content=prompt["system"]), Message(role="user", content="\n\n".join(parts))
 
 
 def _on_one_line(text: str) -> str:

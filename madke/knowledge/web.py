@@ -1,26 +1,21 @@
-"""Web search: settings, the contents of a Serper reply, and a file of results as a source."""
+"""Web search: settings and results, and a file of results as a source."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.files import fingerprint, read_jsonl
 from madke.yaml_file import validated
 
-SERPER_KEY = "SERPER_API_KEY"
-CREDIT_BUYS = 10
-"""Results per credit; more results cost two credits."""
-_MAX_RESULTS = 100
 _PER_SITE = 2
 """Google usually lists at most two results of one site."""
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)+", re.ASCII)
@@ -42,15 +37,15 @@ class WebResult(BaseModel):
         return self.link
 
 
-class WebPanel(WebResult):
-    """A panel next to the organic results; ``kind`` is, for example, ``answer_box``."""
+class FoundText(WebResult):
+    """A result that may have an id and no link."""
 
-    kind: str
+    id: str = ""
 
     @property
     def key(self) -> str:
-        """The kind and the link, or else the title or the snippet."""
-        return f"{self.kind} {self.link or self.title or self.snippet}"
+        """The id, else the link, else a hash of the text."""
+        return self.id or self.link or sha256(self.snippet.encode()).hexdigest()[:16]
 
 
 def web_hits(results: Iterable[WebResult], k: int, *, source: str, retrieved_at: str | None) -> Hits:
@@ -84,10 +79,8 @@ Address = Annotated[str, AfterValidator(_without_secrets)]
 """The address of a service. It is written to pool files and to the cache."""
 
 
-class WebOptions(BaseModel):
+class WebOptions(BaseModel, frozen=True, extra="forbid"):
     """Settings that all search services share."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     exclude: tuple[str, ...] = ()
     """Excluded domains, with their subdomains; a leading ``www.`` is ignored."""
@@ -104,11 +97,6 @@ class WebOptions(BaseModel):
         """The environment variables that hold keys."""
         return ()
 
-    @property
-    def has_price(self) -> bool:
-        """Whether replies cost credits."""
-        return False
-
     def wanted(self, k: int) -> int:
         """Results to request for ``k`` passages: some more if domains are excluded."""
         return k + (_PER_SITE if self.exclude else 0)
@@ -116,79 +104,8 @@ class WebOptions(BaseModel):
     def allows(self, links: Iterable[str]) -> bool:
         """Whether a text with these links may be used; if domains are excluded, it needs a valid link."""
         hosts = [_host(link) for link in links]
-        return not self.exclude or (bool(hosts) and all(host and not self._is_excluded(host) for host in hosts))
-
-    def _is_excluded(self, host: str) -> bool:
-        return any(host == domain or host.endswith(f".{domain}") for domain in self.exclude)
-
-
-class SerperOptions(WebOptions):
-    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
-
-    organic: bool = True
-    answer_box: bool = False
-    """Google's direct answer becomes the first passage."""
-    knowledge_graph: bool = False
-    """The panel about an entity (type, description, attributes) becomes a passage before the organic results."""
-    results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
-    """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
-    tens: ten cost one credit, more cost two."""
-    country: Annotated[str | None, Field(pattern="^[a-z]{2}$")] = None
-    """Two letters, such as ``us``; default: Serper's."""
-    language: Annotated[str | None, Field(pattern="^[a-z]{2,3}(-[a-z0-9]{2,4})?$")] = None
-    """Such as ``en`` or ``pt-br``; default: Serper's."""
-    after: date | None = None
-    """First day of the pages' dates (inclusive), as Google dates them."""
-    before: date | None = None
-    """Last day of the pages' dates (inclusive)."""
-
-    @field_validator("country", "language", mode="before")
-    @classmethod
-    def _lower(cls, code: Any) -> Any:
-        return code.lower() if isinstance(code, str) else code
-
-    @field_validator("after", "before", mode="before")
-    @classmethod
-    def _no_number(cls, day: Any) -> Any:
-        if isinstance(day, int | float):  # pydantic would read a year as seconds since 1970
-            raise ValueError(f"expected a day such as 2021-01-31, found {day!r}")
-        return day
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        if not (self.organic or self.answer_box or self.knowledge_graph):
-            raise ValueError("organic, answer_box and knowledge_graph are all off; expected at least one of them")
-        if self.after and self.before and self.after > self.before:
-            raise ValueError(f"after ({self.after}) is later than before ({self.before})")
-        return self
-
-    def parameters(self, query: str, k: int) -> dict[str, str | int]:
-        """The request for ``k`` passages; the query is sent verbatim."""
-        ends = (("cd_min", self.after), ("cd_max", self.before))
-        days = [f"{name}:{day.month}/{day.day}/{day.year}" for name, day in ends if day is not None]
-        optional = {"gl": self.country, "hl": self.language, "tbs": ",".join(["cdr:1", *days]) if days else None}
-        return {
-            "q": query,
-            "num": self.results or min(-(-self.wanted(k) // CREDIT_BUYS) * CREDIT_BUYS, _MAX_RESULTS),
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
-    @property
-    def keys(self) -> Sequence[str]:
-        """The environment variable that holds the key."""
-        return (SERPER_KEY,)
-
-    @property
-    def has_price(self) -> bool:
-        """Serper costs credits."""
-        return True
-
-    @property
-    def changed(self) -> str:
-        """The non-default settings that change results, such as ``country="us"``; may be empty."""
-        values = self.model_dump(mode="json", exclude_defaults=True, exclude={"cache_days"})
-        ordered = sorted(values.items(), key=lambda item: item[0] == "exclude")
-        return ", ".join(f"{name}={json.dumps(value)}" for name, value in ordered)
+        excluded = tuple(f".{domain}" for domain in self.exclude)
+        return not excluded or (bool(hosts) and all(host and not f".{host}".endswith(excluded) for host in hosts))
 
 
 def _domain(text: str) -> str:
@@ -207,100 +124,6 @@ def _host(link: str) -> str | None:
     except ValueError:
         return None
     return host if _HOST.fullmatch(host) else None
-
-
-_IMPOSSIBLE_PRICE = 1_000
-"""Credits; every search costs less."""
-
-
-class AnswerBox(BaseModel):
-    """Google's direct answer."""
-
-    title: str = ""
-    answer: str = ""
-    snippet: str = ""
-    link: str = ""
-    date: str | None = None
-
-
-class KnowledgeGraph(BaseModel):
-    """Google's panel about an entity, with its website and the page that the description comes from."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    title: str = ""
-    type: str = ""
-    description: str = ""
-    descriptionLink: str = ""
-    website: str = ""
-    attributes: dict[str, str] = {}
-
-
-class SerperReply(BaseModel):
-    """The parts of a reply that become passages, and its price."""
-
-    organic: tuple[WebResult, ...] = ()
-    answerBox: AnswerBox | None = None
-    knowledgeGraph: KnowledgeGraph | None = None
-    credits: int = 0
-
-    def results(self, options: SerperOptions) -> Iterator[WebResult]:
-        """The results that the options allow: answer box, knowledge graph, organic results by rank."""
-        box, graph = self.answerBox, self.knowledgeGraph
-        if options.answer_box and box and options.allows(_non_empty(box.link)):
-            text = _sentences(box.answer, box.snippet)
-            yield WebPanel(kind="answer_box", title=box.title, snippet=text, link=box.link, date=box.date)
-        if options.knowledge_graph and graph and options.allows(_non_empty(graph.descriptionLink, graph.website)):
-            attributes = (f"{name}: {value}" for name, value in graph.attributes.items())
-            text = _sentences(graph.type, graph.description, *attributes)
-            yield WebPanel(kind="knowledge_graph", title=graph.title, snippet=text, link=graph.descriptionLink)
-        if options.organic:
-            yield from (result for result in self.organic if options.allows([result.link]))
-
-
-def parse_reply(content: bytes, *, asked: int) -> SerperReply | None:
-    """Parse the body of a reply; None if it is no search result.
-
-    The reply was paid for, so an invalid part is skipped and the rest is used. If the price is missing or impossible,
-    it is that of ``asked`` results.
-    """
-    try:
-        # A snippet cut inside a character ends in half a surrogate pair, which cannot be encoded.
-        body = json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    organic = (body.get("organic") or []) if isinstance(body, dict) else None
-    if not isinstance(organic, list):
-        return None
-    read = tuple(result for item in organic if (result := _part_of(WebResult, item)) is not None)
-    if organic and not read:
-        return None
-    price = body.get("credits")
-    return SerperReply(
-        organic=read,
-        answerBox=_part_of(AnswerBox, body.get("answerBox")),
-        knowledgeGraph=_part_of(KnowledgeGraph, body.get("knowledgeGraph")),
-        credits=price if type(price) is int and 0 <= price < _IMPOSSIBLE_PRICE else 1 if asked <= CREDIT_BUYS else 2,
-    )
-
-
-_Part = TypeVar("_Part", bound=BaseModel)
-
-
-def _part_of(kind: type[_Part], item: Any) -> _Part | None:
-    try:
-        return kind.model_validate(item)
-    except ValidationError:
-        return None
-
-
-def _non_empty(*links: str) -> list[str]:
-    return [link for link in links if link]
-
-
-def _sentences(*parts: str) -> str:
-    kept = [part.strip() for part in parts if part.strip()]
-    return " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in kept[:-1]), *kept[-1:]])
 
 
 class _Line(BaseModel):

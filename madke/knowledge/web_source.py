@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
+from madke.core.wording import counted
 from madke.knowledge.web import WebOptions, WebResult, web_hits
 
 _ATTEMPTS = 5
@@ -60,18 +61,12 @@ class TryAgain(Exception):
         """Whether the service replied."""
 
 
-Send = Callable[[Request], Answer]
-"""Sends one request once; raises NoAnswer or TryAgain. Several threads may call it."""
-
 Fetch = Callable[[Request], Any]
 """Returns the value of a reply, from the cache or the service; raises NoAnswer."""
 
 
 class Service(Protocol):
-    """A search service: how it is asked, and what its replies mean.
-
-    A service may also have ``close()``, which ends its processes and connections.
-    """
+    """A search service: how it is asked, and what its replies mean."""
 
     address: str
     """Where it is, without secrets: it is written to the cache."""
@@ -80,11 +75,14 @@ class Service(Protocol):
     concurrency: int
     """Requests at once."""
 
-    def connected(self) -> AbstractContextManager[Send]:
-        """Connections for one search. Nothing is sent yet."""
+    def send(self, request: Request) -> Answer:
+        """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
         """The results for a query, best first; it may fetch several replies."""
+
+    def close(self) -> None:
+        """End processes and connections; the next request starts them again."""
 
 
 class _Kept(NamedTuple):
@@ -139,17 +137,12 @@ class Spent:
     requests: int = 0
     credits: int = 0
     cached: int = 0
-    has_price: bool = True
 
     def line(self) -> str:
         """The costs as one line of text, without a newline."""
-        requests, cached = _number(self.requests, "request"), _number(self.cached, "answer")
-        price = f", {_number(self.credits, 'credit')} spent" if self.has_price else ""
+        requests, cached = counted(self.requests, "request"), counted(self.cached, "answer")
+        price = f", {counted(self.credits, 'credit')} spent" if self.credits else ""
         return f"{self.source}: {requests} sent, {cached} from the cache{price}"
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class WebSource:
@@ -158,16 +151,9 @@ class WebSource:
     An exhausted quota or a rejected key ends this and all later searches. An unreachable service, or one that asks for
     a long wait, ends this search. Each remaining query gets the reason as its error.
 
-    Args:
-        service: The service.
-        options: Its settings.
-        name: The source's name.
-        cache: The cache file; default: one in the project's cache folder.
-        sleep: Called with the seconds to wait between two attempts.
-        now: Returns the current time with its zone.
+    ``sleep`` is called with the seconds to wait between two attempts. The default ``cache`` is in the cache folder.
 
-    Raises:
-        UserError: A key is missing and nothing is cached for this service, or the cache cannot be used.
+    UserError if a key is missing and nothing is cached for this service, or the cache cannot be used.
     """
 
     def __init__(
@@ -190,42 +176,35 @@ class WebSource:
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
-        self.spent = Spent(source=name, has_price=options.has_price)
+        self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        found: dict[str, Hits] = {}
-        with self._service.connected() as send:
-
-            def counted(request: Request) -> Answer:
-                with self._one_at_a_time:
-                    self.spent.requests += 1
-                return send(request)
-
-            asking = _Asking(counted, self._sleep)
-
-            def find(query: str) -> None:
-                found[query] = self._find(query, k, asking)
-
-            pool = ThreadPoolExecutor(self._service.concurrency)
-            try:
-                for done in as_completed([pool.submit(find, query) for query in dict.fromkeys(queries)]):
-                    done.result()
-            except BaseException:  # also Ctrl-C: threads that wait for a program end at once
-                asking.end("stopped")
-                self.aclose()
-                raise
-            finally:
-                asking.end("stopped")
-                pool.shutdown(cancel_futures=True)
-        return [found[query] for query in queries]
+        asking = _Asking(self._send, self._sleep, self._refusal)
+        pool = ThreadPoolExecutor(self._service.concurrency)
+        try:
+            found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
+            for done in as_completed(found.values()):
+                done.result()
+        except BaseException:  # also Ctrl-C: threads that wait for a program end at once
+            asking.end("stopped")
+            self.aclose()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+            self._refusal = asking.refusal
+        return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
         """End the service's processes and connections."""
-        if close := getattr(self._service, "close", None):
-            close()
+        self._service.close()
+
+    def _send(self, request: Request) -> Answer:
+        with self._one_at_a_time:
+            self.spent.requests += 1
+        return self._service.send(request)
 
     def _find(self, query: str, k: int, asking: _Asking) -> Hits:
         times = []
@@ -244,7 +223,8 @@ class WebSource:
 
     def _fetch(self, request: Request, asking: _Asking) -> _Kept:
         kept = None if self._cache_days == 0 else self._cache.read(request)
-        if kept is not None and not self._is_expired(kept):
+        days = self._cache_days
+        if kept is not None and (days is None or (self._now() - kept.retrieved_at) / timedelta(days=1) < days):
             with self._one_at_a_time:
                 self.spent.cached += 1
             return kept
@@ -253,41 +233,36 @@ class WebSource:
         except NoAnswer as error:
             if kept is None:
                 raise
-            expired = kept.retrieved_at + timedelta(days=self._cache_days or 0)
+            expired = kept.retrieved_at + timedelta(days=days or 0)
             raise NoAnswer(f"{error}; the answer in the cache expired on {expired:%Y-%m-%d}") from None
 
     def _ask(self, request: Request, asking: _Asking) -> _Kept:
         if self._missing:
             raise NoAnswer(f"no usable answer in the cache, and {self._missing} is not set")
-        if self._refusal:
-            raise NoAnswer(f"not sent: {self._refusal}")
-        try:
-            answer = asking.ask(request)
-        except NoAnswer as error:
-            if error.refused:
-                self._refusal = str(error)
-            raise
+        answer = asking.ask(request)
         kept = _Kept(answer.value, self._now().astimezone(UTC))
         self._cache.write(request, kept)  # before this thread sends another request: the reply is paid for
         with self._one_at_a_time:
             self.spent.credits += answer.credits
         return kept
 
-    def _is_expired(self, kept: _Kept) -> bool:
-        days = self._cache_days
-        return days is not None and (self._now() - kept.retrieved_at) / timedelta(days=1) >= days
-
 
 class _Asking:
     """State that the threads of one search share."""
 
-    def __init__(self, send: Send, sleep: Callable[[float], object] | None) -> None:
+    def __init__(
+        self, send: Callable[[Request], Answer], sleep: Callable[[float], object] | None, refusal: str
+    ) -> None:
         self._send = send
+        self.refusal = refusal
+        """Why the service refuses all requests, from this search or an earlier one."""
         self._over = threading.Event()
         self._why = ""
         self._reached = False
         """Whether the service has replied to any request."""
         self._sleep = sleep or self._over.wait
+        if refusal:
+            self.end(refusal)
 
     def end(self, reason: str) -> None:
         self._why = self._why or reason
@@ -314,7 +289,8 @@ class _Asking:
             except NoAnswer as error:
                 self._reached = True
                 if error.refused:
-                    self.end(str(error))
+                    self.refusal = str(error)
+                    self.end(self.refusal)
                 raise
             else:
                 self._reached = True

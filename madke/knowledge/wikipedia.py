@@ -9,7 +9,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
@@ -18,10 +17,9 @@ from pydantic import Field
 from madke import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
-from madke.knowledge.web import Address, WebOptions, WebResult
-from madke.knowledge.web_http import Body, Http
-from madke.knowledge.web_mapping import FoundText, parse_json
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, Send, TryAgain
+from madke.knowledge.http_search import HttpService, Reply, parse_json
+from madke.knowledge.web import Address, FoundText, WebOptions, WebResult
+from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, TryAgain
 
 _WORDS = 100
 _LONGEST_QUERY = 300
@@ -34,7 +32,6 @@ _BUSY = re.compile(r"maxlag|ratelimited|readonly|cirrussearch-too-busy-error|int
 _HEADING = re.compile(r"^=+\s*(.*?)\s*=+$")
 _NO_TEXT = {"see also", "references", "notes", "external links", "further reading", "bibliography", "sources"}
 """Headings of sections that are lists of links."""
-_HTTP = Http(method="GET", connections=1)
 
 
 class WikipediaOptions(WebOptions):
@@ -49,12 +46,11 @@ class WikipediaOptions(WebOptions):
     """A mail address or page for the user agent, so that the operators can reach you."""
 
 
-class Wikipedia:
+class Wikipedia(HttpService):
     """See :class:`madke.knowledge.web_source.Service`."""
 
-    concurrency = _HTTP.connections
-
     def __init__(self, options: WikipediaOptions) -> None:
+        super().__init__(method="GET", concurrency=1)
         self._options = options
         self._url = options.url or f"https://{options.language}.wikipedia.org/w/api.php"
         self.address = public_url(self._url)
@@ -62,16 +58,10 @@ class Wikipedia:
         contact = f"; {options.contact}" if options.contact else ""
         self._headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
 
-    @contextmanager
-    def connected(self) -> Iterator[Send]:
-        """One connection."""
-        with _HTTP.connected() as call:
-
-            def send(request: Request) -> Answer:
-                fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
-                return _checked(call(self._url, params=fixed | dict(request), headers=self._headers))
-
-            yield send
+    def send(self, request: Request) -> Answer:
+        """The API's reply."""
+        fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
+        return _checked(self.request(self._url, self._headers, params=fixed | dict(request)))
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
         """The best passages of the articles that the search finds."""
@@ -112,11 +102,8 @@ class _Passage(NamedTuple):
     url: str
 
 
-def _checked(body: Body) -> Answer:
-    try:
-        reply = parse_json(body.content)
-    except ValueError:
-        raise NoAnswer("the reply is not JSON") from None
+def _checked(response: Reply) -> Answer:
+    reply = parse_json(response.content)
     if not isinstance(reply, dict):
         raise NoAnswer("the reply is not of the MediaWiki API")
     error = reply.get("error")
@@ -124,7 +111,7 @@ def _checked(body: Body) -> Answer:
         return Answer(reply)
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and _BUSY.fullmatch(code):
-        raise TryAgain(f"the wiki is busy ({code})", wait=body.wait)
+        raise TryAgain(f"the wiki is busy ({code})", wait=response.wait)
     known = isinstance(code, str) and re.fullmatch(r"[\w-]{1,40}", code)
     raise NoAnswer(f"the wiki refuses the request ({code})" if known else "the reply is not of the MediaWiki API")
 

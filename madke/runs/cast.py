@@ -28,12 +28,11 @@ from madke.encoders import no_progress_bars, revision_of
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.pools import retrieve
+from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
 from madke.llm.endpoints import Models, probe, refuse_two_addresses
 from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
 from madke.runs.meter import Meter, Metered
-from madke.runs.run_pools import pool_of
 
 SERVICE_STAGES = ("search", "score")
 """Stages whose calls go to a service, not to a model, and cost nothing."""

@@ -21,7 +21,7 @@ from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.files import atomic_write
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
-from madke.knowledge.pools import build_pools, load_pool
+from madke.knowledge.pools import build_pools, pool_of
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
 if TYPE_CHECKING:
@@ -41,20 +41,6 @@ def depth(knowledge: Knowledge) -> int:
     """Number of passages to request from each source."""
     reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
     return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
-
-
-def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] | None = None) -> KnowledgePool:
-    """The pool of one question under a protocol's settings, optionally limited to ``sources``."""
-    return load_pool(
-        record,
-        sources=knowledge.sources if sources is None else sources,
-        per_source=knowledge.per_source,
-        fusion=knowledge.fusion,
-        weights=knowledge.weights,
-        max_passages=knowledge.max_passages,
-        query=knowledge.query,
-        rerank=knowledge.rerank,
-    )
 
 
 class RunPools:

@@ -1,4 +1,4 @@
-"""Relevance judgements (qrels), how well rankings find relevant passages (hit@k, nDCG@k, ...), and fitted fusions."""
+"""How well rankings find the judged passages: relevance judgements, hit@k, recall@k, nDCG@k, MRR, fitted fusions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,8 @@ from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, sources_in
 from madke.scoring.statistics import Estimate, estimate
 
-Ranking = Mapping[str, float]
-"""Key of a passage -> its score, best first."""
-Rankings = Mapping[str, Ranking]
-"""Question id -> the ranking of one retriever."""
-
-RECIPROCAL = "rank fusion"
-"""Name of the reciprocal rank fusion of all parts."""
-
 Judged = Mapping[str, int]
 """Key of a passage -> its relevance; above 0 is relevant."""
-
 _HEADINGS = (("qid", "query-id"), ("passage_id", "corpus-id"), ("rel", "score"))
 """Headings of a table: question, passage, relevance. The second of each pair is BEIR's."""
 _TREC = (0, 2, 3)
@@ -34,6 +25,13 @@ _EXPECTED = (
     "expected TREC's four columns (question, 0, passage, relevance), or a table separated by tabs with the headings "
     "qid, passage_id and rel"
 )
+Ranking = Mapping[str, float]
+"""Key of a passage -> its score, best first."""
+Rankings = Mapping[str, Ranking]
+"""Question id -> the ranking of one retriever."""
+
+RECIPROCAL = "rank fusion"
+"""Name of the reciprocal rank fusion of all parts."""
 
 _FOLDS = 5
 _FEWEST = 20

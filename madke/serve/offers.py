@@ -12,10 +12,10 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.engine.protocol import role_key
-from madke.knowledge.asking import OneAtATime, close_sources
+from madke.engine.protocol import Knowledge, role_key
+from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
-from madke.knowledge.pools import load_pool, retrieve
+from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
 from madke.runs.job import Job, check_needs, prepared, source_specs
@@ -133,7 +133,7 @@ class Offers:
             opened = await asyncio.to_thread(self._open_sources, specs, objects)
         asked = [Question(id="search", question=query)]
         (record,) = await asyncio.to_thread(retrieve, asked, [*opened.values()], k)
-        return load_pool(record, sources=[*opened], per_source=k)
+        return pool_of(record, Knowledge(sources=tuple(opened), per_source=k))
 
     async def close(self) -> None:
         """Close all runs, models and sources; no call may be under way."""
@@ -162,7 +162,7 @@ class Offers:
     def _open_sources(self, specs: Mapping[str, str | None], objects: Mapping[str, Source]) -> dict[str, Source]:
         for name, spec in specs.items():
             if (name, spec) not in self._opened:
-                self._opened[name, spec] = OneAtATime(open_source(name, objects.get(name, spec)))
+                self._opened[name, spec] = NamedSource(open_source(name, objects.get(name, spec)), name)
         return {name: self._opened[name, spec] for name, spec in specs.items()}
 
     def _chosen(self, ask: Ask) -> Sources:

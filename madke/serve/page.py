@@ -26,8 +26,9 @@ from madke.core.errors import UserError
 from madke.core.events import Event
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
+from madke.knowledge.pools import pool_of
 from madke.runs.directory import read_transcripts
-from madke.runs.run_pools import PoolLines, pool_of
+from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.serve.debates import Served
 from madke.serve.offers import Ask

@@ -24,6 +24,7 @@ from madke.core.transcript import Transcript
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
+from madke.knowledge.pools import pool_of
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
 from madke.llm.endpoints import endpoints_of
 from madke.runs.cast import AnswerScorer, LiveSearch, debate_services, service_request
@@ -32,7 +33,7 @@ from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter, Metered
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
-from madke.runs.run_pools import PoolLines, depth, pool_of
+from madke.runs.run_pools import PoolLines, depth
 from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
 from madke.serve.wire import Refusal
 

@@ -11,9 +11,9 @@ from madke.data import read_dataset
 from madke.data.formats import FORMATS
 from madke.data.sampling import ids_fingerprint
 from madke.knowledge.pool_file import read_pools
-from madke.knowledge.pools import load_pool
 from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused
+from tests.support.pools import load_pool
 
 
 def converted(*args: Any, cwd: Any = None) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import madke
 from madke.core.errors import UserError
 from madke.indexing.documents.bounded import BoundedReader
-from madke.knowledge.document_source import DocumentSource
+from madke.knowledge.index_sources import DocumentSource
 from madke.knowledge.named import open_source, parse_sources, resolve
 from madke.knowledge.source_spec import DocumentsSpec, IndexSpec
 from tests.support import cli, documents
@@ -250,7 +250,7 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
 
 
 def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.document_source.find_spec", lambda module: None)
+    monkeypatch.setattr("madke.knowledge.index_sources.find_spec", lambda module: None)
     with pytest.raises(UserError, match=r"need bm25s, .*pypdfium2, Stemmer: pip install .*\[docs\]"):
         opened(folder)
 

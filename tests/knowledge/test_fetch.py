@@ -709,7 +709,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ({"checksum": "md5:0"}, "tiny.checksum: .* found 'md5:0'"),
         ({"url": "file:///etc/passwd"}, "tiny.url"),
         ({"kind": "faiss"}, "tiny: kind faiss requires encoder and texts"),
-        ({"texts": "other"}, "tiny: kind lucene takes neither encoder nor texts"),
+        ({"texts": "other"}, "tiny: .*kind lucene takes neither"),
     ],
 )
 def test_a_wrong_recipe_is_named(change: dict[str, str], message: str, server: PublishedServer, tmp_path: Path) -> None:

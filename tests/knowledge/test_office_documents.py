@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from madke.indexing.documents.reading import read_document
-from madke.knowledge.document_source import DocumentSource
+from madke.knowledge.index_sources import DocumentSource
 from tests.support import cli
 from tests.support.documents import convert, flat, heading, image, paragraph, table
 

@@ -13,9 +13,9 @@ from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
 from madke.engine.protocol import Knowledge, Protocol, Rerank
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.pools import load_pool
 from madke.knowledge.stages import FurtherQueries, Ranked, Reranking, scope_of
 from madke.runs.run_pools import depth
+from tests.support.pools import load_pool
 
 
 def passage(source: str, key: str, rank: int, *, query: str | None = None, text: str = "") -> Passage:

@@ -15,10 +15,10 @@ from madke.engine.protocol import Knowledge, Rerank
 from madke.indexing.build import build_index
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import PoolRecord, read_pools
-from madke.knowledge.pools import load_pool
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import build_pool_file
 from tests.support.openai_server import Reply, openai_server
+from tests.support.pools import load_pool
 from tests.support.tiny_reranker import save_tiny_reranker
 
 pytestmark = pytest.mark.slow

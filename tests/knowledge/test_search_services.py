@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.http_search import HttpSearch
+from madke.knowledge.http_search import HttpSearch, filled
 from madke.knowledge.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.knowledge.web_mapping import filled
 from madke.knowledge.web_source import Spent, WebSource
 from madke.knowledge.wikipedia import Wikipedia
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
@@ -318,7 +317,7 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
 
 
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.web_http._TIMEOUT", 0.05)
+    monkeypatch.setattr("madke.knowledge.http_search._TIMEOUT", 0.05)
     with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
         (cut,) = opened(half).search(["a"], 3)
     with raw_server(b"H", b"T", 60) as hanging:

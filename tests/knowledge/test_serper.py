@@ -22,8 +22,8 @@ from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools
-from madke.knowledge.serper import SerperSource, Spent
-from madke.knowledge.web import SerperOptions
+from madke.knowledge.serper import Serper, SerperOptions
+from madke.knowledge.web_source import Spent, WebSource
 from tests.support.cli import command, madke
 
 KEY = "canary-7f3a"
@@ -105,25 +105,24 @@ def waits() -> list[float]:
 
 
 @pytest.fixture
-def source(server: Server, tmp_path: Path, waits: list[float]) -> SerperSource:
+def source(server: Server, tmp_path: Path, waits: list[float]) -> WebSource:
     return open_source(tmp_path, server.url + "/", waits)
 
 
 def open_source(
     folder: Path,
-    url: str,
+    url: str | None,
     waits: list[float],
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     **options: Any,
-) -> SerperSource:
+) -> WebSource:
     settings = SerperOptions.model_validate(options)
-    return SerperSource(
-        name="google", options=settings, base_url=url, cache=folder / "c.sqlite", sleep=waits.append, now=now
-    )
+    service = Serper(settings, url)
+    return WebSource(service, settings, name="google", cache=folder / "c.sqlite", sleep=waits.append, now=now)
 
 
-def test_organic_results_with_snippets_become_passages(server: Server, source: SerperSource) -> None:
+def test_organic_results_with_snippets_become_passages(server: Server, source: WebSource) -> None:
     (hits,) = source.search(["who?"], 5)
 
     assert server.requests == [{"path": "/search", "key": KEY, "body": {"q": "who?", "num": 10}}]
@@ -135,12 +134,12 @@ def test_organic_results_with_snippets_become_passages(server: Server, source: S
 
 
 def test_asking_again_asks_the_cache_and_keeps_the_time(
-    server: Server, source: SerperSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, source: WebSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = source.search(["a", "b", "a"], 5)
     monkeypatch.delenv("SERPER_API_KEY")
 
-    keyless = SerperSource(name="google", base_url=server.url, cache=tmp_path / "c.sqlite")
+    keyless = open_source(tmp_path, server.url, [])
     again = keyless.search(["a", "b", "a"], 5)
     (more,) = keyless.search(["a"], 11)
 
@@ -149,7 +148,7 @@ def test_asking_again_asks_the_cache_and_keeps_the_time(
     assert more.error == "no usable answer in the cache, and SERPER_API_KEY is not set"
 
 
-def test_429_is_repeated_after_the_time_asked_for(server: Server, source: SerperSource, waits: list[float]) -> None:
+def test_429_is_repeated_after_the_time_asked_for(server: Server, source: WebSource, waits: list[float]) -> None:
     server.reply = lambda query, before: OK if before else (429, {"Retry-After": "7"}, b"")
 
     (hits,) = source.search(["a"], 5)
@@ -158,9 +157,7 @@ def test_429_is_repeated_after_the_time_asked_for(server: Server, source: Serper
     assert waits == [7.0]
 
 
-def test_a_server_that_stays_broken_fails_its_query_only(
-    server: Server, source: SerperSource, waits: list[float]
-) -> None:
+def test_a_server_that_stays_broken_fails_its_query_only(server: Server, source: WebSource, waits: list[float]) -> None:
     server.reply = lambda query, before: (500, {}, b"oops") if query == "bad" else OK
 
     good, bad = source.search(["good", "bad"], 5)
@@ -170,7 +167,7 @@ def test_a_server_that_stays_broken_fails_its_query_only(
     assert len(waits) == 4 and all(wait <= 8 for wait in waits)
 
 
-def test_a_failure_is_not_cached(server: Server, source: SerperSource) -> None:
+def test_a_failure_is_not_cached(server: Server, source: WebSource) -> None:
     server.reply = lambda query, before: (503, {}, b"") if before < 5 else OK
 
     (failed,), (then,) = source.search(["a"], 5), source.search(["a"], 5)
@@ -187,13 +184,13 @@ def test_a_failure_is_not_cached(server: Server, source: SerperSource) -> None:
         ((302, {"Location": "http://127.0.0.1:1/"}, b""), "HTTP 302"),
         ((302, {"Location": "http://[::1"}, b""), "HTTP 302"),
         ((429, {"Retry-After": "3600"}, b""), "HTTP 429, and the server asks to wait 3600 s"),
-        ((200, {}, b"<html>"), "HTTP 200, but the body is not a search result"),
+        ((200, {}, b"<html>"), "the reply is not JSON"),
         ((200, {}, b'["organic"]'), "HTTP 200, but the body is not a search result"),
         ((200, {}, b'{"organic": [{"url": "renamed"}]}'), "HTTP 200, but the body is not a search result"),
     ],
 )
 def test_what_repeating_cannot_mend_fails_at_once(
-    reply: Reply, reason: str, server: Server, source: SerperSource, waits: list[float]
+    reply: Reply, reason: str, server: Server, source: WebSource, waits: list[float]
 ) -> None:
     server.reply = lambda query, before: reply
 
@@ -247,7 +244,7 @@ def test_a_reply_that_trickles_in_is_given_up(
     waits: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("madke.knowledge.web_http._DEADLINE", 0.3)
+    monkeypatch.setattr("madke.knowledge.http_search._DEADLINE", 0.3)
     url = raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05)
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
@@ -286,7 +283,7 @@ def test_an_endpoint_that_nothing_reaches_is_not_tried_for_every_query(
     ],
 )
 def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
-    refusal: Reply, reason: str, server: Server, source: SerperSource
+    refusal: Reply, reason: str, server: Server, source: WebSource
 ) -> None:
     source.search(["before"], 5)
     server.reply = lambda query, before: refusal
@@ -301,7 +298,7 @@ def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
     assert later.error == f"not sent: {reason}"
 
 
-def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: SerperSource, tmp_path: Path) -> None:
+def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: WebSource, tmp_path: Path) -> None:
     server.reply = lambda query, before: OK if query == "q0" else (400, {}, b'{"message":"Not enough credits"}')
     source.search(["q0"], 5)
     questions = [Question(id=f"{n}", question=f"q{n}", answers=("x",)) for n in range(30)]
@@ -313,7 +310,7 @@ def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: S
     assert not pools["0"].partial and "no credits are left" in pools["29"].partial["google"]
 
 
-def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: SerperSource) -> None:
+def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: WebSource) -> None:
     server.reply = lambda query, before: (429, {"Retry-After": "3600"}, b"")
 
     found = source.search([f"q{n}" for n in range(100)], 5)
@@ -354,7 +351,7 @@ def test_a_killed_pool_build_asks_again_only_for_what_had_not_come_back(server: 
     assert len(read_pools(tmp_path / "p.jsonl")) == 40
 
 
-def test_what_was_spent_is_counted(server: Server, source: SerperSource) -> None:
+def test_what_was_spent_is_counted(server: Server, source: WebSource) -> None:
     odd = {"odd": {"credits": "?"}, "huge": {"credits": 10**30}, "less": {"credits": -5}, "yes": {"credits": True}}
     prices = {"one": {"credits": 1}, "three": {"credits": 3}, "unsaid": {}, **odd}
     server.reply = lambda query, before: (
@@ -369,7 +366,7 @@ def test_what_was_spent_is_counted(server: Server, source: SerperSource) -> None
     assert source.spent.line() == "google: 9 requests sent, 2 answers from the cache, 11 credits spent"
 
 
-def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server, source: SerperSource) -> None:
+def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server, source: WebSource) -> None:
     server.reply = lambda query, before: (
         200,
         {},
@@ -383,7 +380,7 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(server: Server
     assert server.most_at_once <= 8
 
 
-def test_the_key_is_in_no_file(source: SerperSource, tmp_path: Path) -> None:
+def test_the_key_is_in_no_file(source: WebSource, tmp_path: Path) -> None:
     source.search(["a"], 5)
 
     with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
@@ -395,7 +392,7 @@ def test_no_key_and_nothing_cached_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("SERPER_API_KEY", raising=False)
 
     with pytest.raises(UserError, match="set SERPER_API_KEY"):
-        SerperSource(name="google", cache=tmp_path / "c.sqlite")
+        open_source(tmp_path, None, [])
 
 
 PAGE: Reply = (
@@ -496,7 +493,7 @@ def test_an_odd_panel_costs_nothing_but_itself(server: Server, tmp_path: Path, w
     assert [passage.title for passage in hits.passages] == ["Quiz", "Bern"]
 
 
-def test_a_snippet_cut_inside_a_character_is_shown_and_kept(server: Server, source: SerperSource) -> None:
+def test_a_snippet_cut_inside_a_character_is_shown_and_kept(server: Server, source: WebSource) -> None:
     result = {"title": "Cut", "snippet": "so glad \ud83d", "link": "https://a.example/"}
     server.reply = lambda query, before: (200, {}, json.dumps({"organic": [result]}).encode())
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from madke.knowledge.web import SerperOptions
+from madke.knowledge.serper import SerperOptions
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 DOMAINS = st.lists(LABELS, min_size=2, max_size=4).map(".".join).filter(lambda domain: not domain.startswith("www."))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
+from madke.knowledge.serper import SerperOptions
 from madke.knowledge.source_spec import (
     HybridSpec,
     IndexSpec,
@@ -21,7 +22,6 @@ from madke.knowledge.source_spec import (
     read_sources,
     spec_from_yaml,
 )
-from madke.knowledge.web import SerperOptions
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,9 @@ def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
             partial={},
             sources={"wiki": "BM25", "web": "files"},
         ),
-        PoolRecord(id="q2", question="?", partial={"wiki": "timeout"}, sources={"wiki": "BM25", "web": "files"}),
+        PoolRecord(
+            id="q2", question="?", passages=(), partial={"wiki": "timeout"}, sources={"wiki": "BM25", "web": "files"}
+        ),
         PoolRecord(id="q3", question="?", passages=(passage("wiki", "c", 0),), partial={}, sources={"wiki": "BM25"}),
     ]
 
@@ -88,8 +90,8 @@ def test_a_pool_file_gives_the_rankings_of_each_source() -> None:
 def test_a_source_that_found_nothing_counts_in_a_hand_written_file() -> None:
     records = [
         PoolRecord(id="q1", question="?", passages=(passage("wiki", "a", 0),), partial={}, sources={}),
-        PoolRecord(id="q2", question="?", partial={}, sources={}),
-        PoolRecord(id="q3", question="?", partial={"wiki": "timeout"}, sources={}),
+        PoolRecord(id="q2", question="?", passages=(), partial={}, sources={}),
+        PoolRecord(id="q3", question="?", passages=(), partial={"wiki": "timeout"}, sources={}),
     ]
 
     assert of_pools(records) == {"wiki": {"q1": {"a": 0.0}, "q2": {}}}

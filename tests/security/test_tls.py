@@ -15,7 +15,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.knowledge.fetch import download
-from madke.knowledge.serper import SerperSource
+from madke.knowledge.serper import Serper, SerperOptions
+from madke.knowledge.web_source import WebSource
 
 CONTENT = b"the published file"
 
@@ -104,11 +105,16 @@ def test_a_download_is_not_sent_on_out_of_tls(
     assert (tmp_path / "part").read_bytes() == b""
 
 
+def open_serper(url: str, folder: Path) -> WebSource:
+    options = SerperOptions()
+    cache = folder / "c.sqlite"
+    return WebSource(Serper(options, url), options, name="google", cache=cache, sleep=lambda seconds: None)
+
+
 def test_a_web_search_checks_the_certificate(tmp_path: Path, certificate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with server(certificate) as (url, asked):
-        options = {"base_url": url, "cache": tmp_path / "c.sqlite", "sleep": lambda seconds: None}
-        (hits,) = SerperSource(name="google", **options).search(["q"], 3)
+        (hits,) = open_serper(url, tmp_path).search(["q"], 3)
     assert "SSLError" in str(hits.error)
     assert not asked
 
@@ -116,7 +122,7 @@ def test_a_web_search_checks_the_certificate(tmp_path: Path, certificate: Any, m
 def test_a_web_search_follows_no_redirect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with server() as (other, others), server(send_on=f"{other}/search") as (url, asked):
-        (hits,) = SerperSource(name="google", base_url=url, cache=tmp_path / "c.sqlite").search(["q"], 3)
+        (hits,) = open_serper(url, tmp_path).search(["q"], 3)
     assert "302" in str(hits.error)
     assert (len(asked), len(others)) == (1, 0)
 
@@ -127,6 +133,6 @@ def test_an_address_of_a_search_that_holds_a_secret_is_refused(
 ) -> None:
     monkeypatch.setenv("SERPER_API_KEY", "sk-canary-2718281828")
     with pytest.raises(UserError, match="SERPER_BASE_URL") as raised:
-        SerperSource(name="google", base_url=address, cache=tmp_path / "c.sqlite")
+        open_serper(address, tmp_path)
     assert "secret" not in str(raised.value)
     assert not (tmp_path / "c.sqlite").exists()

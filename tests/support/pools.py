@@ -1,0 +1,16 @@
+"""Pools from settings that a test names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from madke.core.knowledge import KnowledgePool
+from madke.engine.protocol import Knowledge
+from madke.knowledge.pool_file import PoolRecord
+from madke.knowledge.pools import pool_of
+
+
+def load_pool(record: PoolRecord, *, sources: Sequence[str], **settings: Any) -> KnowledgePool:
+    """The pool under these settings of ``knowledge``."""
+    return pool_of(record, Knowledge.model_validate({"sources": tuple(sources), **settings}))
