@@ -4,8 +4,6 @@ A completion function takes chat messages and returns the reply's text. The func
 :class:`Reply`, a ``str`` with the provider's token counts.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Programs that users name: started without a shell, and killed with their children when this process ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

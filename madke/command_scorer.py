@@ -1,7 +1,5 @@
 """Scores from a program in another environment, such as COMET or BLEURT, which need other package versions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

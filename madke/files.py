@@ -1,7 +1,5 @@
 """Reading JSON Lines and tables with helpful errors, atomic writes, locks, and records of finished shards."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import fcntl

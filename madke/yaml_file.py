@@ -1,7 +1,5 @@
 """YAML files as pydantic models, with helpful errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from inspect import isclass

@@ -1,7 +1,5 @@
 """One question: :func:`ask`, :func:`aask` and :func:`stream`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """``madke annotate``: write sheets of answers that people grade, and score filled sheets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

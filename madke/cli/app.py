@@ -1,7 +1,5 @@
 """The ``madke`` command."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import traceback

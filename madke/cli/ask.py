@@ -1,7 +1,5 @@
 """``madke ask``: debate one question and show the debate."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Annotated, Any

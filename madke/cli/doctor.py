@@ -1,7 +1,5 @@
 """``madke doctor``: check what works on this machine, and say what to do about the rest."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Options that several verbs share, and the parsers of their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps

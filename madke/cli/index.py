@@ -1,7 +1,5 @@
 """``madke index``: make passages, and fetch, build, search and check indexes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """``madke mcp``: the tools ``debate`` and ``search`` for a client that starts this process."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from typing import Any

@@ -1,7 +1,5 @@
 """``madke pool``: retrieve passages once, so that several runs can use the same ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

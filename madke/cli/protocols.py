@@ -1,7 +1,5 @@
 """``madke protocols``: list the debate protocols, or draw one."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """What the commands that measure retrieval share. Slow to import."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

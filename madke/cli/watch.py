@@ -1,7 +1,5 @@
 """``madke report --watch``: write the page of runs anew while they are under way."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dataset cards (``eval/datasets/NAME.yaml``), and questions from the Hugging Face repositories that they name."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read questions, and the passages that come with them, from madke's own format or a published dataset."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

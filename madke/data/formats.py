@@ -1,7 +1,5 @@
 """Readers of the published datasets, in their owners' formats, and the registry of all readers."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Rows of published files (JSON Lines, one JSON document, or CSV), and the items that readers make of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Question files of users: their rows, the columns that mean something, and the project's own form of a question."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import json

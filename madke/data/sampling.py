@@ -1,7 +1,5 @@
 """Choose questions of a file: by a list of ids, the first ones, or a sample by the hash of each id."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

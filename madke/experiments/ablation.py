@@ -1,7 +1,5 @@
 """Run an experiment from its recipe to the scores of its arms, as ``madke ablate`` does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

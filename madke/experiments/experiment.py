@@ -1,7 +1,5 @@
 """An experiment's folder: run directories of arms that share pools and calls, and the rules for resuming."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The shared settings of an experiment, and the run of each of its arms."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ round. The number of calls is exact for a given number of rounds and existing po
 estimates: four characters per token, and replies of an assumed length.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

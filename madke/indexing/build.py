@@ -4,8 +4,6 @@ The index is built in a hidden folder next to the target, which is renamed at th
 FAISS files stay there after an interruption, and the same command resumes from them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The passages (a memory-mapped Arrow file) and the manifest of an index folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import fields
 from hashlib import sha256

@@ -5,8 +5,6 @@ transformers and require an API key. A process can start one JVM, once, and must
 with ``spawn``). ``MADKE_JAVA_HEAP`` limits its heap (default ``2g``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@
   the passages, ``{"id", "contents"}``. The part of the index's name before ``_`` names the encoder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Query built-in and user-defined sources, whose ``search`` is a plain function or a coroutine."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """A program as a search service: JSON lines in and out, one process for all queries."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

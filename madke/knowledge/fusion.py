@@ -1,7 +1,5 @@
 """Fuse several rankings for one query: reciprocal rank fusion, the weighted sum of scores, and a hybrid source."""
 
-from __future__ import annotations
-
 from collections import ChainMap
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace

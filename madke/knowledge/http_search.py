@@ -1,7 +1,5 @@
 """Search services over HTTP, and all that people describe in YAML: templates of requests, and paths to the results."""
 
-from __future__ import annotations
-
 import html
 import json
 import logging

@@ -1,7 +1,5 @@
 """Folders as sources: indexes (BM25 over Lucene, dense retrieval over FAISS) and documents (BM25, and vectors)."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Named sources for ``--sources``: entries of a ``sources.yaml``, fetched indexes, and the shipped sample."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

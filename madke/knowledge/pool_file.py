@@ -1,7 +1,5 @@
 """The pool file: everything that every source returned for each question, one JSON line per question."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence

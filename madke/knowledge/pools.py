@@ -4,8 +4,6 @@ Until a pool file is complete, the results of each source for each chunk of ques
 to it; the same command resumes from there.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import shutil

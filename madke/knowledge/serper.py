@@ -3,8 +3,6 @@
 The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Query stages and reranking: their records in pool files, the prompts of their calls, and the replies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Web search: settings and results, and a file of results as a source."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256

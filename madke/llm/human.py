@@ -4,8 +4,6 @@ The person reads no prompt: a prompt is written for models. :func:`madke.llm.off
 its parts. Prompts of other forms are shown whole, and the person types the whole reply.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import re

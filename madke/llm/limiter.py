@@ -1,7 +1,5 @@
 """Limits on concurrent calls, and on calls and tokens per minute."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """Open a chat model by its name (command line, variant files) or from the user's own object."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import re

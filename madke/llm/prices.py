@@ -1,7 +1,5 @@
 """Prices of tokens, and estimates of token counts where the provider sent none."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Retry failed calls. A call that fails for good becomes a completion, not an exception."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """A model with scripted replies: for tests, for replayed case studies, for trying a variant."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256

@@ -7,8 +7,6 @@ A damaged file (an unreadable page, or a wrong checksum) is renamed when it is o
 noticed the damage. Its readable calls are kept; the others are made again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -7,8 +7,6 @@ read proxies (``HTTPS_PROXY``, ``NO_PROXY``, ...) and certificates (``SSL_CERT_F
 Import this module only where a client is made: httpx2 is slow to import.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import AsyncIterator
 from typing import Literal

@@ -1,7 +1,5 @@
 """Human grading: write a blind sheet of answers and its key, and score filled sheets."""
 
-from __future__ import annotations
-
 import csv
 import io
 import logging

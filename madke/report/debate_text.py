@@ -1,7 +1,5 @@
 """Debates as text, one below the other or in columns. Untrusted text has no control characters and no markup."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """One debate as a small text diagram, drawn from its protocol alone."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence

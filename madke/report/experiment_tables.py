@@ -1,7 +1,5 @@
 """Tables of an experiment: published figures, and planned and real usage of its arms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A self-contained report page of runs: settings, scores, tests, figures and all debates."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Data of the report page, in pieces: compressed blocks of passages and debates, then the index of debates."""
 
-from __future__ import annotations
-
 import gzip
 from base64 import b64encode
 from collections import deque

@@ -1,7 +1,5 @@
 """Tables and the chart of the report page: figures that lead to debates, best values, and meanings of headings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Tables of retrieval: measures of retrievers, and the ranks that parts of a fusion give to passages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Score tables of arms for terminals, pages and files (:func:`_score_columns`), and score details as text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ Sources and scorers are :class:`madke.core.chat.ChatModel` objects here. The cal
 those of models, so resume and replay need neither a network nor a scorer's program.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The directory of a run: one writer, append-only transcripts, and no partly written files visible to readers."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

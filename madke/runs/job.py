@@ -1,7 +1,5 @@
 """Prepare a run: its description, with the questions, prompts, models and sources that it names."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Limits on the cost of runs, and counters of a run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager

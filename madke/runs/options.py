@@ -1,7 +1,5 @@
 """Options that control how a run executes and never change its results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Like sources, rerankers are :class:`madke.core.chat.ChatModel` objects here, so 
 finished call again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

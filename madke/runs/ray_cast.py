@@ -8,8 +8,6 @@ in that environment: keys are never sent. ``--base-url`` applies to all nodes. A
 this machine*, whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) refer to each node's file system.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -1,7 +1,5 @@
 """The batch runner: a job and a directory, from the first pool to the last transcript."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """A row of named values for each transcript; means and tests are computed from the rows."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

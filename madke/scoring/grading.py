@@ -6,8 +6,6 @@ examples, the question, all references and the parsed answer, never the debate; 
 in ``grades.sqlite`` in a run's directory, or in ``NAME.grades.sqlite`` next to a predictions file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """Metrics of one answer against its gold answers, from 0 to 1. With several golds the best one counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scores from external scorers and graders: obtain them, store them in ``external.json``, and read them."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """Compare two arms on their shared questions: paired tests, effect sizes, and the smallest detectable differences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """How well rankings find the judged passages: relevance judgements, hit@k, recall@k, nDCG@k, MRR, fitted fusions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product

@@ -4,8 +4,6 @@ There are two disagreements (Liang et al., 2023, sections 1 and 4): ``disagreeme
 round, ``self_disagreement`` is between two adjacent rounds of one debater.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The scores of an arm: from its transcripts, external scorers, a grader, and the cost of its calls."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

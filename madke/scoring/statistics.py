@@ -1,7 +1,5 @@
 """Confidence intervals of means, and smallest detectable differences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Who may ask: bearer keys, hosts, origins; and how much a request may hold and how long it may take to arrive."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import logging

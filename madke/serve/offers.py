@@ -1,7 +1,5 @@
 """What a server offers, its protocols and sources, and the runs that questions belong to, opened when one is asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

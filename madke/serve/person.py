@@ -1,7 +1,5 @@
 """A person at the page as a chat model: each call waits for what the page sends."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A debate as text: its turns while it goes on, and the final answer with citations and the client's limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It is an ordinary run, so ``madke score`` and ``madke report`` read it. Its ques
 has gone, the calls that wait are not made; those under way finish and are stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping

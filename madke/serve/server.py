@@ -5,8 +5,6 @@ To add a door, write a function ``router(state: State) -> APIRouter`` in a modul
 :class:`madke.serve.wire.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

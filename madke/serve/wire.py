@@ -1,7 +1,5 @@
 """OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from fastapi import HTTPException

@@ -6,8 +6,6 @@ made costs its length) and a **smaller language**. The language has no operation
 ones: no ``**``, ``*`` and ``%`` only for numbers, no nested lists, padding or formatting, no ``range`` above 1,000.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, MutableMapping, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ The function takes one task and writes no files. Tasks and results are pickled, 
 files, so a cluster needs a shared disk only for what the function reads.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

@@ -4,8 +4,6 @@ The bytes of a result depend on the versions of madke and its extras, which must
 number of threads; a task has as many threads as CPUs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

@@ -5,8 +5,6 @@ sends is unpickled or run. It gets the environment without keys. A document on w
 another process reads the next one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

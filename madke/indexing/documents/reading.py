@@ -4,8 +4,6 @@ Documents are untrusted and parsers have bugs, so :mod:`madke.indexing.documents
 its own, with bounds on time and memory.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterator

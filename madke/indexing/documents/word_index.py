@@ -3,8 +3,6 @@
 k1 is 0.9 and b is 0.4, as in our Lucene indexes. ``eval/benchmarks/documents.py`` compares both.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ numbers and writes the passages in source order. Batches and shards depend on th
 not depend on the workers. Ids are consecutive numbers from 1, as in DPR's file.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -3,8 +3,6 @@
 A dump is Wikipedia's XML (such as ``pages-articles.xml.bz2``, export format 0.3 to 0.11), read as a stream.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import logging

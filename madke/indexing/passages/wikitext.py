@@ -11,8 +11,6 @@ The pass of step 2 keeps a stack of open marks. A closing mark also closes weake
 stronger one, and no pair spans a section heading. An unpaired mark is removed and its text is kept.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

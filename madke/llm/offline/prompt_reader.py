@@ -5,8 +5,6 @@ rule as the last paragraph. Examples, knowledge and replies are enclosed in tags
 contain (:mod:`madke.engine.view`). The closing rule states the form of the last line, which identifies the stage.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

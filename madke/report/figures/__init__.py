@@ -1,7 +1,5 @@
 """Figures for report pages and papers, drawn by matplotlib, which is imported on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path

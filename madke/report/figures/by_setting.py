@@ -1,7 +1,5 @@
 """Figures of the effect of one setting (sources, selection, debaters, rounds), over arms that differ only in it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
