@@ -186,6 +186,7 @@ async def _pool(job: Job, options: RunOptions, models: Mapping[str, ChatModel], 
     return pool_of(record, knowledge)
 
 
-# Both pass all arguments to stream.
-ask.__signature__ = signature(stream)  # type: ignore[attr-defined]
-aask.__signature__ = signature(stream)  # type: ignore[attr-defined]
+# Both pass all arguments to stream, but tell nothing on the way.
+_told = signature(stream)
+_told = _told.replace(parameters=[_told.parameters[name] for name in _told.parameters if name != "deltas"])
+ask.__signature__ = aask.__signature__ = _told.replace(return_annotation=Debate)  # type: ignore[attr-defined]

@@ -52,7 +52,8 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
     if task is not None and is_code:
         TASKS[task]
     if data is None and (dataset is not None or (task is not None and not is_code)):
-        raise UserError(f"--{'dataset' if dataset is not None else 'task'} needs --data")
+        given = f"--dataset {dataset}" if dataset is not None else f"--task {task}"
+        raise UserError(f"{given} needs --data, the questions of a prediction file; a run takes --task module:object")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
     return open_results(_arms(paths, predictions=questions is not None), questions)
 

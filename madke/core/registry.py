@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType
 from typing import Any, Generic, TypeVar
@@ -149,11 +150,14 @@ def _plain(value: object) -> object:
 
 
 def imported(name: str) -> Any:
-    """The object of ``module:object``, also from the working directory; UserError if the module lacks it."""
+    """The object of ``module:object``; UserError if the module lacks it.
+
+    The module may lie in the working directory, and then imports its neighbours. No other import searches there.
+    """
     module_name, _, path = name.partition(":")
-    before = sys.path
-    # Only during this import: later imports must not search the working directory.
-    sys.path = [*before, str(Path.cwd())]
+    root, before = module_name.partition(".")[0], sys.path
+    if root not in sys.modules and find_spec(root) is None:
+        sys.path = [*before, str(Path.cwd())]
     try:
         value: Any = importlib.import_module(module_name)
     finally:

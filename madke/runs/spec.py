@@ -108,6 +108,9 @@ def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for key in [*mine, *(key for key in theirs if key not in mine)]:
             yield from _differences(f"{path}.{key}" if path else key, mine.get(key), theirs.get(key))
+    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        for number, (own, other) in enumerate(zip(mine, theirs, strict=True)):
+            yield from _differences(f"{path}.{number}", own, other)
     elif mine != theirs:
         yield f"{path}: {_short(mine)}, not {_short(theirs)}"
 

@@ -28,8 +28,12 @@ class Metric:
     """Whether every value is 0 or 1 (wrong or right)."""
 
     def __call__(self, answer: str, question: Question) -> float:
-        """The value of an answer in canonical form; UserError outside 0 to 1, or if a binary one is not 0 or 1."""
-        value = float(self.score(answer, question))
+        """The value of an answer in canonical form; UserError if the function fails or returns no such value."""
+        try:
+            value = float(self.score(answer, question))
+        except Exception as error:  # of a user's function
+            failed = f"metric {self.name!r} failed for question {question.id!r} and answer {answer!r}"
+            raise UserError(f"{failed}: {type(error).__name__}: {error}") from error
         if not 0 <= value <= 1 + _ROUNDING or (self.binary and value not in (0, 1)):
             expected = "0 or 1" if self.binary else "a number from 0 to 1"
             raise UserError(f"metric {self.name!r} returned {value} for question {question.id!r}; expected {expected}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import inspect
 import json
 import subprocess
 import sys
@@ -18,6 +19,12 @@ from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
 
 DEEPEST = "Which lake is the deepest, in survey 0?"
+
+
+def test_help_of_ask_shows_what_it_returns() -> None:
+    assert inspect.signature(madke.ask).return_annotation is madke.Debate
+    assert "deltas" in inspect.signature(madke.stream).parameters
+    assert "deltas" not in inspect.signature(madke.ask).parameters
 
 
 class Counting:

@@ -94,3 +94,17 @@ def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_th
     assert sys.path == before
     with pytest.raises(UserError, match="has no 'Outer'"):
         imported("just_here:Outer")
+
+
+def test_imports_of_a_module_that_lies_elsewhere_do_not_search_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "trusted_one.py").write_text(
+        "try:\n    import lies_here\nexcept ImportError:\n    lies_here = None\n"
+    )
+    (tmp_path / "lies_here.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+
+    assert imported("trusted_one:lies_here") is None

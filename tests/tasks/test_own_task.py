@@ -143,6 +143,11 @@ def test_a_metric_outside_0_to_1_is_refused_since_scores_are_shown_in_percent(va
         metric("stars")(lambda answer, question: value)("red", ASKED)
 
 
+def test_a_metric_that_fails_is_named_with_its_question() -> None:
+    with pytest.raises(UserError, match="metric 'years' failed for question 'q' and answer 'red': ValueError: invalid"):
+        metric("years")(lambda answer, question: int(answer))("red", ASKED)
+
+
 def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named: Callable[..., Any]) -> None:
     assert METRICS[named("warm")]("red", ASKED) == 1
     assert not METRICS[named("warm")].binary and not is_binary(named("warm"))
