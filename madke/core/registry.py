@@ -1,12 +1,12 @@
 """Names for code: built-in ones, those of installed plugins, and ``module:object``."""
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from pkgutil import resolve_name
 from types import CodeType
 from typing import Any, Generic, TypeVar
 
@@ -149,17 +149,11 @@ def _plain(value: object) -> object:
 
 
 def imported(name: str) -> Any:
-    """The object of ``module:object``, also from the working directory; UserError if the module lacks it."""
-    module_name, _, path = name.partition(":")
+    """The object of ``module:object``, also from the working directory."""
     before = sys.path
     # Only during this import: later imports must not search the working directory.
     sys.path = [*before, str(Path.cwd())]
     try:
-        value: Any = importlib.import_module(module_name)
+        return resolve_name(name)
     finally:
         sys.path = before
-    for part in path.split("."):
-        if not hasattr(value, part):
-            raise UserError(f"{name!r}: {module_name} has no {path!r}")
-        value = getattr(value, part)
-    return value

@@ -35,7 +35,7 @@ async def prepare(scene: Scene, debater: Debater) -> None:
         values = {"knowledge": allowed(scene, debater), "own": None}
         reply = await _ask(scene, stage, debater, 1, values)
         if reply.error is not None:
-            scene.unprepared[debater.name] = f"its {stage} failed: {reply['error']}"
+            scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
             return
         texts[stage] = reply.text
 

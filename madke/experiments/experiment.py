@@ -18,7 +18,7 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
-from madke.knowledge.pool_file import merge_pools
+from madke.knowledge.pool_file import merge_pools, merged_pools, record_to_json
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
@@ -26,9 +26,9 @@ from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
+from madke.runs.run_pools import MORE, depth, missing_pools, pool_progress
 from madke.runs.runner import execute
-from madke.runs.spec import read_record, read_spec, write_record
+from madke.runs.spec import read_record, read_spec, short_hash, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 
@@ -146,13 +146,9 @@ class Experiment:
 
     def _pool_hashes(self) -> dict[str, str]:
         """Question id -> hash of the pool files' content for it."""
-        if not self.experiment_spec.pools:
-            return {}
-        merged = self.path / MORE
-        merge_pools(self.experiment_spec.pools, self.experiment_spec.questions, merged)
-        found = lines_of(merged, self.experiment_spec.questions_of)
-        merged.unlink()
-        return {id_: hashed for id_, (hashed, _) in found.items()}
+        files = self.experiment_spec.pools
+        merged = merged_pools(files, self.experiment_spec.questions) if files else []
+        return {record.id: short_hash(record_to_json(record)) for record in merged}
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
@@ -259,7 +255,7 @@ class Experiment:
 
 def _mean(folder: Path, what: str) -> float:
     """Mean calls or tokens per debate of an arm."""
-    counts = [getattr(transcript.total, what) for transcript in read_transcripts(folder)]
+    counts: list[float] = [getattr(transcript.total, what) for transcript in read_transcripts(folder)]
     if not sum(counts):
         raise UserError(f"arm {folder.name!r} has made no calls, so its cost cannot be matched")
     return sum(counts) / len(counts)

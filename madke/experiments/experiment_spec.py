@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from madke.core.chat import ChatModel
@@ -25,14 +24,12 @@ from madke.llm import as_chat_model, close, open_model, read_models
 from madke.llm.endpoints import refuse_two_addresses
 from madke.llm.models import kind_of
 from madke.runs.cast import has_endpoint
-from madke.runs.job import Job, Model, job_of
+from madke.runs.job import NOTHING, Job, Model, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.runs.spec import question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
-
-NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
 
 Data = Sequence[str | Path | Question]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
@@ -229,7 +226,7 @@ def read_experiment_spec(
     data: Data,
     *,
     model: Model | None = None,
-    sources: Mapping[str, Source] = NO_SOURCES,
+    sources: Mapping[str, Source] = NOTHING,
     task: str | None = None,
     ids: str | None = None,
     limit: int | None = None,

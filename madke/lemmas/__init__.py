@@ -194,7 +194,10 @@ class _Debate:
 
     async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
-        judge = None if self.judge is None else self._judge(self.judge, ask)
+        judge = None
+        if self.judge is not None:
+            span: tuple[str, Mapping[str, Any]] = ("lemmas.debate.judge", {})
+            judge = _Caller(self.judge, ask, self.tracer, lambda _: span, lambda text: {"winner": self._winner(text)})
         scene = Scene(
             Question(id="debate", question=str(self.query)),
             self._protocol(),
@@ -241,10 +244,6 @@ class _Debate:
             return name, {"agent": seat.label, "round": purpose.round - 1}
 
         return _Caller(seat.complete, ask, self.tracer, described, lambda text: {"draft_len": len(text)}, seat.heard)
-
-    def _judge(self, judge: Callable[[ChatMessages], Any], ask: _Ask) -> _Caller:
-        span: tuple[str, Mapping[str, Any]] = ("lemmas.debate.judge", {})
-        return _Caller(judge, ask, self.tracer, lambda _: span, lambda text: {"winner": self._winner(text)})
 
 
 @contextmanager
