@@ -118,11 +118,6 @@ class Scene:
         """What a call is for."""
         return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
 
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens so far."""
-        return sum(used.tokens for used in self.usage.values())
-
     async def call(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
     ) -> Called:

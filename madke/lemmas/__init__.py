@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -131,7 +131,7 @@ async def adebate(
     """
     seats = _seats(agents, n_agents_if_single, personas)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer).run(_Call.make_async)
+        return await _Debate(query, seats, rounds, judge, tracer).run(_Caller.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,56 +274,47 @@ class _Caller:
     name: str = "function"
     replies: list[str] = field(default_factory=list)
 
+    seconds: float = 0.0
+    """How long the last call took."""
+
     async def complete(self, request: ChatRequest) -> Completion:
         """Call the function. An empty reply is valid; an exception of the function ends the debate."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        call = _Call(caller=self, messages=messages, purpose=request.purpose)
-        reply = await self.ask(call)
-        text = _text(reply)
-        self.replies.append(text)
-        counted = getattr(reply, "usage", None)
+        reply = await self.ask(self, messages, request.purpose)
+        text, counted = self.replies[-1], getattr(reply, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
-        return Completion(text=text if self.heard else "", usage=usage, seconds=call.seconds)
+        return Completion(text=text if self.heard else "", usage=usage, seconds=self.seconds)
 
-
-@dataclass(kw_only=True, slots=True)
-class _Call:
-    """A pending call of a completion function."""
-
-    caller: _Caller
-    messages: ChatMessages
-    purpose: Purpose
-    seconds: float = 0.0
-
-    def make(self) -> Any:
-        """Make the call; TypeError if the function is asynchronous."""
-        with self._traced() as replies:
-            reply = self.caller.function(self.messages)
+    def make(self, messages: ChatMessages, purpose: Purpose) -> Any:
+        """Make a call; TypeError if the function is asynchronous."""
+        with self._traced(purpose):
+            reply = self.function(messages)
             if inspect.isawaitable(reply):
                 if inspect.iscoroutine(reply):
                     reply.close()
                 raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            replies.append(reply)
-            return reply
+            self.replies.append(_text(reply))
+        return reply
 
-    async def make_async(self) -> Any:
-        """Make the call, and await its result if it is awaitable."""
-        with self._traced() as replies:
-            reply = self.caller.function(self.messages)
-            replies.append(await reply if inspect.isawaitable(reply) else reply)
-            return replies[0]
+    async def make_async(self, messages: ChatMessages, purpose: Purpose) -> Any:
+        """Make a call, and await its result if it is awaitable."""
+        with self._traced(purpose):
+            reply = self.function(messages)
+            reply = await reply if inspect.isawaitable(reply) else reply
+            self.replies.append(_text(reply))
+        return reply
 
     @contextmanager
-    def _traced(self) -> Iterator[list[Any]]:
-        start, replies = time.perf_counter(), list[Any]()
-        name, attrs = self.caller.span(self.purpose)
-        with _span(self.caller.tracer, name, **attrs) as results:
-            yield replies
-            results.update(self.caller.found(_text(replies[0])))
+    def _traced(self, purpose: Purpose) -> Iterator[None]:
+        start = time.perf_counter()
+        name, attrs = self.span(purpose)
+        with _span(self.tracer, name, **attrs) as results:
+            yield
+            results.update(self.found(self.replies[-1]))
         self.seconds = time.perf_counter() - start
 
 
-_Ask = Callable[[_Call], Awaitable[Any]]
+_Ask = Callable[[_Caller, ChatMessages, Purpose], Awaitable[Any]]
 
 
 def _text(reply: Any) -> str:
@@ -338,11 +329,11 @@ def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
     completion functions may use thread-local objects of the caller, run their own loop, and be interrupted. An
     exception of a function ends the coroutine and is raised unchanged.
     """
-    asked: SimpleQueue[tuple[_Call, asyncio.Future[Any]] | None] = SimpleQueue()
+    asked: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
 
-    async def ask(call: _Call) -> Any:
+    async def ask(caller: _Caller, messages: ChatMessages, purpose: Purpose) -> Any:
         answer = loop.create_future()
-        asked.put((call, answer))
+        asked.put((partial(caller.make, messages, purpose), answer))
         return await answer
 
     with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1, "madke-debate") as other:
@@ -351,8 +342,8 @@ def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
         played.add_done_callback(lambda _: asked.put(None))
         try:
             while (item := asked.get()) is not None:
-                call, answer = item
-                loop.call_soon_threadsafe(answer.set_result, call.make())
+                make, answer = item
+                loop.call_soon_threadsafe(answer.set_result, make())
             return played.result()
         except BaseException:
             loop.call_soon_threadsafe(task.cancel)
