@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
 """How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
@@ -60,6 +60,10 @@ class Usage:
     """Of ``completion_tokens``: those of hidden reasoning."""
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
+
+    def __add__(self, other: Self) -> Self:
+        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return type(self)(**{**counts, "estimated": self.estimated or other.estimated})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,8 +70,6 @@ class Tracer(typing.Protocol):
 
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
 
-_NO_JUDGE = "(convergence-based, no judge)"
-
 
 @suggesting
 def debate(
@@ -214,7 +212,7 @@ class _Debate:
         drafts = rounds[-1].drafts
         if judge is None:
             scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
-            judgment, winner = _NO_JUDGE, max(scores, key=scores.__getitem__)
+            judgment, winner = "(convergence-based, no judge)", max(scores, key=scores.__getitem__)
         else:
             judgment, winner = judge.replies[0], self._winner(judge.replies[0])
         return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
