@@ -157,8 +157,7 @@ def prepared(
     )
     check_needs(job.protocol, questions, given=given, scored=answer_scorer is not None)
     if answer_scorer is not None and job.spec.answer_scorer is None:
-        found = f"this protocol has finish = {job.protocol.finish}"
-        raise UserError(f"--answer-scorer is for finish = rerank; {found}")
+        raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
     if first_round is None:
         return job
     if first_round.is_dir():
