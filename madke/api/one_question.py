@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.concurrency import finished, told
-from madke.core.chat import ChatModel, Usage
+from madke.core.chat import ChatModel, Usage, fields_of
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
@@ -54,14 +54,9 @@ class Debate:
     @property
     def usage(self) -> Usage:
         """The tokens of all calls."""
-        used = self.transcript.usage.values()
-        return Usage(
-            prompt_tokens=sum(stage.prompt_tokens for stage in used),
-            completion_tokens=sum(stage.completion_tokens for stage in used),
-            cached_tokens=sum(stage.cached_tokens for stage in used),
-            reasoning_tokens=sum(stage.reasoning_tokens for stage in used),
-            estimated=any(stage.estimated for stage in used),
-        )
+        used = self.transcript.total
+        counts = {name: getattr(used, name) for name in fields_of(Usage())}
+        return Usage(**{**counts, "estimated": used.estimated > 0})
 
 
 @suggesting

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
-from typing import Any, Literal, Protocol, runtime_checkable
-
-from madke.core.question import Question
+from typing import Any, Literal, Protocol, Self
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
 """How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
@@ -63,6 +61,10 @@ class Usage:
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
 
+    def __add__(self, other: Self) -> Self:
+        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return type(self)(**{**counts, "estimated": self.estimated or other.estimated})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completion:
@@ -85,21 +87,13 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    """A chat model. It may also have ``async aclose()``."""
+    """A chat model. It may also have ``async aclose()``, called in the event loop in which it was used."""
 
     name: str
     """Identifies the model, at whatever address it is served; part of the call store's key."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. Does not raise: a failed call returns a completion with its reason."""
-
-
-@runtime_checkable
-class Closable(Protocol):
-    """A model that holds resources: connections, a thread."""
-
-    async def aclose(self) -> None:
-        """Release them, in the event loop in which the model was used."""
 
 
 def call_seed(seed: int | None, purpose: Purpose) -> int | None:
@@ -116,6 +110,6 @@ def _hashed(parts: tuple[object, ...]) -> int:
     return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 
 
-def fields_of(record: ChatRequest | Completion | Purpose | Question | Usage) -> dict[str, Any]:
-    """Field -> value: a :func:`dataclasses.asdict` that does not recurse, ten times as fast."""
+def fields_of(record: Any) -> dict[str, Any]:
+    """Field -> value of a dataclass with slots: an ``asdict`` that does not recurse, ten times as fast."""
     return {name: getattr(record, name) for name in record.__slots__}

@@ -1,6 +1,5 @@
 """Names for code: built-in ones, those of installed plugins, and ``module:object``."""
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
@@ -8,6 +7,7 @@ from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from types import CodeType
 from typing import Any, Generic, TypeVar
 
@@ -150,20 +150,14 @@ def _plain(value: object) -> object:
 
 
 def imported(name: str) -> Any:
-    """The object of ``module:object``; UserError if the module lacks it.
+    """The object of ``module:object``.
 
     The module may lie in the working directory, and then imports its neighbours. No other import searches there.
     """
-    module_name, _, path = name.partition(":")
-    root, before = module_name.partition(".")[0], sys.path
+    root, before = name.partition(":")[0].partition(".")[0], sys.path
     if root not in sys.modules and find_spec(root) is None:
         sys.path = [*before, str(Path.cwd())]
     try:
-        value: Any = importlib.import_module(module_name)
+        return resolve_name(name)
     finally:
         sys.path = before
-    for part in path.split("."):
-        if not hasattr(value, part):
-            raise UserError(f"{name!r}: {module_name} has no {path!r}")
-        value = getattr(value, part)
-    return value

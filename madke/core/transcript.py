@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
@@ -22,14 +22,16 @@ class Truncation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Called:
+class Called:
+    """The reply of a call: what every record of a call has."""
+
     text: str = ""
     error: str | None = None
     truncated: Truncation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Selection(_Called):
+class Selection(Called):
     """The pool numbers a debater chose before speaking (Wang et al., Eq. 2)."""
 
     ids: tuple[int, ...] = ()
@@ -51,7 +53,7 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stance(_Called):
+class Stance(Called):
     """What a debater said in a round, and the answer read from it (Eq. 3 and 4)."""
 
     stage: str = "speak"
@@ -64,7 +66,7 @@ class Stance(_Called):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reflection(_Called):
+class Reflection(Called):
     """A debater's review of its own stance."""
 
     satisfied: bool | None
@@ -86,7 +88,7 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict(_Called):
+class Verdict(Called):
     """What the judge found after a round (Eq. 5; Liang et al., Eq. 1)."""
 
     consensus: bool | None
@@ -99,12 +101,12 @@ class Verdict(_Called):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Digest(_Called):
+class Digest(Called):
     """The summarizer's summary of the debate so far, which the next round reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Final(_Called):
+class Final(Called):
     """The final answer and where it comes from (Eq. 6 for a summarizer)."""
 
     by: str
@@ -156,6 +158,9 @@ class StageUsage:
     def tokens(self) -> int:
         """Prompt plus completion tokens."""
         return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,6 +221,11 @@ class Transcript:
     """Source -> why it failed."""
     retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
+
+    @property
+    def total(self) -> StageUsage:
+        """The calls and tokens of all stages."""
+        return sum(self.usage.values(), StageUsage())
 
     @property
     def dataset(self) -> str | None:

@@ -8,10 +8,11 @@ from madke.core import events
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
+from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
-from madke.engine.protocol import Debater
+from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Scene
 from madke.engine.view import View, order_for, reading_order, stances_of, view
 
@@ -27,8 +28,10 @@ async def debate(scene: Scene) -> Transcript:
     Raises:
         UserError: The protocol needs something that is missing: given stances, golds, a search, an answer scorer.
     """
-    _check(scene)
     protocol, first_round = scene.protocol, scene.first_round
+    check_needs(protocol, [scene.question], given=bool(first_round), scored=scene.score_answers is not None)
+    if protocol.needs_search and scene.retrieve is None:
+        raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
     scene.tell(events.DebateStarted, pool=scene.pool)
     await gather(roles.prepare(scene, debater) for debater in protocol.cast if debater.prepare)
     rounds: list[Round] = []
@@ -67,21 +70,14 @@ async def debate(scene: Scene) -> Transcript:
     return transcript
 
 
-def _check(scene: Scene) -> None:
-    question, protocol, first_round = scene.question, scene.protocol, scene.first_round
-    where = f"question {question.id!r}"
-    if protocol.first_round_given != bool(first_round):
-        expected, found = ("needs", "none were") if protocol.first_round_given else ("does not take", "some were")
-        raise UserError(f"{where}: the protocol {expected} first-round stances, and {found} given")
-    agents = [turn.agent for turn in first_round]
-    if twice := [agent for agent in agents if agents.count(agent) > 1]:
-        raise UserError(f"{where}: two first-round stances are by {twice[0]!r}; names must differ")
-    if protocol.needs_golds and not question.answers:
-        raise UserError(f"{where} has no gold answer; order.by = {protocol.order.by} needs one")
-    if protocol.needs_answer_scorer and scene.score_answers is None:
-        raise UserError("finish = rerank needs an answer scorer; name a command with --answer-scorer")
-    if protocol.needs_search and scene.retrieve is None:
-        raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
+def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, scored: bool) -> None:
+    """UserError if first-round stances are needed and not ``given``, or golds or an answer scorer are missing."""
+    if protocol.first_round_given and not given:
+        raise UserError("the protocol needs first-round stances; pass their file with madke run --first-round FILE")
+    if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
+        raise UserError(f"order = {protocol.order.by} needs gold answers, but question {unknown[0]!r} has none")
+    if protocol.needs_answer_scorer and not scored:
+        raise UserError("finish = rerank needs an answer scorer; pass its command with --answer-scorer")
 
 
 async def _close_round(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:

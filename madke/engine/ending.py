@@ -69,8 +69,8 @@ async def stability(scene: Scene, rounds: Sequence[Round]) -> Ending:
 
 async def budget(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """Stop when the question's token budget is used up."""
-    limit = scene.protocol.token_budget
-    return rounds[-1], "budget" if limit is not None and scene.tokens >= limit else None
+    limit, used = scene.protocol.token_budget, sum(stage.tokens for stage in scene.usage.values())
+    return rounds[-1], "budget" if limit is not None and used >= limit else None
 
 
 STOPS = {rule.__name__: rule for rule in (never, judge, agreement, agreement_then_judge, satisfied, stability, budget)}

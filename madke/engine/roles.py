@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from madke.core.transcript import Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
+from madke.core.chat import fields_of
+from madke.core.transcript import Called, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
 from madke.engine import parse
 from madke.engine.protocol import Debater, Protocol
-from madke.engine.scene import CallResult, Scene
+from madke.engine.scene import Scene
 from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "round", "rounds", "debaters", "level"})
@@ -33,10 +34,10 @@ async def prepare(scene: Scene, debater: Debater) -> None:
     for stage in debater.prepare:
         values = {"knowledge": allowed(scene, debater), "own": None}
         reply = await _ask(scene, stage, debater, 1, values)
-        if reply["error"] is not None:
-            scene.unprepared[debater.name] = f"its {stage} failed: {reply['error']}"
+        if reply.error is not None:
+            scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
             return
-        texts[stage] = reply["text"]
+        texts[stage] = reply.text
 
 
 async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tuple[Selection, Search | None]:
@@ -47,12 +48,12 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     limit, allow_search = knowledge.max_selected, knowledge.allow_search
     values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
     reply = await _ask(scene, "select", debater, round_n, values)
-    if reply["error"] is not None:
-        return Selection(status="failed", **reply), None
-    shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
-    parsed = parse.parse_selection(reply["text"], size=len(scene.pool.passages), limit=limit, shown=shown)
-    selection = replace(parsed.value, status=parsed.status, rule=parsed.rule, **reply)
-    queries = parse.parse_searches(reply["text"], limit=1).value if allow_search else ()
+    if reply.error is not None:
+        return Selection(status="failed", **fields_of(reply)), None
+    shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
+    parsed = parse.parse_selection(reply.text, size=len(scene.pool.passages), limit=limit, shown=shown)
+    selection = replace(parsed.value, status=parsed.status, rule=parsed.rule, **fields_of(reply))
+    queries = parse.parse_searches(reply.text, limit=1).value if allow_search else ()
     return selection, Search(query=queries[0]) if queries else None
 
 
@@ -63,40 +64,40 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     values = {"knowledge": numbers, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
     reply = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
-    if reply["error"] is not None:
-        return Stance(stage=stage, status="failed", **reply)
-    shown = set(numbers) - set(reply["truncated"].passages if reply["truncated"] else ())
-    parsed = parse.answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
-    confidence = parse.parse_confidence(reply["text"]).value if scene.protocol.finish == "weighted" else None
+    if reply.error is not None:
+        return Stance(stage=stage, status="failed", **fields_of(reply))
+    shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
+    parsed = parse.answer_of(reply.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
+    confidence = parse.parse_confidence(reply.text).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, parsed.status, parsed.rule
-    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **reply)
+    return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **fields_of(reply))
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Ask a debater to review its own stance and say whether it is satisfied."""
     values = {"knowledge": allowed(scene, debater), "own": own}
     reply = await _ask(scene, "reflect", debater, round_n, values)
-    if reply["error"] is not None:
-        return Reflection(satisfied=None, **reply)
-    parsed = parse.parse_verdict(reply["text"])
-    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **reply)
+    if reply.error is not None:
+        return Reflection(satisfied=None, **fields_of(reply))
+    parsed = parse.parse_verdict(reply.text)
+    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **fields_of(reply))
 
 
 async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
     before = rounds[-2].digest if len(rounds) > 1 else None
     values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
-    return Digest(**await scene.call("digest", "summarizer", rounds[-1].n, values))
+    return Digest(**fields_of(await scene.call("digest", "summarizer", rounds[-1].n, values)))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
     reply = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
-    if reply["error"] is not None:
-        return Verdict(consensus=None, **reply)
+    if reply.error is not None:
+        return Verdict(consensus=None, **fields_of(reply))
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse.parse_verdict(reply["text"], sides=sides, read=scene.read)
-    return replace(parsed.value, rule=parsed.rule, **reply)
+    parsed = parse.parse_verdict(reply.text, sides=sides, read=scene.read)
+    return replace(parsed.value, rule=parsed.rule, **fields_of(reply))
 
 
 async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -112,10 +113,10 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
     reply = await _conclude(scene, "pick", "judge", rounds)
-    if reply["error"] is not None:
-        return Final(by="judge", status="failed", **reply), None
-    parsed = parse.parse_pick(reply["text"], [spoken.agent for spoken in stances_of(rounds)])
-    return Final(by="judge", status=parsed.status, rule=parsed.rule, **reply), parsed.value
+    if reply.error is not None:
+        return Final(by="judge", status="failed", **fields_of(reply)), None
+    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)])
+    return Final(by="judge", status=parsed.status, rule=parsed.rule, **fields_of(reply)), parsed.value
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
@@ -132,13 +133,13 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
     reply = await _conclude(scene, stage, agent, rounds, history)
-    if reply["error"] is not None:
-        return Final(by=agent, status="failed", **reply)
+    if reply.error is not None:
+        return Final(by=agent, status="failed", **fields_of(reply))
     shown = _citable(scene, rounds)
-    parsed = parse.answer_of(reply["text"], scene.task, scene.question, scene.protocol.marker, shown=shown)
+    parsed = parse.answer_of(reply.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse.parse_side(reply["text"], sides).value
-    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **reply)
+    side = parse.parse_side(reply.text, sides).value
+    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **fields_of(reply))
 
 
 def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
@@ -153,7 +154,7 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> CallResult:
+async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Called:
     """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
     stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
@@ -162,7 +163,7 @@ async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> CallResult:
+) -> Called:
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,

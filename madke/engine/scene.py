@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any
 from typing import Protocol as TypingProtocol
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.transcript import PoolEntry, StageUsage, Truncation, Turn
+from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
 from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.view import Group, Spoken, without_tags
@@ -38,14 +38,6 @@ _SHARE = 8
 """Each attempt to shorten a prompt drops an eighth of its stances or passages."""
 
 _NOTHING_TRUNCATED = Truncation()
-
-
-class CallResult(TypedDict):
-    """The fields that every record of a call has."""
-
-    text: str
-    error: str | None
-    truncated: Truncation | None
 
 
 @dataclass(slots=True)
@@ -126,14 +118,9 @@ class Scene:
         """What a call is for."""
         return Purpose(question=self.question.id, stage=stage, agent=agent, round=round_n, repeat=self.repeat)
 
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens so far."""
-        return sum(used.prompt_tokens + used.completion_tokens for used in self.usage.values())
-
     async def call(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-    ) -> CallResult:
+    ) -> Called:
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
@@ -171,11 +158,11 @@ class Scene:
             kept, truncated = shortened
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        return {
-            "text": _writable(without_reasoning(completion.text)),
-            "error": error and _writable(error),
-            "truncated": None if truncated == _NOTHING_TRUNCATED else truncated,
-        }
+        return Called(
+            text=_writable(without_reasoning(completion.text)),
+            error=error and _writable(error),
+            truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
+        )
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """Add the passages that a search found to the pool; return the pool numbers of all of them, new or not."""
@@ -281,7 +268,5 @@ def _writable(text: str) -> str:
 
 def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
     """The usage with one more call."""
-    failed = completion.outcome != "ok"
-    calls = {"calls": 1, "paid": completion.paid, "failed": failed, "retries": retries, "seconds": completion.seconds}
-    used = {**calls, **fields_of(completion.usage)}
-    return StageUsage(**{name: getattr(total, name) + value for name, value in used.items()})
+    failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
+    return total + StageUsage(calls=1, paid=completion.paid, failed=failed, retries=retries, seconds=seconds, **tokens)

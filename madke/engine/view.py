@@ -191,12 +191,12 @@ def agreed(turns: Sequence[Turn], same: Same) -> bool:
     return all(len(near) == len(matches) for near in matches.values())
 
 
-def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, int]:
-    """Agent -> how many others give the same answer; 0 if its own was not parsed."""
+def same_answers(turns: Sequence[Turn], same: Same) -> dict[str, float]:
+    """Agent -> how many others give the same answer (Zhang et al., Eq. 2); 0 if its own was not parsed."""
     answers = {turn.agent: turn.stance.answer for turn in turns}
     matches = _matches([answer for answer in answers.values() if answer is not None], same)
     return {
-        agent: 0 if answer is None else sum(other in matches[answer] for other in answers.values()) - 1
+        agent: 0.0 if answer is None else sum(other in matches[answer] for other in answers.values()) - 1.0
         for agent, answer in answers.items()
     }
 
@@ -237,7 +237,7 @@ def reading_order(
         return tuple(t.agent for t in sorted(turns, key=lambda t: right[t.agent] != first)), {}
     if order.by == "madc":
         same = matcher(task, question)
-        scores = _path_consistency(turns, same)
+        scores = same_answers(turns, same)
         for agent in _read_last(rounds):
             scores[agent] = scores.get(agent, 0.0) * order.decay
         return _ascending(turns, scores, same), scores
@@ -256,12 +256,7 @@ def _read_last(rounds: Sequence[Round]) -> list[str]:
 def order_for(reader: str, turns: Sequence[Turn], names: Sequence[str], same: Same) -> tuple[str, ...]:
     """The ``madc`` order for one reader, computed without its own answer (as in the authors' released code)."""
     others = by_cast([turn for turn in turns if turn.agent != reader], names)
-    return _ascending(others, _path_consistency(others, same), same)
-
-
-def _path_consistency(turns: Sequence[Turn], same: Same) -> dict[str, float]:
-    """How many other debaters give the same answer (Zhang et al., Eq. 2, as a count)."""
-    return {agent: float(count) for agent, count in same_answers(turns, same).items()}
+    return _ascending(others, same_answers(others, same), same)
 
 
 def _ascending(turns: Sequence[Turn], scores: Mapping[str, float], same: Same) -> tuple[str, ...]:

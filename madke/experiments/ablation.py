@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener, silent
-from madke.experiments.experiment import Experiment, opened
+from madke.core.events import Listener, never_raising, silent
+from madke.experiments.experiment import Experiment
 from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
 from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
@@ -75,8 +75,11 @@ def run_experiment(
     experiment_spec.check(options)
     own = account(options)
     own.budget.check([*experiment_spec.models, *priced_models(experiment_spec.staged)])
-    with opened(out, experiment_spec, options, own, listen=listen, signals=signals) as experiment:
-        experiment.begin()
+    tell = never_raising(listen)
+    experiment = Experiment(
+        path=out, experiment_spec=experiment_spec, options=options, account=own, tell=tell, signals=signals
+    )
+    with experiment.opened():
         pools = experiment.pools if experiment.pools.exists() else None
         planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
         experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))

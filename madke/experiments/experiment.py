@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.core.events import Listener, PoolsReady, SourceOpened, never_raising, silent
+from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
 from madke.core.wording import counted
 from madke.data import first_rounds
@@ -18,7 +18,7 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
-from madke.knowledge.pool_file import merge_pools
+from madke.knowledge.pool_file import merge_pools, merged_pools, record_to_json
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
@@ -26,9 +26,9 @@ from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_pools import MORE, depth, lines_of, missing_pools, pool_progress
+from madke.runs.run_pools import MORE, depth, missing_pools, pool_progress
 from madke.runs.runner import execute
-from madke.runs.spec import read_record, read_spec, write_record
+from madke.runs.spec import read_record, read_spec, short_hash, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 
@@ -51,7 +51,7 @@ _SET_AT_START = ("sources", "pools", "searched", "first_round")
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """An experiment's folder, and what a command did with it. Create one with :func:`opened`."""
+    """An experiment's folder, and what a command did with it. Arms run inside :meth:`opened`."""
 
     path: Path
     experiment_spec: ExperimentSpec
@@ -84,17 +84,48 @@ class Experiment:
 
     @property
     def pools(self) -> Path:
-        """The pools of all arms, frozen by :meth:`begin`."""
+        """The pools of all arms, frozen by :meth:`opened`."""
         return self.path / _POOLS
 
-    def begin(self) -> None:
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Create or open the folder, lock it for this process, freeze the pools and write the experiment's record.
+
+        Models, pool files and source names are checked before anything is written. If the experiment does not start,
+        the folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
+        """
+        path, replay, experiment_spec = self.path, self.options.replay, self.experiment_spec
+        exists = is_experiment(path)
+        if replay and not exists:
+            raise UserError("this folder holds no experiment to replay", file=path)
+        if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
+            raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
+        asking = []
+        for arm in experiment_spec.arms:
+            done, failed = _outcomes(path, arm)
+            if not replay and done - failed < experiment_spec.debates(arm):
+                asking.append(arm.name)
+        models = experiment_spec.open_all(self.options, asking)
+        experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
+        if not exists and (wrong := experiment_spec.unknown_sources()):
+            raise wrong[0]
+        made = not path.exists()
+        busy = UserError("another process is running this experiment; wait until it finishes", file=path)
+        with file_lock(path / "lock", busy):
+            try:
+                (path / "arms").mkdir(exist_ok=True)
+                if is_experiment(path):
+                    _refuse_other(path, experiment_spec, models)
+                self._begin()
+                yield
+            finally:
+                _tidy(path, made=made)
+
+    def _begin(self) -> None:
         """Freeze the pools of all questions and arms, then write the experiment's record.
 
         Passages missing from the given pool files are retrieved once for all arms. Once an arm has started, its pools
         do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
-
-        Raises:
-            UserError: A source cannot be used, a given pool file changed, or the frozen pools lack a source.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
         hashes = self._pool_hashes() if sources else {}
@@ -115,13 +146,9 @@ class Experiment:
 
     def _pool_hashes(self) -> dict[str, str]:
         """Question id -> hash of the pool files' content for it."""
-        if not self.experiment_spec.pools:
-            return {}
-        merged = self.path / MORE
-        merge_pools(self.experiment_spec.pools, self.experiment_spec.questions, merged)
-        found = lines_of(merged, self.experiment_spec.questions_of)
-        merged.unlink()
-        return {id_: hashed for id_, (hashed, _) in found.items()}
+        files = self.experiment_spec.pools
+        merged = merged_pools(files, self.experiment_spec.questions) if files else []
+        return {record.id: short_hash(record_to_json(record)) for record in merged}
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
@@ -228,59 +255,10 @@ class Experiment:
 
 def _mean(folder: Path, what: str) -> float:
     """Mean calls or tokens per debate of an arm."""
-    used = [list(transcript.usage.values()) for transcript in read_transcripts(folder)]
-    counts = [u.calls if what == "calls" else u.prompt_tokens + u.completion_tokens for stages in used for u in stages]
+    counts: list[float] = [getattr(transcript.total, what) for transcript in read_transcripts(folder)]
     if not sum(counts):
         raise UserError(f"arm {folder.name!r} has made no calls, so its cost cannot be matched")
-    return sum(counts) / len(used)
-
-
-@contextmanager
-def opened(
-    path: Path,
-    experiment_spec: ExperimentSpec,
-    options: RunOptions,
-    account: Account,
-    *,
-    listen: Listener = silent,
-    signals: bool = False,
-) -> Iterator[Experiment]:
-    """Create or open the experiment's folder and lock it for this process.
-
-    Models, pool files and source names are checked before anything is written. If the experiment does not start, the
-    folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
-    """
-    exists = is_experiment(path)
-    if options.replay and not exists:
-        raise UserError("this folder holds no experiment to replay", file=path)
-    if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
-        raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
-    asking = []
-    for arm in experiment_spec.arms:
-        done, failed = _outcomes(path, arm)
-        if not options.replay and done - failed < experiment_spec.debates(arm):
-            asking.append(arm.name)
-    models = experiment_spec.open_all(options, asking)
-    experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
-    if not exists and (wrong := experiment_spec.unknown_sources()):
-        raise wrong[0]
-    made = not path.exists()
-    busy = UserError("another process is running this experiment; wait until it finishes", file=path)
-    with file_lock(path / "lock", busy):
-        try:
-            (path / "arms").mkdir(exist_ok=True)
-            if is_experiment(path):
-                _refuse_other(path, experiment_spec, models)
-            yield Experiment(
-                path=path,
-                experiment_spec=experiment_spec,
-                options=options,
-                account=account,
-                tell=never_raising(listen),
-                signals=signals,
-            )
-        finally:
-            _tidy(path, made=made)
+    return sum(counts) / len(counts)
 
 
 def _outcomes(path: Path, arm: Arm) -> tuple[int, int]:

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from madke.core.chat import ChatModel
@@ -16,6 +15,7 @@ from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.sampling import chosen, sample
+from madke.engine.debate import check_needs
 from madke.engine.protocol import RETRIEVER, Knowledge
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs
@@ -24,14 +24,12 @@ from madke.llm import as_chat_model, close, open_model, read_models
 from madke.llm.endpoints import refuse_two_addresses
 from madke.llm.models import kind_of
 from madke.runs.cast import has_endpoint
-from madke.runs.job import Job, Model, check_needs, job_of
+from madke.runs.job import NOTHING, Job, Model, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.runs.spec import question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
-
-NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
 
 Data = Sequence[str | Path | Question]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
@@ -153,9 +151,8 @@ class ExperimentSpec:
             raise UserError("--answer-scorer requires finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
         for arm, job in self.jobs:
-            check_needs(
-                job.protocol, self.questions, given=arm.first_round is not None, answer_scorer=job.spec.answer_scorer
-            )
+            scored = job.spec.answer_scorer is not None
+            check_needs(job.protocol, self.questions, given=arm.first_round is not None, scored=scored)
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
@@ -229,7 +226,7 @@ def read_experiment_spec(
     data: Data,
     *,
     model: Model | None = None,
-    sources: Mapping[str, Source] = NO_SOURCES,
+    sources: Mapping[str, Source] = NOTHING,
     task: str | None = None,
     ids: str | None = None,
     limit: int | None = None,

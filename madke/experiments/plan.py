@@ -8,11 +8,9 @@ estimates: four characters per token, and replies of an assumed length.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
@@ -28,7 +26,7 @@ from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
-from madke.knowledge.pool_file import merge_pools, read_pools
+from madke.knowledge.pool_file import PoolRecord, merged_pools, read_pools
 from madke.knowledge.pools import pool_of
 from madke.llm.prices import Price, Prices, price_of
 from madke.llm.store import call_key
@@ -180,7 +178,8 @@ class Planner:
         for call in simulated.calls:
             most += call.load(scale, repeats, self._known.get(call.certain_key, 0))
         # Each debate counts the calls for its pool; the run pays for those of pools that it builds.
-        stages = self._pools(staged(protocol.knowledge), questions, job.spec.models.get(RETRIEVER))
+        wanted, retriever = staged(protocol.knowledge), job.spec.models.get(RETRIEVER)
+        stages = stage_load(wanted, questions, retriever, self.prices, self.reply_tokens)
         built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
         stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
         least, most = least + stages, most + stages
@@ -200,13 +199,10 @@ class Planner:
             debaters=None if fewest is None else (fewest, len(protocol.cast)),
         )
 
-    def _pools(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Load:
-        return stage_load(wanted, questions, retriever, self.prices, self.reply_tokens)
-
     def pool_build(self, wanted: Sequence[Knowledge], questions: Sequence[Question], retriever: str | None) -> Planned:
         """The estimate for building pools, with the calls of their stages."""
         sample = spread(questions)
-        load = self._pools(wanted, sample, retriever) * (len(questions) / len(sample))
+        load = stage_load(wanted, sample, retriever, self.prices, self.reply_tokens) * (len(questions) / len(sample))
         models = ([retriever] if retriever else []) + priced_models(wanted)
         return Planned(
             name=POOLS,
@@ -295,41 +291,33 @@ def planned(
     if wanted := experiment_spec.staged:
         build = planner.pool_build(wanted, experiment_spec.questions, experiment_spec.retriever)
         plans[POOLS] = replace(build, assumed_passages=pools is None)
-    with _pool_file(experiment_spec, pools) as (file, held):
-        ids = {question.id for question in spread(experiment_spec.questions)}
-        records = read_pools(file, only=ids) if file is not None else {}
-        for arm in experiment_spec.arms:
-            known = debaters(arm)
-            few, many = (known, known) if known is not None else _debaters(arm, plans)
-            job = experiment_spec.job(arm, debaters=many)
-            if arm.first_round:
-                job = with_first_rounds(job, planner.first_rounds[arm.first_round.arm].reordered(arm.first_round.order))
-            knowledge = job.protocol.knowledge
+    records, held = _existing_pools(experiment_spec, pools)
+    for arm in experiment_spec.arms:
+        known = debaters(arm)
+        few, many = (known, known) if known is not None else _debaters(arm, plans)
+        job = experiment_spec.job(arm, debaters=many)
+        if arm.first_round:
+            job = with_first_rounds(job, planner.first_rounds[arm.first_round.arm].reordered(arm.first_round.order))
+        knowledge = job.protocol.knowledge
 
-            def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
-                return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
+        def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
+            return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-            has_pools = file is not None and knowledge is not None and held.issuperset(knowledge.sources)
-            has_pools = has_pools and (pools is not None or not (knowledge and knowledge.staged))
-            fewest = few if few != many else None
-            plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
+        has_pools = knowledge is not None and held.issuperset(knowledge.sources)
+        has_pools = has_pools and (pools is not None or not (knowledge and knowledge.staged))
+        fewest = few if few != many else None
+        plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
     return list(plans.values())
 
 
-@contextmanager
-def _pool_file(experiment_spec: ExperimentSpec, frozen: Path | None) -> Iterator[tuple[Path | None, set[str]]]:
-    """A file with the existing pools, and the sources that it contains for every question."""
+def _existing_pools(experiment_spec: ExperimentSpec, frozen: Path | None) -> tuple[Mapping[str, PoolRecord], set[str]]:
+    """Question id -> existing pool, and the sources that all of them hold."""
     if frozen is not None:
-        yield frozen, set(experiment_spec.all_specs)
-        return
+        ids = {question.id for question in spread(experiment_spec.questions)}
+        return read_pools(frozen, only=ids), set(experiment_spec.all_specs)
     held = set(experiment_spec.pool_sources.intersection(experiment_spec.all_specs))
-    if not held:
-        yield None, held
-        return
-    with TemporaryDirectory(prefix="madke-plan-") as folder:
-        file = Path(folder) / "pools.jsonl"
-        merge_pools(experiment_spec.pools, experiment_spec.questions, file, sources=sorted(held))
-        yield file, held
+    merged = merged_pools(experiment_spec.pools, experiment_spec.questions, sources=sorted(held)) if held else []
+    return {record.id: record for record in merged}, held
 
 
 def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple[None, None]:

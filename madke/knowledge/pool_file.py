@@ -111,7 +111,16 @@ def record_from_json(line: bytes | str) -> PoolRecord:
 def merge_pools(
     files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
 ) -> None:
-    """Merge what several pool files hold for ``questions`` into one file, written atomically.
+    """Write what :func:`merged_pools` returns into one file, atomically."""
+    merged = merged_pools(files, questions, sources=sources)
+    with atomic_write(out) as file_out:
+        file_out.writelines(record_to_json(record) + b"\n" for record in merged)
+
+
+def merged_pools(
+    files: Sequence[Path], questions: Sequence[Question], *, sources: Collection[str] = ()
+) -> list[PoolRecord]:
+    """What several pool files hold for each of ``questions``, in order.
 
     A record belongs to a question if both the id and the text are equal; for a question ``NAME/ID`` (two datasets
     share an ``ID``) the record's id may also be ``ID``. Two files may hold the same source, but not for the same
@@ -149,8 +158,7 @@ def merge_pools(
             f"{counted(len(without), 'question')}: {named}; "
             "build pools from the same data"
         )
-    with atomic_write(out) as file_out:
-        file_out.writelines(record_to_json(record) + b"\n" for record in merged)
+    return merged
 
 
 def _ids(question: Question) -> tuple[str, str]:

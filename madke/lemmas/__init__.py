@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
-import re
 import time
 import typing
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -23,7 +22,6 @@ from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
-from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.engine.scene import Scene
 from madke.llm.prices import estimated_usage
@@ -70,26 +68,7 @@ class Tracer(typing.Protocol):
         """End a span, also after an exception."""
 
 
-def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
-    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first.
-
-    With ``whole_words`` a label must be a whole word, and the label that the engine's parser reads comes first.
-    """
-    text = verdict.upper()
-    for label in labels:
-        if text.startswith(f"{label.upper()}:"):
-            return label
-    if not whole_words:
-        return next((label for label in labels if label.upper() in text), labels[0])
-    if (found := parse_pick(verdict, labels).value) is not None:
-        return found
-    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", text))
-    return next(named, labels[0])
-
-
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
-
-_NO_JUDGE = "(convergence-based, no judge)"
 
 
 @suggesting
@@ -101,10 +80,6 @@ def debate(
     personas: Sequence[str] | None = None,
     judge: CompleteFn | None = None,
     tracer: Tracer | None = None,
-    *,
-    own_draft: bool = False,
-    unique_labels: bool = False,
-    whole_words: bool = False,
 ) -> DebateResult:
     """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
 
@@ -114,7 +89,7 @@ def debate(
 
     The call keeps the package's contract, even where madke's own debates differ: of two agents with the same label only
     the later one's drafts count; an empty draft stays in the debate; a verdict without a label picks the first agent; a
-    label also matches inside a word. The last three keywords change this.
+    label also matches inside a word.
 
     Args:
         query: The question.
@@ -126,18 +101,15 @@ def debate(
         personas: A text for each agent, placed at the start of its prompts. None: five built-in personas, in turn.
         judge: A completion function that names the label of the best draft. None: convergence.
         tracer: Notified when the debate and each of its calls start and end.
-        own_draft: Also show an agent its own last draft.
-        unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
-        whole_words: Match labels in the verdict only as whole words.
 
     Raises:
         ValueError: There is no agent, or the number of personas differs from the number of agents.
         TypeError: A function is asynchronous; use :func:`adebate`.
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
-    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    seats = _seats(agents, n_agents_if_single, personas)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
+        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer).run)
 
 
 @suggesting
@@ -149,19 +121,15 @@ async def adebate(
     personas: Sequence[str] | None = None,
     judge: AnyCompleteFn | None = None,
     tracer: Tracer | None = None,
-    *,
-    own_draft: bool = False,
-    unique_labels: bool = False,
-    whole_words: bool = False,
 ) -> DebateResult:
     """:func:`debate` for asynchronous completion functions; the drafts of one round are written concurrently.
 
     A synchronous function blocks the event loop. The first exception of a function cancels the calls in flight and is
     raised. The package has no such call.
     """
-    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
+    seats = _seats(agents, n_agents_if_single, personas)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(_Call.make_async)
+        return await _Debate(query, seats, rounds, judge, tracer).run(_Caller.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +143,7 @@ class _Seat:
     """Whether its drafts count: no later agent has the same label."""
 
 
-def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
+def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tuple[_Seat, ...]:
     if callable(agents):
         agents = [(f"AGENT_{chr(ord('A') + n)}", agents) for n in range(n_if_single)]
     if not agents:
@@ -183,10 +151,8 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     if personas is not None and len(personas) != len(agents):
         raise ValueError("personas length must match number of agents")
     labels = [label for label, _ in agents]
-    if unique_labels:
-        labels = _numbered(labels)
     # In reverse, so that the agent whose drafts count under a label gets it as its name.
-    names = _numbered([str(label) for label in reversed(labels)], taken=NON_DEBATERS)[::-1]
+    names = _numbered([str(label) for label in reversed(labels)])[::-1]
     return tuple(
         _Seat(
             label=label,
@@ -200,11 +166,11 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique
     )
 
 
-def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+def _numbered(labels: Sequence[str]) -> list[str]:
     names: list[str] = []
     for label in labels:
         name, n = label, 1
-        while name in names or name.casefold() in taken or (n > 1 and name in labels):
+        while name in names or name.casefold() in NON_DEBATERS or (n > 1 and name in labels):
             n += 1
             name = f"{label}_{n}"
         names.append(name)
@@ -223,12 +189,13 @@ class _Debate:
     rounds: int
     judge: Callable[[ChatMessages], Any] | None
     tracer: Tracer | None
-    own_draft: bool
-    whole_words: bool
 
     async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
-        judge = None if self.judge is None else self._judge(self.judge, ask)
+        judge = None
+        if self.judge is not None:
+            span: tuple[str, Mapping[str, Any]] = ("lemmas.debate.judge", {})
+            judge = _Caller(self.judge, ask, self.tracer, lambda _: span, lambda text: {"winner": self._winner(text)})
         scene = Scene(
             Question(id="debate", question=str(self.query)),
             self._protocol(),
@@ -245,7 +212,7 @@ class _Debate:
         drafts = rounds[-1].drafts
         if judge is None:
             scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
-            judgment, winner = _NO_JUDGE, max(scores, key=scores.__getitem__)
+            judgment, winner = "(convergence-based, no judge)", max(scores, key=scores.__getitem__)
         else:
             judgment, winner = judge.replies[0], self._winner(judge.replies[0])
         return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
@@ -253,35 +220,28 @@ class _Debate:
     def _protocol(self) -> Protocol:
         base, seats = _variant().protocol, self.seats
         topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
-        own = "last" if self.own_draft else "none"
         # Not validated: a protocol may not judge the draft of a single debater, but the package does.
         return base.model_copy(
             update={
                 "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
                 "rounds": max(0, operator.index(self.rounds)) + 1,
-                "sees": base.sees.model_copy(update={"own": own, "topology": topology}),
+                "sees": base.sees.model_copy(update={"topology": topology}),
                 "finish": "convergence" if self.judge is None else "judge_pick",
             }
         )
 
     def _winner(self, verdict: str) -> str:
-        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
+        """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first."""
+        text, labels = verdict.upper(), [seat.label for seat in self.seats]
+        starting = [label for label in labels if text.startswith(f"{label.upper()}:")]
+        return next(iter(starting or [label for label in labels if label.upper() in text] or labels))
 
     def _agent(self, seat: _Seat, ask: _Ask) -> _Caller:
         def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:
             name = "lemmas.debate.draft" if purpose.round == 1 else "lemmas.debate.revise"
             return name, {"agent": seat.label, "round": purpose.round - 1}
 
-        def drafted(draft: str) -> Mapping[str, Any]:
-            return {"draft_len": len(draft)}
-
-        return _Caller(seat.complete, ask, self.tracer, described, drafted, seat.heard)
-
-    def _judge(self, judge: Callable[[ChatMessages], Any], ask: _Ask) -> _Caller:
-        def decided(verdict: str) -> Mapping[str, Any]:
-            return {"winner": self._winner(verdict)}
-
-        return _Caller(judge, ask, self.tracer, lambda _: ("lemmas.debate.judge", {}), decided)
+        return _Caller(seat.complete, ask, self.tracer, described, lambda text: {"draft_len": len(text)}, seat.heard)
 
 
 @contextmanager
@@ -312,56 +272,47 @@ class _Caller:
     name: str = "function"
     replies: list[str] = field(default_factory=list)
 
+    seconds: float = 0.0
+    """How long the last call took."""
+
     async def complete(self, request: ChatRequest) -> Completion:
         """Call the function. An empty reply is valid; an exception of the function ends the debate."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        call = _Call(caller=self, messages=messages, purpose=request.purpose)
-        reply = await self.ask(call)
-        text = _text(reply)
-        self.replies.append(text)
-        counted = getattr(reply, "usage", None)
+        reply = await self.ask(self, messages, request.purpose)
+        text, counted = self.replies[-1], getattr(reply, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
-        return Completion(text=text if self.heard else "", usage=usage, seconds=call.seconds)
+        return Completion(text=text if self.heard else "", usage=usage, seconds=self.seconds)
 
-
-@dataclass(kw_only=True, slots=True)
-class _Call:
-    """A pending call of a completion function."""
-
-    caller: _Caller
-    messages: ChatMessages
-    purpose: Purpose
-    seconds: float = 0.0
-
-    def make(self) -> Any:
-        """Make the call; TypeError if the function is asynchronous."""
-        with self._traced() as replies:
-            reply = self.caller.function(self.messages)
+    def make(self, messages: ChatMessages, purpose: Purpose) -> Any:
+        """Make a call; TypeError if the function is asynchronous."""
+        with self._traced(purpose):
+            reply = self.function(messages)
             if inspect.isawaitable(reply):
                 if inspect.iscoroutine(reply):
                     reply.close()
                 raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            replies.append(reply)
-            return reply
+            self.replies.append(_text(reply))
+        return reply
 
-    async def make_async(self) -> Any:
-        """Make the call, and await its result if it is awaitable."""
-        with self._traced() as replies:
-            reply = self.caller.function(self.messages)
-            replies.append(await reply if inspect.isawaitable(reply) else reply)
-            return replies[0]
+    async def make_async(self, messages: ChatMessages, purpose: Purpose) -> Any:
+        """Make a call, and await its result if it is awaitable."""
+        with self._traced(purpose):
+            reply = self.function(messages)
+            reply = await reply if inspect.isawaitable(reply) else reply
+            self.replies.append(_text(reply))
+        return reply
 
     @contextmanager
-    def _traced(self) -> Iterator[list[Any]]:
-        start, replies = time.perf_counter(), list[Any]()
-        name, attrs = self.caller.span(self.purpose)
-        with _span(self.caller.tracer, name, **attrs) as results:
-            yield replies
-            results.update(self.caller.found(_text(replies[0])))
+    def _traced(self, purpose: Purpose) -> Iterator[None]:
+        start = time.perf_counter()
+        name, attrs = self.span(purpose)
+        with _span(self.tracer, name, **attrs) as results:
+            yield
+            results.update(self.found(self.replies[-1]))
         self.seconds = time.perf_counter() - start
 
 
-_Ask = Callable[[_Call], Awaitable[Any]]
+_Ask = Callable[[_Caller, ChatMessages, Purpose], Awaitable[Any]]
 
 
 def _text(reply: Any) -> str:
@@ -376,11 +327,11 @@ def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
     completion functions may use thread-local objects of the caller, run their own loop, and be interrupted. An
     exception of a function ends the coroutine and is raised unchanged.
     """
-    asked: SimpleQueue[tuple[_Call, asyncio.Future[Any]] | None] = SimpleQueue()
+    asked: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
 
-    async def ask(call: _Call) -> Any:
+    async def ask(caller: _Caller, messages: ChatMessages, purpose: Purpose) -> Any:
         answer = loop.create_future()
-        asked.put((call, answer))
+        asked.put((partial(caller.make, messages, purpose), answer))
         return await answer
 
     with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1, "madke-debate") as other:
@@ -389,8 +340,8 @@ def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:
         played.add_done_callback(lambda _: asked.put(None))
         try:
             while (item := asked.get()) is not None:
-                call, answer = item
-                loop.call_soon_threadsafe(answer.set_result, call.make())
+                make, answer = item
+                loop.call_soon_threadsafe(answer.set_result, make())
             return played.result()
         except BaseException:
             loop.call_soon_threadsafe(task.cancel)

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from madke.core.chat import ChatModel, ChatRequest, Closable, Completion, Usage
+from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
 from madke.llm.endpoints import ADDRESS, Models, read_models
@@ -198,7 +198,7 @@ class OwnModel:
 
     async def aclose(self) -> None:
         """Close the object if it has ``aclose``; threads end when their calls do."""
-        if isinstance(self._own, Closable):
+        if hasattr(self._own, "aclose"):
             await self._own.aclose()
         self._threads.shutdown(wait=False)
         self._threads = ThreadPoolExecutor(_THREADS, "model")
@@ -206,5 +206,5 @@ class OwnModel:
 
 async def close(model: ChatModel) -> None:
     """Close a model's connections and threads, in the event loop that used it."""
-    if isinstance(model, Closable):
+    if hasattr(model, "aclose"):
         await model.aclose()

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -59,9 +58,3 @@ def estimated_usage(messages: Iterable[Message], text: str) -> Usage:
     """Usage at four characters per token: close for English prose, too low for other scripts and for numbers."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(prompt_tokens=math.ceil(prompt / 4), completion_tokens=math.ceil(len(text) / 4), estimated=True)
-
-
-def added(one: Usage, two: Usage) -> Usage:
-    """The sum of two usages; an estimate if one of them is."""
-    counts = {field.name: getattr(one, field.name) + getattr(two, field.name) for field in fields(Usage)}
-    return Usage(**{**counts, "estimated": one.estimated or two.estimated})

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
 from madke.core.errors import CallError
 from madke.engine.parse import TRUNCATED, checked
-from madke.llm.prices import added
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,4 +99,4 @@ def _summed(spent: Completion | None, last: Completion) -> Completion:
     """The last reply of a call, with usage and seconds of the earlier ones added."""
     if spent is None:
         return last
-    return replace(last, usage=added(spent.usage, last.usage), seconds=spent.seconds + last.seconds)
+    return replace(last, usage=spent.usage + last.usage, seconds=spent.seconds + last.seconds)

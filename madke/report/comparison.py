@@ -28,7 +28,7 @@ from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
 from madke.scoring.scored import incomplete
-from madke.scoring.scores import Scores, score, total_usage
+from madke.scoring.scores import Scores, score
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import get_task
 
@@ -231,7 +231,7 @@ def _recording(
 
 
 def _outcome(run: str, transcript: Transcript) -> Outcome:
-    used = total_usage(transcript.usage.values()) if transcript.usage else None
+    used = transcript.total if transcript.usage else None
     return Outcome(
         run=run,
         answer=transcript.answer,

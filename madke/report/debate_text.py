@@ -148,9 +148,8 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     yield from _indented(final.error or final.text)
     if not transcript.usage:
         return
-    calls = sum(used.calls for used in transcript.usage.values())
-    tokens = sum(used.tokens for used in transcript.usage.values())
-    yield f"Ended by: {one_line(transcript.stop_reason)}. {counted(calls, 'call')}, {tokens:,} tokens."
+    used = transcript.total
+    yield f"Ended by: {one_line(transcript.stop_reason)}. {counted(used.calls, 'call')}, {used.tokens:,} tokens."
 
 
 _SATISFIED = {

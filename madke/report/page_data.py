@@ -23,7 +23,7 @@ from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
-from madke.scoring.scores import shortened, total_usage
+from madke.scoring.scores import shortened
 from madke.tasks import get_task
 from madke.workers import open_workers
 
@@ -168,7 +168,7 @@ class Index:
         key = (transcript.id, transcript.question)
         gold = " | ".join(transcript.answers)
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
-        used = total_usage(transcript.usage.values()) if transcript.usage else None
+        used = transcript.total if transcript.usage else None
         added = {
             "question": key,
             "repeat": transcript.repeat,

@@ -18,7 +18,7 @@ from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.questions import id_of, question_from_fields
 from madke.data.sampling import sample
-from madke.engine.debate import debate
+from madke.engine.debate import check_needs, debate
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named
@@ -155,7 +155,9 @@ def prepared(
         answer_scorer=answer_scorer,
         **described,
     )
-    check_needs(job.protocol, questions, given=given, answer_scorer=answer_scorer)
+    check_needs(job.protocol, questions, given=given, scored=answer_scorer is not None)
+    if answer_scorer is not None and job.spec.answer_scorer is None:
+        raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
     if first_round is None:
         return job
     if first_round.is_dir():
@@ -217,18 +219,6 @@ def job_of(
     )
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
     return Job(spec=spec, questions=questions, variant=variant, own_models=own_models, own_sources=own_sources)
-
-
-def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, answer_scorer: str | None) -> None:
-    """Fail early on missing inputs and unused options."""
-    if protocol.first_round_given and not given:
-        raise UserError("the protocol needs first-round stances; pass their file with madke run --first-round FILE")
-    if protocol.needs_golds and (unknown := [question.id for question in questions if not question.answers]):
-        raise UserError(f"order = {protocol.order.by} needs gold answers, but question {unknown[0]!r} has none")
-    if protocol.needs_answer_scorer and answer_scorer is None:
-        raise UserError("finish = rerank needs an answer scorer; pass its command with --answer-scorer")
-    if not protocol.needs_answer_scorer and answer_scorer is not None:
-        raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {protocol.finish}")
 
 
 def questions_of(

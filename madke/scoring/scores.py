@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
-from operator import attrgetter
 from statistics import fmean
 
 from pydantic import TypeAdapter
@@ -115,7 +114,7 @@ class Scores:
     @property
     def total(self) -> StageUsage:
         """Calls and tokens, summed over all stages."""
-        return total_usage(self.usage.values())
+        return sum(self.usage.values(), StageUsage())
 
 
 def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
@@ -211,7 +210,7 @@ class _Counted:
         elif transcript.task == "translation" and transcript.answers:
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
-            self.usage[stage] = total_usage((self.usage.get(stage, StageUsage()), used))
+            self.usage[stage] = self.usage.get(stage, StageUsage()) + used
         if (retrieval := transcript.retrieval) is not None:
             for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
                 unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
@@ -227,15 +226,6 @@ class _Counted:
 def shortened(transcript: Transcript) -> bool:
     """Whether a prompt of the debate was too long and was shortened."""
     return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
-
-
-def total_usage(parts: Iterable[StageUsage]) -> StageUsage:
-    """The sum, field by field."""
-    return StageUsage(**dict(zip(_AMOUNTS, map(sum, zip(*map(_amounts, parts), strict=True)), strict=False)))
-
-
-_AMOUNTS = tuple(each.name for each in fields(StageUsage))
-_amounts = attrgetter(*_AMOUNTS)
 
 
 @cache

@@ -25,7 +25,6 @@ from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.files import file_lock
 from madke.llm import CallStore
-from madke.llm.prices import added
 from madke.runs.cast import allow_connections
 from madke.runs.stopping import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
@@ -212,7 +211,7 @@ class Turn:
         if transcript.status == "failed":
             message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
             raise Refusal(502, message, kind="server_error", code="debate_failed")
-        usage = added(usage, Debate(transcript=transcript).usage)
+        usage += Debate(transcript=transcript).usage
         return Served(run=run, transcript=transcript, pool=pool, usage=usage)
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:

@@ -10,13 +10,14 @@ from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
+from madke.engine.debate import check_needs
 from madke.engine.protocol import Knowledge, role_key
 from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limiter, Limits, close, read_models
 from madke.runs.cast import open_models
-from madke.runs.job import Job, check_needs, prepared, source_specs
+from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import Budget, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec
@@ -196,9 +197,8 @@ def _variants(options: ServeOptions) -> dict[str, Variant]:
     prompts, scorer = options.settings.get("prompts"), options.settings.get("answer_scorer")
     served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
     for name, variant in list(served.items()):
-        own = scorer if variant.protocol.needs_answer_scorer else None
         try:
-            check_needs(variant.protocol, [Question(question="?")], given=False, answer_scorer=own)
+            check_needs(variant.protocol, [Question(question="?")], given=False, scored=scorer is not None)
         except UserError as error:
             if options.protocols:
                 raise UserError(f"the protocol {name!r} cannot be served: {error}") from None

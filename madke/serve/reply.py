@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from openai.types import CompletionUsage
 from openai.types.chat.chat_completion_message import Annotation, AnnotationURLCitation
@@ -31,15 +31,18 @@ _VERDICTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FinalText:
-    """The text that a client gets as the answer."""
+    """The text that a client gets as the answer, and its usage."""
 
     text: str
     finish_reason: Literal["stop", "length"]
-    annotations: list[Annotation]
+    usage: CompletionUsage
+    annotations: list[Annotation] = field(default_factory=list)
+    own: dict[str, Any] = field(default_factory=dict)
+    """What madke adds to OpenAI's form."""
 
 
 def final_text(
-    transcript: Transcript, pool: KnowledgePool, body: ChatBody, address: str, *, marks: bool = True
+    transcript: Transcript, pool: KnowledgePool, body: ChatBody, address: str, usage: Usage, *, marks: bool = True
 ) -> FinalText:
     """The answer with its citations, within the limit and stop strings of ``body``.
 
@@ -48,17 +51,17 @@ def final_text(
     """
     answer = transcript.answer or transcript.final.text or "The debate ended without an answer."
     text, finish_reason = bounded(answer, body)
-    if transcript.answer is None or text != answer:
-        return FinalText(text=text, finish_reason=finish_reason, annotations=[])
+    cited = citations(transcript, pool, address) if transcript.answer is not None and text == answer else ()
     annotations = []
-    for number, (title, url) in enumerate(citations(transcript, pool, address), start=1):
+    for number, (title, url) in enumerate(cited, start=1):
         start, mark = len(text), f"{'' if number > 1 else ' '}[{number}]"
         if marks:
             text += mark
         span = (start, len(text)) if marks else (0, len(text))
         citation = AnnotationURLCitation(start_index=span[0], end_index=span[1], title=title, url=url)
         annotations.append(Annotation(type="url_citation", url_citation=citation))
-    return FinalText(text=text, finish_reason=finish_reason, annotations=annotations)
+    own = {"madke": {"status": transcript.status, "rounds": len(transcript.rounds), "transcript": address}}
+    return FinalText(text=text, finish_reason=finish_reason, usage=tokens(usage), annotations=annotations, own=own)
 
 
 def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:

@@ -92,7 +92,7 @@ def test_a_named_module_of_the_working_directory_is_imported_and_nothing_else_th
 
     assert imported("just_here:Inner.value") == 7
     assert sys.path == before
-    with pytest.raises(UserError, match="has no 'Outer'"):
+    with pytest.raises(AttributeError, match="has no attribute 'Outer'"):
         imported("just_here:Outer")
 
 

@@ -168,7 +168,7 @@ def test_a_debate_that_reads_the_golds_is_marked_as_an_analysis() -> None:
 
 
 def test_an_order_that_reads_the_golds_refuses_a_question_without_them() -> None:
-    with pytest.raises(UserError, match="'q9' has no gold answer"):
+    with pytest.raises(UserError, match="question 'q9' has none"):
         play(order="truth_last", question=Question(id="q9", question="Which?", answers=()))
 
 

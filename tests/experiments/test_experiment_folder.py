@@ -13,7 +13,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
 from madke.experiments import experiment as experiment_module
-from madke.experiments.experiment import opened, read_experiment
+from madke.experiments.experiment import Experiment, read_experiment
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
 from madke.files import fingerprint
@@ -74,8 +74,8 @@ def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **ch
 def begun(folder: Any, *arms: Any, options: Any = DEFAULTS, **changes: Any) -> Iterator[Any]:
     """The experiment, begun."""
     wanted = experiment_spec(folder, *arms, **changes)
-    with opened(folder / "out", wanted, options, account(options)) as experiment:
-        experiment.begin()
+    experiment = Experiment(path=folder / "out", experiment_spec=wanted, options=options, account=account(options))
+    with experiment.opened():
         yield experiment
 
 

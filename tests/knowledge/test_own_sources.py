@@ -176,7 +176,7 @@ def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
         ("my_notes:needs_more", "cannot be created: TypeError"),
         ("my_notes:broken", "cannot be created: ZeroDivisionError"),
         ("my_notes:number", "cannot be created: TypeError"),
-        ("my_notes:nothing", "my_notes has no 'nothing'"),
+        ("my_notes:nothing", "module 'my_notes' has no attribute 'nothing'"),
         ("no_such_module:x", "cannot be imported: ModuleNotFoundError"),
         ("my_notes:Hits", "expected an object with name, description and search"),
     ],

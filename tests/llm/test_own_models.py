@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from madke.adapters import Reply
-from madke.core.chat import Closable, Completion, Usage
+from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm import as_chat_model, close, open_model
 from tests.support.chat_requests import chat_request
@@ -76,7 +76,7 @@ def test_a_model_may_be_given_as_an_instance_or_a_class(given: Any) -> None:
     assert (model.name, say(model).text) == ("own-7b", "Hi")
     renamed = as_chat_model(given, "judge")
     assert (renamed.name, say(renamed).text) == ("judge", "Hi")
-    assert isinstance(renamed, Closable)
+    assert hasattr(renamed, "aclose")
     asyncio.run(close(renamed))
 
 
@@ -131,7 +131,7 @@ def test_a_name_reaches_code_by_module_and_object(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     model = open_model("zoo_models:parrot")
     assert (model.name, say(model).text) == ("zoo_models:parrot", "Hi")
-    with pytest.raises(UserError, match="has no 'owl'"):
+    with pytest.raises(UserError, match="has no attribute 'owl'"):
         open_model("zoo_models:owl")
     (tmp_path / "mine.yaml").write_text("bird: {python: 'zoo_models:parrot'}\n")
     monkeypatch.setenv("MADKE_MODELS", "mine.yaml")
