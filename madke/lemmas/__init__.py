@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
+import re
 import time
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
+from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.engine.scene import Scene
 from madke.llm.prices import estimated_usage
@@ -68,6 +70,23 @@ class Tracer(typing.Protocol):
         """End a span, also after an exception."""
 
 
+def _picked(verdict: str, labels: Sequence[str], whole_words: bool) -> str:
+    """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first.
+
+    With ``whole_words`` a label must be a whole word, and the label that the engine's parser reads comes first.
+    """
+    text = verdict.upper()
+    for label in labels:
+        if text.startswith(f"{label.upper()}:"):
+            return label
+    if not whole_words:
+        return next((label for label in labels if label.upper() in text), labels[0])
+    if (found := parse_pick(verdict, labels).value) is not None:
+        return found
+    named = (label for label in labels if re.search(rf"(?<!\w){re.escape(label.upper())}(?!\w)", text))
+    return next(named, labels[0])
+
+
 AnyCompleteFn = CompleteFn | AsyncCompleteFn
 
 
@@ -80,6 +99,10 @@ def debate(
     personas: Sequence[str] | None = None,
     judge: CompleteFn | None = None,
     tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
 ) -> DebateResult:
     """Debate a question between completion functions, as ``lemmas.debate`` 0.4.0 does.
 
@@ -89,7 +112,7 @@ def debate(
 
     The call keeps the package's contract, even where madke's own debates differ: of two agents with the same label only
     the later one's drafts count; an empty draft stays in the debate; a verdict without a label picks the first agent; a
-    label also matches inside a word.
+    label also matches inside a word. The last three keywords change this.
 
     Args:
         query: The question.
@@ -101,15 +124,18 @@ def debate(
         personas: A text for each agent, placed at the start of its prompts. None: five built-in personas, in turn.
         judge: A completion function that names the label of the best draft. None: convergence.
         tracer: Notified when the debate and each of its calls start and end.
+        own_draft: Also show an agent its own last draft.
+        unique_labels: Number equal labels (``A``, ``A_2``), so that no draft is lost.
+        whole_words: Match labels in the verdict only as whole words.
 
     Raises:
         ValueError: There is no agent, or the number of personas differs from the number of agents.
         TypeError: A function is asynchronous; use :func:`adebate`.
         Exception: Any exception of a completion function, unchanged; no further calls are made.
     """
-    seats = _seats(agents, n_agents_if_single, personas)
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer).run)
+        return _in_this_thread(_Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run)
 
 
 @suggesting
@@ -121,15 +147,19 @@ async def adebate(
     personas: Sequence[str] | None = None,
     judge: AnyCompleteFn | None = None,
     tracer: Tracer | None = None,
+    *,
+    own_draft: bool = False,
+    unique_labels: bool = False,
+    whole_words: bool = False,
 ) -> DebateResult:
     """:func:`debate` for asynchronous completion functions; the drafts of one round are written concurrently.
 
     A synchronous function blocks the event loop. The first exception of a function cancels the calls in flight and is
     raised. The package has no such call.
     """
-    seats = _seats(agents, n_agents_if_single, personas)
+    seats = _seats(agents, n_agents_if_single, personas, unique_labels)
     with _span(tracer, "lemmas.debate", query=query, n_agents=len(seats), rounds=rounds):
-        return await _Debate(query, seats, rounds, judge, tracer).run(_Caller.make_async)
+        return await _Debate(query, seats, rounds, judge, tracer, own_draft, whole_words).run(_Caller.make_async)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +173,7 @@ class _Seat:
     """Whether its drafts count: no later agent has the same label."""
 
 
-def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tuple[_Seat, ...]:
+def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None, unique_labels: bool) -> tuple[_Seat, ...]:
     if callable(agents):
         agents = [(f"AGENT_{chr(ord('A') + n)}", agents) for n in range(n_if_single)]
     if not agents:
@@ -151,8 +181,10 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tup
     if personas is not None and len(personas) != len(agents):
         raise ValueError("personas length must match number of agents")
     labels = [label for label, _ in agents]
+    if unique_labels:
+        labels = _numbered(labels)
     # In reverse, so that the agent whose drafts count under a label gets it as its name.
-    names = _numbered([str(label) for label in reversed(labels)])[::-1]
+    names = _numbered([str(label) for label in reversed(labels)], taken=NON_DEBATERS)[::-1]
     return tuple(
         _Seat(
             label=label,
@@ -166,11 +198,11 @@ def _seats(agents: Any, n_if_single: int, personas: Sequence[str] | None) -> tup
     )
 
 
-def _numbered(labels: Sequence[str]) -> list[str]:
+def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
     names: list[str] = []
     for label in labels:
         name, n = label, 1
-        while name in names or name.casefold() in NON_DEBATERS or (n > 1 and name in labels):
+        while name in names or name.casefold() in taken or (n > 1 and name in labels):
             n += 1
             name = f"{label}_{n}"
         names.append(name)
@@ -189,6 +221,8 @@ class _Debate:
     rounds: int
     judge: Callable[[ChatMessages], Any] | None
     tracer: Tracer | None
+    own_draft: bool
+    whole_words: bool
 
     async def run(self, ask: _Ask) -> DebateResult:
         cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
@@ -220,21 +254,19 @@ class _Debate:
     def _protocol(self) -> Protocol:
         base, seats = _variant().protocol, self.seats
         topology = tuple(tuple(seat.label != other.label and other.heard for other in seats) for seat in seats)
+        own = "last" if self.own_draft else "none"
         # Not validated: a protocol may not judge the draft of a single debater, but the package does.
         return base.model_copy(
             update={
                 "debaters": tuple(Debater(name=seat.name, persona=seat.persona) for seat in seats),
                 "rounds": max(0, operator.index(self.rounds)) + 1,
-                "sees": base.sees.model_copy(update={"topology": topology}),
+                "sees": base.sees.model_copy(update={"own": own, "topology": topology}),
                 "finish": "convergence" if self.judge is None else "judge_pick",
             }
         )
 
     def _winner(self, verdict: str) -> str:
-        """The label that starts the verdict, followed by a colon; else the first that occurs in it; else the first."""
-        text, labels = verdict.upper(), [seat.label for seat in self.seats]
-        starting = [label for label in labels if text.startswith(f"{label.upper()}:")]
-        return next(iter(starting or [label for label in labels if label.upper() in text] or labels))
+        return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
 
     def _agent(self, seat: _Seat, ask: _Ask) -> _Caller:
         def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:

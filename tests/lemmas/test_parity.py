@@ -1,6 +1,7 @@
 """``madke.debate`` beside the published package on the same scripted completions: equal results, calls, errors."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -207,9 +208,13 @@ def test_an_empty_persona_is_no_default_persona() -> None:
     assert script.prompts[0] == script.prompts[1]
 
 
-def test_our_parameters_are_theirs() -> None:
+def test_our_parameters_begin_with_theirs() -> None:
+    theirs = parameters(lemmas.debate)
+    switch = (inspect.Parameter.KEYWORD_ONLY, False)
     for function in (madke.debate, madke.adebate):
-        assert parameters(function) == parameters(lemmas.debate)
+        ours = parameters(function)
+        assert ours[: len(theirs)] == theirs
+        assert {(kind, default) for _, kind, default in ours[len(theirs) :]} == {switch}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(DebateResult, "DebateResult"), (DebateRound, "DebateRound")])
