@@ -10,39 +10,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from madke.api.batch import Run, arun, build_pools, compare, run, score
-    from madke.api.one_question import Debate, aask, ask, stream
-    from madke.core import events
-    from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage
-    from madke.core.errors import CallError, UserError
-    from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
-    from madke.core.question import Question
-    from madke.core.transcript import (
-        Digest,
-        Final,
-        PoolEntry,
-        Reflection,
-        Round,
-        Search,
-        Selection,
-        StageUsage,
-        Stance,
-        Transcript,
-        Truncation,
-        Turn,
-        Verdict,
-    )
-    from madke.engine.protocol import Protocol
-    from madke.experiments.ablation import ablate
-    from madke.indexing.build import build_index
-    from madke.lemmas import adebate, debate
-    from madke.report.comparison import Comparison
-    from madke.runs.options import RunOptions
-    from madke.runs.spec import RunSpec
-    from madke.scoring.metrics import Metric, metric
-    from madke.scoring.scores import Scores
-    from madke.scoring.statistics import Estimate
-    from madke.tasks.base import BaseTask, Task
+    from madke.api.batch import Run as Run
+    from madke.api.batch import arun as arun
+    from madke.api.batch import build_pools as build_pools
+    from madke.api.batch import compare as compare
+    from madke.api.batch import run as run
+    from madke.api.batch import score as score
+    from madke.api.one_question import Debate as Debate
+    from madke.api.one_question import aask as aask
+    from madke.api.one_question import ask as ask
+    from madke.api.one_question import stream as stream
+    from madke.core import events as events
+    from madke.core.chat import ChatModel as ChatModel
+    from madke.core.chat import ChatRequest as ChatRequest
+    from madke.core.chat import Completion as Completion
+    from madke.core.chat import Message as Message
+    from madke.core.chat import Purpose as Purpose
+    from madke.core.chat import Usage as Usage
+    from madke.core.errors import CallError as CallError
+    from madke.core.errors import UserError as UserError
+    from madke.core.knowledge import Hits as Hits
+    from madke.core.knowledge import KnowledgePool as KnowledgePool
+    from madke.core.knowledge import Passage as Passage
+    from madke.core.knowledge import Source as Source
+    from madke.core.knowledge import SourceCounts as SourceCounts
+    from madke.core.question import Question as Question
+    from madke.core.transcript import Digest as Digest
+    from madke.core.transcript import Final as Final
+    from madke.core.transcript import PoolEntry as PoolEntry
+    from madke.core.transcript import Reflection as Reflection
+    from madke.core.transcript import Round as Round
+    from madke.core.transcript import Search as Search
+    from madke.core.transcript import Selection as Selection
+    from madke.core.transcript import StageUsage as StageUsage
+    from madke.core.transcript import Stance as Stance
+    from madke.core.transcript import Transcript as Transcript
+    from madke.core.transcript import Truncation as Truncation
+    from madke.core.transcript import Turn as Turn
+    from madke.core.transcript import Verdict as Verdict
+    from madke.engine.protocol import Protocol as Protocol
+    from madke.experiments.ablation import ablate as ablate
+    from madke.indexing.build import build_index as build_index
+    from madke.lemmas import adebate as adebate
+    from madke.lemmas import debate as debate
+    from madke.report.comparison import Comparison as Comparison
+    from madke.runs.options import RunOptions as RunOptions
+    from madke.runs.spec import RunSpec as RunSpec
+    from madke.scoring.metrics import Metric as Metric
+    from madke.scoring.metrics import metric as metric
+    from madke.scoring.scores import Scores as Scores
+    from madke.scoring.statistics import Estimate as Estimate
+    from madke.tasks.base import BaseTask as BaseTask
+    from madke.tasks.base import Task as Task
 
 __version__ = "0.2.0"
 
@@ -70,61 +89,7 @@ _MODULES = {
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = [
-    "BaseTask",
-    "CallError",
-    "ChatModel",
-    "ChatRequest",
-    "Comparison",
-    "Completion",
-    "Debate",
-    "Digest",
-    "Estimate",
-    "Final",
-    "Hits",
-    "KnowledgePool",
-    "Message",
-    "Metric",
-    "Passage",
-    "PoolEntry",
-    "Protocol",
-    "Purpose",
-    "Question",
-    "Reflection",
-    "Round",
-    "Run",
-    "RunOptions",
-    "RunSpec",
-    "Scores",
-    "Search",
-    "Selection",
-    "Source",
-    "SourceCounts",
-    "StageUsage",
-    "Stance",
-    "Task",
-    "Transcript",
-    "Truncation",
-    "Turn",
-    "Usage",
-    "UserError",
-    "Verdict",
-    "__version__",
-    "aask",
-    "ablate",
-    "adebate",
-    "arun",
-    "ask",
-    "build_index",
-    "build_pools",
-    "compare",
-    "debate",
-    "events",
-    "metric",
-    "run",
-    "score",
-    "stream",
-]  # fmt: skip
+__all__ = sorted([*_MODULE_OF, "__version__", "events"])
 
 
 def __getattr__(name: str) -> Any:
