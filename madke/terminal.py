@@ -1,7 +1,7 @@
 """All output to the terminal, with control characters removed.
 
 Text of models, web pages, datasets and other people's runs must not control the terminal. Commands print through
-:func:`say`, :func:`say_json` or :func:`console`, and log through :func:`log_handler`. All of them remove control and
+:func:`say`, :func:`say_json` or :func:`console`, and log through :class:`LogHandler`. All of them remove control and
 formatting characters before styling.
 """
 
@@ -207,32 +207,22 @@ def console(*, err: bool = False) -> Console:
     return PrintableConsole(stderr=err, width=width, markup=False, highlight=False)
 
 
-class _ErrorHandler(logging.Handler):
-    """Writes to the present ``sys.stderr``, which a redrawn line replaces to print above itself."""
+class LogHandler(logging.Handler):
+    """Writes printable log lines without keys to the present ``sys.stderr``, which a redrawn line replaces.
+
+    Our warnings look like our errors. Other lines start with the module's name.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record), err=True)
-
-
-def log_handler() -> logging.Handler:
-    """Writes log lines to standard error; see :class:`PrintableFormatter`."""
-    handler = _ErrorHandler()
-    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
-    return handler
+        """Write one line."""
+        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
+        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self.format(record)}"
+        say(without_keys(printable(line)), err=True)
 
 
 def printed_once(package: str) -> None:
     """Remove the handlers of an imported package's logger: its lines reach ours too, which makes them printable."""
     logging.getLogger(package).handlers.clear()
-
-
-class PrintableFormatter(logging.Formatter):
-    """Formats our warnings like our errors. Other lines start with the module's name."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, printable and without keys."""
-        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
-        return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
 
 
 def open_streams() -> None:
