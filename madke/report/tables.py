@@ -12,7 +12,7 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import install
+from madke.assets import needed
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.scoring.arms import Results
@@ -325,11 +325,9 @@ def _columns(table: Table) -> list[_Column]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
+    with needed("Parquet", "report"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError:
-        raise UserError(f"Parquet needs pyarrow: {install('report')}, or choose .csv") from None
     return pyarrow, parquet
 
 
