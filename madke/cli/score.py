@@ -96,7 +96,7 @@ def command(
     own = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
     failed = _grade(arms, own, commands)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
-    rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
+    rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     if out is not None:
         with atomic_write(out) as file:
             file.write(scores_to_json(scores[arms[0].name]))

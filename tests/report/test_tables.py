@@ -182,7 +182,7 @@ def test_debates_are_not_called_questions() -> None:
 
 def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
-    scores = {"one": {None: score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
+    scores: Any = {"one": {None: score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
     said = (
         "one: 1 answer has no grade and is excluded from the grader's mean; "
         "with them it is between 33.3 % (all wrong) "
