@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
-_TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -75,13 +74,15 @@ def command(
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_of
-    from madke.report.tables import write_answers, write_table
+    from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
     from madke.scoring.grading import Grader
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    _check_endings(tables or (), _TABLES)
-    _check_endings([predictions] if predictions else (), _ANSWERS)
+    for path in tables or ():  # before any grading is paid
+        check_ending(path, TABLE_FILES)
+    if predictions is not None:
+        check_ending(predictions, ANSWER_FILES)
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
@@ -114,13 +115,6 @@ def command(
     if failed:
         say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
-
-
-def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
-    """Refuse unsupported file types before any grading is paid."""
-    for path in files:
-        if path.suffix not in endings:
-            raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
