@@ -1,8 +1,7 @@
 """All output to the terminal, with control characters removed.
 
-Text of models, web pages, datasets and other people's runs must not control the terminal. Commands print through
-:func:`say`, :func:`say_json` or :func:`console`, and log through :class:`LogHandler`. All of them remove control and
-formatting characters before styling.
+Text of models, web pages, datasets and other people's runs must not control the terminal: commands print through
+:func:`say`, :func:`say_json` or :func:`console`, and log through :class:`LogHandler`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -40,8 +40,6 @@ _SHORT = 12
 _GAP = 2
 """The width of the space after a column."""
 
-_BETWEEN_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-
 
 class OutputError(Exception):
     """Standard output cannot be written. Not an OSError, so that it is not taken for a file error."""
@@ -58,13 +56,19 @@ def say(text: str, *, err: bool = False, end: str = "\n") -> None:
 
     On a terminal, long lines of standard error are wrapped between words.
     """
-    lines = printable(text).split("\n")
-    if err and any(len(line) > 2 * LONGEST_WORD for line in lines) and sys.stderr.isatty():
-        width = max(console(err=True).width, 2 * LONGEST_WORD)
-        # Short lines stay as they are: the space at the end of a prompt counts.
-        wrapped = (wrap(line, width, **_BETWEEN_WORDS) if len(line) > width else [line] for line in lines)
-        lines = [piece for pieces in wrapped for piece in pieces]
-    _write("\n".join(lines) + end, err=err)
+    _write("\n".join(_fitted(printable(text), err=True) if err else [printable(text)]) + end, err=err)
+
+
+def _fitted(text: str, *, err: bool, indent: int = 0) -> list[str]:
+    """The lines of a text; on a terminal, long ones are wrapped between words."""
+    lines = text.split("\n")
+    if max(map(len, lines)) + indent <= 2 * LONGEST_WORD or not (sys.stderr if err else sys.stdout).isatty():
+        return lines
+    width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
+    # Short lines stay as they are: the space at the end of a prompt counts.
+    between_words = partial(wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    together = (line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines)
+    return [piece for line in together for piece in (between_words(line) if len(line) > width else [line])]
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
@@ -78,14 +82,10 @@ def say_json(value: object, *, indent: int | None = None) -> None:
     _write(f"{shown}\n", err=False)
 
 
-def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = False) -> None:
+def say_wrapped(text: str, *, label: str = "", indent: int = 0) -> None:
     """Print a text as :func:`say` does, on a terminal wrapped between words, with a label in front of it."""
-    lines = [text]
-    if (sys.stderr if err else sys.stdout).isatty():
-        width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
-        together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
-        lines = [line for each in together for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
-    say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines), err=err)
+    lines = _fitted(text, err=False, indent=indent)
+    _write(printable(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines)) + "\n", err=False)
 
 
 def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Container[str] = ()) -> None:

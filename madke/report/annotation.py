@@ -48,13 +48,11 @@ class KeyRow(BaseModel, frozen=True, extra="forbid"):
 
     id: str
     shown: str
-    """The question as shown on the sheet."""
     given: tuple[str, ...] = ()
     """The arms that gave the answer, once per repeat."""
     metrics: Mapping[str, FiniteFloat]
     """Scores of metrics, graders and scorers for the answer when the sheet was made."""
     cells: tuple[str, ...] = Field((), exclude=True)
-    """The sheet's question, references and answer."""
 
 
 class SheetKey(BaseModel, frozen=True, extra="forbid"):
@@ -114,7 +112,6 @@ _Abstained = list[tuple[str, str]]
 
 
 def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow], _Abstained, tuple[Scale, ...]]:
-    """Distinct answers to each question, abstentions, and the scales to grade."""
     answers: dict[tuple[str, str], KeyRow] = {}
     abstained = []
     scales: dict[tuple[Scale, ...], str] = {}

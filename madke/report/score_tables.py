@@ -27,7 +27,7 @@ from madke.report.tables import (
     score_cell,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, Results, only
+from madke.scoring.arms import ArmValues, Results, common_metric, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
@@ -94,7 +94,7 @@ _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's 
 
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
-    first = _first_metric(arms)
+    first = common_metric(arm.first_metric for arm in arms)
     scores = [arm.scores for arm in arms]
     measured = dict.fromkeys(name for each in scores for name in each.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
@@ -124,11 +124,6 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
             for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
         ),
     ]
-
-
-def _first_metric(arms: Sequence[_Arm]) -> str:
-    firsts = {arm.first_metric for arm in arms}
-    return firsts.pop() if len(firsts) == 1 else "correct"
 
 
 def _questions(arm: _Arm) -> Cell:

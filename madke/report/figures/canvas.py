@@ -33,10 +33,7 @@ ON_COLOUR = "#111111"
 """Text on a coloured area."""
 
 COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
-"""Colours of runs and stages: those of Okabe and Ito for colour-blind readers, legible on light and dark pages.
-
-Green and red are not among them, because on the page they mean right and wrong.
-"""
+"""Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
 
 RIGHT, RIGHT_AT_LAST, WRONG_AT_LAST, WRONG = "#009e73", "#7fcfb4", "#f0a878", "#d55e00"
 """Greens of right answers and reds of wrong ones; the light ones are of answers that became so."""
@@ -179,10 +176,7 @@ def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
 
 
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
-    """Lay out rows in blocks with optional headings.
-
-    Returns the heights of the rows of each block, and the height of the panel in rows.
-    """
+    """Lay out rows in blocks. Returns the heights of the rows of each block, and that of the panel, in rows."""
     names: dict[float, str] = {}
     heights: list[list[float]] = []
     y = 0.0
