@@ -22,7 +22,7 @@ from madke.report.experiment_tables import planned_range, published_table, spend
 from madke.report.finding import all_failed
 from madke.report.html import write_report
 from madke.report.score_tables import score_table
-from madke.report.tables import Table, rich_table
+from madke.report.tables import rich_table
 from madke.runs.cast import SERVICE_STAGES
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
@@ -77,7 +77,8 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
         say(recipe.about.strip())
     say(f"{counted(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     show_plans(plans, prices, pace)
-    _show_tables([published_table(recipe)])
+    if (published := published_table(recipe)) is not None:
+        console().print(rich_table(published))
 
 
 def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
@@ -207,7 +208,8 @@ def _show_results(done: Experiment) -> None:
     own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NOT_ON_TERMINALS))
-    _show_tables(tables)
+    for table in tables:
+        console().print(rich_table(table))
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 
@@ -225,8 +227,3 @@ def _show_unfinished(done: Experiment, options: RunOptions) -> None:
         lost = f"{counted(failed, 'debate')} failed; " if failed else ""
         say(f"madke: {lost}{how} resumes", err=True)
         raise typer.Exit(1)
-
-
-def _show_tables(tables: Sequence[Table | None]) -> None:
-    for table in filter(None, tables):
-        console().print(rich_table(table))
