@@ -1,6 +1,8 @@
 """Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 
@@ -21,6 +23,15 @@ def install(extra: str) -> str:
         return f"pip install 'madke[{extra}]'"
     checkout = "." if Path.cwd() == _PACKAGE.parent else str(_PACKAGE.parent)
     return f"pip install -e {quote(f'{checkout}[{extra}]')}"
+
+
+@contextmanager
+def needed(by: str, extra: str) -> Iterator[None]:
+    """Import packages of an extra. UserError if one is missing: who needs it, and how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(f"{by} needs {error.name}: {install(extra)}") from None
 
 
 def cache_dir(*parts: str) -> Path:

@@ -1,8 +1,7 @@
 """All output to the terminal, with control characters removed.
 
-Text of models, web pages, datasets and other people's runs must not control the terminal. Commands print through
-:func:`say`, :func:`say_json` or :func:`console`, and log through :func:`log_handler`. All of them remove control and
-formatting characters before styling.
+Text of models, web pages, datasets and other people's runs must not control the terminal: commands print through
+:func:`say`, :func:`say_json` or :func:`console`, and log through :class:`LogHandler`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from textwrap import wrap
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from madke.core.addresses import SECRET
 
@@ -40,8 +40,6 @@ _SHORT = 12
 _GAP = 2
 """The width of the space after a column."""
 
-_BETWEEN_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-
 
 class OutputError(Exception):
     """Standard output cannot be written. Not an OSError, so that it is not taken for a file error."""
@@ -58,13 +56,19 @@ def say(text: str, *, err: bool = False, end: str = "\n") -> None:
 
     On a terminal, long lines of standard error are wrapped between words.
     """
-    lines = printable(text).split("\n")
-    if err and any(len(line) > 2 * LONGEST_WORD for line in lines) and sys.stderr.isatty():
-        width = max(console(err=True).width, 2 * LONGEST_WORD)
-        # Short lines stay as they are: the space at the end of a prompt counts.
-        wrapped = (wrap(line, width, **_BETWEEN_WORDS) if len(line) > width else [line] for line in lines)
-        lines = [piece for pieces in wrapped for piece in pieces]
-    _write("\n".join(lines) + end, err=err)
+    _write("\n".join(_fitted(printable(text), err=True) if err else [printable(text)]) + end, err=err)
+
+
+def _fitted(text: str, *, err: bool, indent: int = 0) -> list[str]:
+    """The lines of a text; on a terminal, long ones are wrapped between words."""
+    lines = text.split("\n")
+    if max(map(len, lines)) + indent <= 2 * LONGEST_WORD or not (sys.stderr if err else sys.stdout).isatty():
+        return lines
+    width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
+    # Short lines stay as they are: the space at the end of a prompt counts.
+    between_words = partial(wrap, width=width, break_long_words=False, break_on_hyphens=False)
+    together = (line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines)
+    return [piece for line in together for piece in (between_words(line) if len(line) > width else [line])]
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
@@ -78,93 +82,74 @@ def say_json(value: object, *, indent: int | None = None) -> None:
     _write(f"{shown}\n", err=False)
 
 
-def say_wrapped(text: str, *, label: str = "", indent: int = 0, err: bool = False) -> None:
+def say_wrapped(text: str, *, label: str = "", indent: int = 0) -> None:
     """Print a text as :func:`say` does, on a terminal wrapped between words, with a label in front of it."""
-    lines = [text]
-    if (sys.stderr if err else sys.stdout).isatty():
-        width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
-        together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
-        lines = [line for each in together for line in wrap(each, width, **_BETWEEN_WORDS)] or [""]
-    say(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines), err=err)
+    lines = _fitted(text, err=False, indent=indent)
+    _write(printable(f"{label:<{indent}}" + f"\n{' ' * indent}".join(lines)) + "\n", err=False)
 
 
-def say_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, figures: Container[str] = ()) -> None:
-    """Print a plain table with these column headings; ``figures``: those of right-aligned columns."""
-    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
-    shown = [
-        TextColumn(heading=heading, cells=texts, figures=heading in figures)
-        for heading, texts in zip(columns, cells, strict=True)
-    ]
-    console().print(FittedTable(shown))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextColumn:
-    """One column of a :class:`FittedTable`."""
-
-    heading: str
-    cells: Sequence[str]
-    figures: bool = False
-    """Whether the cells hold figures, which are right-aligned and wrapped only at the ``to`` of a range."""
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """The width that breaks no word and no figure, and the width that wraps nothing."""
-        from rich.cells import cell_len
-
-        lines = [line for cell in self.cells for line in cell.split("\n")]
-        parts = [part for line in lines for part in (line.split(" to ") if self.figures else _words(line))]
-        least = max(map(cell_len, [*self.heading.split(), *parts]), default=0)
-        return least, max(map(cell_len, [self.heading, *lines]))
+def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, figures: Container[str] = ()) -> None:
+    """Print a plain table; see :class:`FittedTable`."""
+    console().print(FittedTable(headings, rows, figures=figures))
 
 
 def _words(line: str) -> list[str]:
     return [line] if len(line) <= _SHORT else [word[:LONGEST_WORD] for word in line.split()]
 
 
+@dataclass(frozen=True, slots=True)
 class FittedTable:
     """A table that fits the width of the terminal: it wraps between words, and leaves out columns from the right.
 
     A note names the columns that are left out. Only a word of more than :data:`LONGEST_WORD` letters may be broken.
+    Columns whose headings are among the ``figures`` are right-aligned, and wrapped only at the ``to`` of a range.
     """
 
-    def __init__(self, columns: Sequence[TextColumn], *, title: str = "", notes: Sequence[str] = ()) -> None:
-        self._columns = columns
-        self._title = title
-        self._notes = notes
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    figures: Container[str] = ()
+    title: str = ""
+    notes: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
         from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        shown = self._columns[: self._fitting(options.max_width)]
+        columns = list(zip(self.headings, *self.rows, strict=True))
+        widths = [self._widths(*column) for column in columns]
+        least = [each for each, _ in widths]
+        fitting = [n for n in range(len(least), 1, -1) if sum(least[:n]) + _GAP * n <= options.max_width]
+        shown = columns[: next(iter(fitting), 1)]
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for column, width in zip(shown, _shared_out(shown, options.max_width - _GAP * len(shown)), strict=True):
-            heading, justify = Text(column.heading), "right" if column.figures else "left"
-            table.add_column(heading, justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
-        for row in zip(*(column.cells for column in shown), strict=True):
+        for (heading, *_), width in zip(shown, _shared_out(widths[: len(shown)], options.max_width), strict=True):
+            justify: Literal["left", "right"] = "right" if heading in self.figures else "left"
+            table.add_column(Text(heading), justify=justify, width=width, overflow="fold")
+        for row in zip(*(cells for _, *cells in shown), strict=True):
             table.add_row(*map(Text, row))
-        if self._title:
-            yield Text(f"\n{self._title}", style="table.title")
+        if self.title:
+            yield Text(f"\n{self.title}", style="table.title")
         yield table
-        notes = [*self._notes]
-        if left_out := [column.heading for column in self._columns[len(shown) :]]:
-            notes.append(f"Not shown at this width: {', '.join(left_out)}.")
-        for note in notes:
+        left_out = ", ".join(self.headings[len(shown) :])
+        for note in (*self.notes, *([f"Not shown at this width: {left_out}."] if left_out else [])):
             yield Text(note, style="table.caption")
 
-    def _fitting(self, width: int) -> int:
-        """The number of columns that fit; at least one."""
-        least = [column.widths[0] for column in self._columns]
-        return next((n for n in range(len(least), 1, -1) if sum(least[:n]) + _GAP * n <= width), 1)
+    def _widths(self, heading: str, *cells: str) -> tuple[int, int]:
+        """The width that breaks no word and no figure, and the width that wraps nothing."""
+        from rich.cells import cell_len
+
+        lines = [line for cell in cells for line in cell.split("\n")]
+        split = (line.split(" to ") if heading in self.figures else _words(line) for line in lines)
+        least = max(map(cell_len, [*heading.split(), *(part for parts in split for part in parts)]), default=0)
+        return least, max(map(cell_len, [heading, *lines]))
 
 
-def _shared_out(columns: Sequence[TextColumn], width: int) -> list[int]:
+def _shared_out(columns: Sequence[tuple[int, int]], most: int) -> list[int]:
     """The width of each column: at least what breaks no word, and more in equal parts where it would wrap."""
-    widths, most = (list(each) for each in zip(*(column.widths for column in columns), strict=True))
+    width = most - _GAP * len(columns)
+    widths = [least for least, _ in columns]
     left = width - sum(widths)
-    while left > 0 and (wrapped := [n for n in range(len(widths)) if widths[n] < most[n]]):
+    while left > 0 and (wrapped := [n for n, (_, whole) in enumerate(columns) if widths[n] < whole]):
         for n in wrapped[:left]:
             widths[n] += 1
         left -= len(wrapped)
@@ -207,32 +192,22 @@ def console(*, err: bool = False) -> Console:
     return PrintableConsole(stderr=err, width=width, markup=False, highlight=False)
 
 
-class _ErrorHandler(logging.Handler):
-    """Writes to the present ``sys.stderr``, which a redrawn line replaces to print above itself."""
+class LogHandler(logging.Handler):
+    """Writes printable log lines without keys to the present ``sys.stderr``, which a redrawn line replaces.
+
+    Our warnings look like our errors. Other lines start with the module's name.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record), err=True)
-
-
-def log_handler() -> logging.Handler:
-    """Writes log lines to standard error; see :class:`PrintableFormatter`."""
-    handler = _ErrorHandler()
-    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
-    return handler
+        """Write one line."""
+        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
+        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self.format(record)}"
+        say(without_keys(printable(line)), err=True)
 
 
 def printed_once(package: str) -> None:
     """Remove the handlers of an imported package's logger: its lines reach ours too, which makes them printable."""
     logging.getLogger(package).handlers.clear()
-
-
-class PrintableFormatter(logging.Formatter):
-    """Formats our warnings like our errors. Other lines start with the module's name."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, printable and without keys."""
-        ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
-        return without_keys(printable(f"madke: {record.getMessage()}" if ours else super().format(record)))
 
 
 def open_streams() -> None:

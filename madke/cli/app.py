@@ -11,7 +11,7 @@ import typer.exceptions
 
 from madke.core.errors import RENAMED, UserError
 from madke.files import DISK_FULL
-from madke.terminal import OutputError, close_output, log_handler, open_streams, say, without_keys
+from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 
 app = typer.Typer(
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
@@ -41,7 +41,7 @@ def _root(
 ) -> None:
     if context.invoked_subcommand is None:
         say(context.get_help())
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[log_handler()])
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[LogHandler()])
 
 
 def main() -> None:

@@ -124,11 +124,9 @@ _DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
 
 
 def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add shared options to a command, which receives them as the arguments ``shared`` and ``options``.
+    """Add the shared options of these names, and those of :class:`madke.RunOptions` ``without`` some, to a command.
 
-    Args:
-        names: Names of shared options; ``shared`` maps them to values, for :func:`madke.runs.job.prepared`.
-        without: Fields of :class:`madke.RunOptions` that are not options of this command.
+    It receives them as ``shared``, which maps names to values for :func:`madke.runs.job.prepared`, and ``options``.
     """
     types = get_type_hints(RunOptions)
     run_fields = {each.name: each for each in fields(RunOptions) if each.name not in without.split()}

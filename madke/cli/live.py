@@ -56,9 +56,7 @@ def _header(job: Job) -> Iterator[str]:
 class LiveDebate:
     """A listener that shows one debate. On a terminal, calls in flight and streamed replies are redrawn below it.
 
-    Args:
-        job: The job with the question.
-        debate: Whether to print the header and the debate. If not, stderr has what goes on only on a terminal.
+    Without ``debate``, only these are shown.
     """
 
     def __init__(self, job: Job, *, debate: bool) -> None:

@@ -93,12 +93,9 @@ def _runs_in(path: Path, levels: int = _LEVELS) -> Iterator[Path]:
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None], *, own: str = "") -> None:
-    """Refuse outputs that would overwrite inputs, each other, or files of a run or an experiment.
+    """Refuse outputs (name in messages -> file) that would overwrite inputs, each other, or files of a run.
 
-    Args:
-        outputs: Name of each output in messages -> its file.
-        inputs: Files, runs, experiments, and other folders with all their files.
-        own: The name of the one file in a run's folder that the command may write.
+    Of folders that are no runs or experiments, all files are inputs. ``own``: the file in a run that may be written.
     """
     held = {_identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
     checked: dict[object, str] = {}

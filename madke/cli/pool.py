@@ -45,7 +45,7 @@ def build(
     Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
-    from madke.cli.ablate import pace_of, refuse_limits, show_plans
+    from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source
     from madke.data import read_dataset
     from madke.engine.protocol import Knowledge

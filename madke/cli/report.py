@@ -14,8 +14,6 @@ from madke.core.errors import UserError
 from madke.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from madke.report.tables import Table
     from madke.scoring.arms import Results
 
@@ -63,9 +61,10 @@ def command(
             raise UserError("--question writes no files; leave out --out, --figures, --tables, --answers and --watch")
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
+    from madke.cli.retrieval import pools_table
     from madke.report.figures import require, write_figures
     from madke.report.html import write_report
-    from madke.report.tables import write_answers
+    from madke.report.tables import write_answers, write_table
 
     if figures is not None:
         require()
@@ -86,7 +85,7 @@ def command(
     results = open_arms(paths, data, dataset, task)
     title, source, published = _experiment(paths)
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
-    retrieval = {} if qrels is None else {"retrieval": _retrieval(results, qrels, least)}
+    retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
     extra = [*published, *retrieval.values()]
     own, drawn = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
     say(f"report: {page}")
@@ -95,30 +94,13 @@ def command(
             say(f"figure: {path}")
         if not drawn:
             say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
-    if tables is not None:
-        _write_tables(own | retrieval, page.parent / "tables", tables)
+    for name, table in (own | retrieval).items() if tables is not None else ():
+        path = page.parent / "tables" / f"{name}.{tables}"
+        write_table(table, path)
+        say(f"table: {path}")
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
-
-
-def _retrieval(results: Sequence[Results], qrels: Path, least: int) -> Table:
-    """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
-    from madke.report.retrieval_table import retrieval_table
-    from madke.scoring.retrieval import of_debates, read_qrels, retrieval
-
-    judgements = read_qrels(qrels)
-    found = []
-    for arm in results:
-        knowledge = arm.config.protocol.knowledge if arm.config else None
-        by_source = knowledge is not None and knowledge.fusion == "none" and len(knowledge.sources) > 1
-        for name, rankings in of_debates(arm.transcripts(), by_source=by_source).items():
-            row = f"{arm.name}: {name}" if len(results) > 1 else name
-            found.append(retrieval(row, rankings, judgements, depths=[5], least=least))
-    if not found:
-        raise UserError("--qrels: no pool in these results, so there is no retrieval to measure")
-    notes = ["The pool is in the order that debaters read. Figures are in percent."]
-    return retrieval_table(found, notes=notes)
 
 
 def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
@@ -131,15 +113,6 @@ def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Tab
     recipe, folders = read_experiment(paths[0])
     published = published_table(recipe, folders)
     return recipe.title, recipe.source, [published] if published else []
-
-
-def _write_tables(tables: Mapping[str, Table], folder: Path, form: str) -> None:
-    from madke.report.tables import write_table
-
-    for name, table in tables.items():
-        path = folder / f"{name}.{form}"
-        write_table(table, path)
-        say(f"table: {path}")
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:

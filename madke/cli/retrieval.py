@@ -1,6 +1,7 @@
 """What the commands that measure retrieval share. Slow to import."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from madke.core.errors import UserError
@@ -11,9 +12,18 @@ from madke.knowledge.fusion import DEPTH, fuse
 from madke.knowledge.named import known_sources, resolve
 from madke.knowledge.pools import retrieve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, open_spec, parse_spec
-from madke.report.retrieval_table import rank_table, retrieval_table
-from madke.report.tables import rich_table, write_table
-from madke.scoring.retrieval import Rankings, of_pools, read_qrels, retrieval, with_fusions
+from madke.report.tables import NOTHING, Cell, Table, count_cell, percent_cell, rich_table, write_table
+from madke.scoring.arms import Results
+from madke.scoring.retrieval import (
+    Ranking,
+    Rankings,
+    Retrieval,
+    of_debates,
+    of_pools,
+    read_qrels,
+    retrieval,
+    with_fusions,
+)
 from madke.terminal import console, say_json
 
 
@@ -29,7 +39,7 @@ def show_retrieval(
     """Measure rankings against a file of judgements; print them as a table or JSON, and write tables."""
     judgements, depths = read_qrels(qrels), _depths(k)
     found = [retrieval(name, each, judgements, depths=depths, least=least) for name, each in rankings.items()]
-    table = retrieval_table(found)
+    table = _table(found)
     for path in tables:
         write_table(table, path)
     if as_json:
@@ -43,6 +53,41 @@ def _depths(text: str) -> list[int]:
     if min(depths) < 1:
         raise UserError(f"--k {text!r}: expected whole numbers from 1, separated by commas, such as 5,20")
     return sorted(set(depths))
+
+
+def pools_table(results: Sequence[Results], qrels: Path, least: int) -> Table:
+    """How well the pools of runs hold the relevant passages: in the order that debaters read, and by source."""
+    judgements = read_qrels(qrels)
+    found = []
+    for arm in results:
+        knowledge = arm.config.protocol.knowledge if arm.config else None
+        by_source = knowledge is not None and knowledge.fusion == "none" and len(knowledge.sources) > 1
+        for name, rankings in of_debates(arm.transcripts(), by_source=by_source).items():
+            row = f"{arm.name}: {name}" if len(results) > 1 else name
+            found.append(retrieval(row, rankings, judgements, depths=[5], least=least))
+    if not found:
+        raise UserError("--qrels: no pool in these results, so there is no retrieval to measure")
+    return _table(found, "The pool is in the order that debaters read. Figures are in percent.")
+
+
+def _table(found: Sequence[Retrieval], *notes: str) -> Table:
+    """One row per retriever; all measures in percent."""
+    headings = list(found[0].measures)
+    rows = tuple(
+        (Cell(text=each.name), count_cell(each.n), count_cell(each.depth), *map(percent_cell, each.measures.values()))
+        for each in found
+    )
+    return Table(title="Retrieval", columns=("retriever", "n", "depth", *headings), rows=rows, notes=notes)
+
+
+def _rank_table(query: str, rankings: Mapping[str, Ranking], titles: Mapping[str, str], k: int) -> Table:
+    """The first ``k`` passages of each retriever, and the rank of each passage in all of them."""
+    places = [{key: rank for rank, key in enumerate(ranking, start=1)} for ranking in rankings.values()]
+    rows = tuple(
+        (*(count_cell(of[key]) if key in of else NOTHING for of in places), Cell(text=f"{titles[key]} ({key})"))
+        for key in dict.fromkeys(key for ranking in rankings.values() for key in islice(ranking, k))
+    )
+    return Table(title=query, columns=(*rankings, "passage"), rows=rows)
 
 
 def show_comparison(index: str, query: str, k: int, qrels: Path | None, least: int, *, as_json: bool) -> None:
@@ -61,7 +106,7 @@ def show_comparison(index: str, query: str, k: int, qrels: Path | None, least: i
         say_json({name: [*each][:k] for name, each in rankings.items()})
     else:
         titles = {each.key: each.title for each in record.passages}
-        console().print(rich_table(rank_table(query, rankings, titles, k)))
+        console().print(rich_table(_rank_table(query, rankings, titles, k)))
 
 
 def rankings_of(parts: Sequence[Source], data: Path) -> Mapping[str, Rankings]:

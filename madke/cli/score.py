@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from madke.scoring.grading import Grader
     from madke.scoring.scores import Scores
 
-    ByName = Mapping[str, Scores]
+    Rows = Mapping[str, Mapping[str | None, Scores]]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _CONCURRENCY = 16
-_TABLES, _ANSWERS = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
 
 EPILOG = flags.epilog(
     PREDICTION_FILES,
@@ -74,14 +73,16 @@ def command(
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
     from madke.files import atomic_write
     from madke.llm.prices import read_prices
-    from madke.report.score_tables import score_table_by_dataset, score_table_of
-    from madke.report.tables import write_answers, write_table
+    from madke.report.score_tables import score_table_of
+    from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
     from madke.scoring.grading import Grader
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
-    _check_endings(tables or (), _TABLES)
-    _check_endings([predictions] if predictions else (), _ANSWERS)
+    for path in tables or ():  # before any grading is paid
+        check_ending(path, TABLE_FILES)
+    if predictions is not None:
+        check_ending(predictions, ANSWER_FILES)
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
@@ -96,38 +97,31 @@ def command(
     own = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
     failed = _grade(arms, own, commands)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
-    per_dataset = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
+    rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     if out is not None:
         with atomic_write(out) as file:
             file.write(scores_to_json(scores[arms[0].name]))
     if tables:
-        table = score_table_by_dataset(arms, per_dataset) if per_dataset else score_table_of(arms, scores)
+        table = score_table_of(arms, rows)
         for path in tables:
             write_table(table, path)
     if predictions is not None:
         write_answers(arms, predictions)
     if as_json:
         for name, found in scores.items():
-            say_json(per_dataset.get(name) or found)
+            say_json(rows[name] if by_dataset else found)
     else:
-        _show(arms, scores, per_dataset, details=details)
+        _show(arms, scores, rows, details=details)
     if failed:
         say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
         raise typer.Exit(1)
 
 
-def _check_endings(files: Sequence[Path], endings: Sequence[str]) -> None:
-    """Refuse unsupported file types before any grading is paid."""
-    for path in files:
-        if path.suffix not in endings:
-            raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
+def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
+    from madke.report.score_tables import row_name, score_details, score_table
 
-
-def _show(arms: Sequence[Results], scores: ByName, per_dataset: Mapping[str, ByName], *, details: bool) -> None:
-    from madke.report.score_tables import of_dataset, score_details, score_table
-
-    rows = [(of_dataset(arm, dataset), found) for arm, each in per_dataset.items() for dataset, found in each.items()]
-    console().print(score_table(rows or list(scores.items()), details=details))
+    named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
+    console().print(score_table(named, details=details))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from madke.assets import install
+from madke.assets import needed
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import atomic_write, refuse_repeated
@@ -48,13 +48,11 @@ class KeyRow(BaseModel, frozen=True, extra="forbid"):
 
     id: str
     shown: str
-    """The question as shown on the sheet."""
     given: tuple[str, ...] = ()
     """The arms that gave the answer, once per repeat."""
     metrics: Mapping[str, FiniteFloat]
     """Scores of metrics, graders and scorers for the answer when the sheet was made."""
     cells: tuple[str, ...] = Field((), exclude=True)
-    """The sheet's question, references and answer."""
 
 
 class SheetKey(BaseModel, frozen=True, extra="forbid"):
@@ -114,7 +112,6 @@ _Abstained = list[tuple[str, str]]
 
 
 def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow], _Abstained, tuple[Scale, ...]]:
-    """Distinct answers to each question, abstentions, and the scales to grade."""
     answers: dict[tuple[str, str], KeyRow] = {}
     abstained = []
     scales: dict[tuple[Scale, ...], str] = {}
@@ -287,10 +284,8 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
 
     None if all grades are the same or there are none. UserError if scikit-learn is missing.
     """
-    try:
+    with needed("agreement of people", "report"):
         from sklearn.metrics import cohen_kappa_score
-    except ImportError:
-        raise UserError(f"agreement of people needs scikit-learn: {install('report')}") from None
     if len({*left, *right}) < 2:
         return None
     steps = list(range(int(min(*left, *right)), int(max(*left, *right)) + 1))

@@ -131,16 +131,12 @@ class Comparison:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """All pairs of runs, in the given order."""
-        return tuple(self._pair(*two) for two in combinations(range(len(self.unshared)), 2))
-
-    def _pair(self, left: int, right: int) -> Pair:
-        flips = []
+        flips: dict[tuple[str, str], list[float]] = {two: [] for two in combinations(self.unshared, 2)}
         for row in self.questions:
-            one, other = row.runs[left], row.runs[right]
-            if "failed" not in (one.status, other.status):
-                flips.append(float(row.other_answer(one, other)))
-        names = tuple(self.unshared)
-        return Pair(first=names[left], second=names[right], other_answer=estimate(flips))
+            for one, other in combinations(row.runs, 2):
+                if "failed" not in (one.status, other.status):
+                    flips[one.run, other.run].append(float(row.other_answer(one, other)))
+        return tuple(Pair(first=one, second=other, other_answer=estimate(each)) for (one, other), each in flips.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

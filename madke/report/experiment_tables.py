@@ -15,7 +15,6 @@ from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
 OURS = "ours"
-"""Prefix of our models in the table of published figures."""
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:

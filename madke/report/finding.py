@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from madke.report.tables import HEADINGS, in_percent, one_line, p_value
-from madke.scoring.arms import ArmValues, shared_questions
+from madke.scoring.arms import ArmValues, common_metric, shared_questions
 from madke.scoring.metrics import is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
@@ -22,20 +22,15 @@ _NAMED = 3
 def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequence[PairedTest]) -> str:
     """One plain sentence: the score of one run, or which of several runs is best, if their tests find that.
 
-    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it.
-
-    Args:
-        arms: The values of the runs, over all questions or over the shared ones.
-        scores: Run -> its scores; only read for a single run.
-        tests: Tests of all pairs of runs, or of each run against the first.
+    It is about the main metric: the first metric of the tasks, or of the ``tests`` if they lack it. These are of all
+    pairs of runs, or of each run against the first. The ``scores`` are only read for a single run.
     """
     if len(arms) == 1:
         return one_line(_score(arms[0], scores[arms[0].name]))
     held = [test for test in tests if test.over == "questions"]
     if not held:
         return "Nothing to compare: no shared question has a score in both of two runs."
-    firsts = {arm.first_metric for arm in arms}
-    first = firsts.pop() if len(firsts) == 1 else "correct"
+    first = common_metric(arm.first_metric for arm in arms)
     metric = first if any(test.metric == first for test in held) else held[0].metric
     family = [test for test in held if test.metric == metric]
     shown = _Shown(metric, first)

@@ -22,7 +22,7 @@ from madke.report.page_tables import bars, page_table
 from madke.report.score_tables import score_details, table_of_arms
 from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.spec import sessions_of
-from madke.scoring.arms import ArmValues, Results, opened
+from madke.scoring.arms import ArmValues, Results, common_metric, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
@@ -106,8 +106,8 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     templates = PackageLoader("madke.report", "templates")
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    firsts = {HEADINGS.get(arm.first_metric, arm.first_metric) for arm in arms}
-    of_page = partial(page_table, runs=[*scores], first=firsts.pop() if len(firsts) == 1 else "correct")
+    first = common_metric(arm.first_metric for arm in arms)
+    of_page = partial(page_table, runs=[*scores], first=HEADINGS.get(first, first))
     environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
 
@@ -130,7 +130,6 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
 
 
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:
-    """What limits the scores: runs that are incomplete, and debates that failed."""
     yield from (f"Incomplete: {name}, {found.incomplete}." for name, found in scores.items() if found.incomplete)
     for name, found in scores.items():
         if all_failed(found):

@@ -223,7 +223,6 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
 
 
 def _of_transcript(transcript: Transcript) -> Iterator[str]:
-    """The outcomes that do not depend on values."""
     if transcript.status != "ok":
         yield transcript.status
     if transcript.degraded:
@@ -287,7 +286,6 @@ def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:
-    """Answer -> the task's first metric, for the final answer and the debaters' answers."""
     if not transcript.answers:
         return {}
     question = question_of(transcript)

@@ -27,7 +27,7 @@ from madke.report.tables import (
     score_cell,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, Results, only
+from madke.scoring.arms import ArmValues, Results, common_metric, only
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
@@ -36,9 +36,9 @@ from madke.scoring.statistics import Estimate
 from madke.terminal import printable
 
 
-def of_dataset(arm: str, dataset: str) -> str:
-    """The row name of one dataset of an arm."""
-    return f"{arm}: {dataset or 'no dataset named'}"
+def row_name(arm: str, dataset: str | None) -> str:
+    """The row name of an arm, or of one of its datasets."""
+    return arm if dataset is None else f"{arm}: {dataset or 'no dataset named'}"
 
 
 def grades_missing(scores: Scores) -> str:
@@ -94,7 +94,7 @@ _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's 
 
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
-    first = _first_metric(arms)
+    first = common_metric(arm.first_metric for arm in arms)
     scores = [arm.scores for arm in arms]
     measured = dict.fromkeys(name for each in scores for name in each.metrics)
     named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
@@ -124,11 +124,6 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
             for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
         ),
     ]
-
-
-def _first_metric(arms: Sequence[_Arm]) -> str:
-    firsts = {arm.first_metric for arm in arms}
-    return firsts.pop() if len(firsts) == 1 else "correct"
 
 
 def _questions(arm: _Arm) -> Cell:
@@ -220,29 +215,23 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     return Group(*causes, rich_table(table, details=details))
 
 
-def score_table_of(results: Sequence[Results], scores: Mapping[str, Scores]) -> Table:
-    """The scores of arms, as in :func:`table_of_arms`. Transcripts are read once.
+def score_table_of(results: Sequence[Results], scores: Mapping[str, Mapping[str | None, Scores]]) -> Table:
+    """The scores of arms, as in :func:`table_of_arms`, one row per arm and dataset; None is all datasets.
 
     Each comparable value is tested against the first arm on their shared questions. Holm's correction is over the
     tests of the same value in this table; ``madke compare`` tests more pairs.
     """
-    arms = [arm_of(arm) for arm in results]
-    return table_of_arms(arms, scores, paired_tests([(arms[0], other) for other in arms[1:]]))
-
-
-def score_table_by_dataset(results: Sequence[Results], scores: Mapping[str, Mapping[str, Scores]]) -> Table:
-    """Like :func:`score_table_of`, with one row per arm and dataset, tested against the first arm on that dataset."""
     rows: list[ArmValues] = []
-    first: dict[str, ArmValues] = {}
+    first: dict[str | None, ArmValues] = {}
     pairs = []
     for arm in map(arm_of, results):
         for dataset in scores[arm.name]:
-            keys = [key for key, name in arm.questions.items() if (name or "") == dataset]
-            rows.append(replace(only(arm, keys), name=of_dataset(arm.name, dataset)))
+            keys = [key for key, name in arm.questions.items() if dataset in (None, name or "")]
+            rows.append(replace(only(arm, keys), name=row_name(arm.name, dataset)))
             if dataset in first:
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])
-    named = {of_dataset(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
+    named = {row_name(arm, dataset): each for arm, found in scores.items() for dataset, each in found.items()}
     return table_of_arms(rows, named, paired_tests(pairs), [arm.name for arm in first.values()])
 
 

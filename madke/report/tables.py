@@ -12,14 +12,14 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import install
+from madke.assets import needed
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
 from madke.scoring.statistics import Estimate
-from madke.terminal import FittedTable, TextColumn, printable
+from madke.terminal import FittedTable, printable
 
 ORACLE = "analysis: reads the gold answers"
 """Label of debates whose order used the gold answers."""
@@ -165,17 +165,14 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
 
     ``without``: headings to leave out, with the notes that start with them. ``details``: with whole intervals.
     """
-    columns = [
-        TextColumn(
-            heading=one_line(heading),
-            cells=[_on_terminals(row[n], details=details) for row in table.rows],
-            figures=table.has_figures(n),
-        )
-        for n, heading in enumerate(table.columns)
-        if heading not in without
-    ]
-    notes = [one_line(note) for note in table.notes if note.partition(":")[0] not in without]
-    return FittedTable(columns, title=one_line(table.title), notes=notes)
+    kept = [n for n, heading in enumerate(table.columns) if heading not in without]
+    return FittedTable(
+        [one_line(table.columns[n]) for n in kept],
+        [[_on_terminals(row[n], details=details) for n in kept] for row in table.rows],
+        figures={one_line(table.columns[n]) for n in kept if table.has_figures(n)},
+        title=one_line(table.title),
+        notes=[one_line(note) for note in table.notes if note.partition(":")[0] not in without],
+    )
 
 
 def _on_terminals(cell: Cell, *, details: bool) -> str:
@@ -199,6 +196,14 @@ def csv_cell(text: str) -> str:
 
 _Column = tuple[str, Sequence[str | float | None]]
 
+TABLE_FILES, ANSWER_FILES = (".csv", ".parquet", ".tex"), (".jsonl", ".csv", ".parquet")
+
+
+def check_ending(path: Path, endings: Sequence[str]) -> None:
+    """UserError if the file's name has none of these endings."""
+    if path.suffix not in endings:
+        raise UserError(f"expected a file name ending in {' or '.join(endings)}", file=path)
+
 
 def write_table(table: Table, path: Path) -> None:
     """Write a table as ``.csv`` (UTF-8), ``.parquet`` or ``.tex``, atomically.
@@ -210,8 +215,7 @@ def write_table(table: Table, path: Path) -> None:
         ".parquet": _parquet,
         ".tex": lambda table: table_latex(table).encode(),
     }
-    if path.suffix not in forms:
-        raise UserError("is not a supported table file; expected .csv, .parquet or .tex", file=path)
+    check_ending(path, TABLE_FILES)
     content = forms[path.suffix](table)
     with atomic_write(path) as file:
         file.write(content)
@@ -325,11 +329,9 @@ def _columns(table: Table) -> list[_Column]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
+    with needed("Parquet", "report"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError:
-        raise UserError(f"Parquet needs pyarrow: {install('report')}, or choose .csv") from None
     return pyarrow, parquet
 
 
@@ -345,9 +347,8 @@ def write_answers(results: Sequence[Results], path: Path) -> None:
     ``.jsonl``, ``.csv`` (golds joined by `` | ``, safe for spreadsheets) and ``.parquet``.
     UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
-    write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}.get(path.suffix)
-    if write is None:
-        raise UserError("is not a supported answer file; expected .jsonl, .csv or .parquet", file=path)
+    check_ending(path, ANSWER_FILES)
+    write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}[path.suffix]
     with atomic_write(path) as file:
         write(_answer_rows(results), file)
 

@@ -153,7 +153,7 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
                 held[key] = {**held[key], repeat: number}
             else:
                 held[key] = single.get(one) or single.setdefault(one, {repeat: number})
-    first_metric = first.pop() if len(first) == 1 else "correct"
+    first_metric = common_metric(first)
     metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS]
     return ArmValues(
         name=name,
@@ -164,6 +164,12 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
         failed=frozenset(failed),
         rounds=rounds,
     )
+
+
+def common_metric(firsts: Iterable[str]) -> str:
+    """The first metric that all arms or tasks have, or ``correct`` if they have different ones."""
+    distinct = {*firsts}
+    return distinct.pop() if len(distinct) == 1 else "correct"
 
 
 def shared_questions(arms: Sequence[ArmValues]) -> list[QuestionKey]:

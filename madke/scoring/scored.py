@@ -118,7 +118,7 @@ def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
     return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
 
 
-def scores_by_dataset(arm: Results) -> dict[str, Scores]:
+def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
     """Dataset name -> the scores of its questions; the name is empty for questions without one."""
     external = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}

@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
-from madke.assets import install
+from madke.assets import needed
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
@@ -66,10 +66,8 @@ def connected(address: str | None) -> Iterator[Any]:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    try:
+    with needed("--engine ray", "ray"):
         import ray
-    except ImportError as error:
-        raise UserError(f"--engine ray needs ray: {install('ray')}") from error
     # Keeps Ray's messages about lost tasks out of the commands' output, which scripts read.
     with redirect_stdout(sys.stderr):
         if ray.is_initialized():

@@ -8,7 +8,7 @@ import pytest
 
 from madke import assets
 from madke.assets import install
-from madke.terminal import log_handler, printed_once
+from madke.terminal import LogHandler, printed_once
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import error, openai_server
@@ -30,7 +30,7 @@ def test_a_package_that_logs_by_itself_is_printed_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     root, theirs = logging.getLogger(), logging.getLogger("some_hub")
-    own, ours = logging.StreamHandler(sys.stderr), log_handler()
+    own, ours = logging.StreamHandler(sys.stderr), LogHandler()
     theirs.addHandler(own)
     root.addHandler(ours)
     try:

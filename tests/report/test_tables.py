@@ -15,7 +15,7 @@ from pyarrow import parquet
 from madke.core.errors import UserError
 from madke.report import tables
 from madke.report.comparison import compare, paired_table
-from madke.report.score_tables import score_table, score_table_by_dataset, score_table_of, table_of_arms
+from madke.report.score_tables import score_table, score_table_of, table_of_arms
 from madke.report.tables import (
     Cell,
     Table,
@@ -53,7 +53,7 @@ def arm(name: Any, transcripts: Any, path: Any = Path("nowhere")) -> Any:
 
 
 def scored(*arms: Any) -> Any:
-    return score_table_of(arms, {each.name: score(each.transcripts()) for each in arms})
+    return score_table_of(arms, {each.name: {None: score(each.transcripts())} for each in arms})
 
 
 def cell(table: Any, row: Any, column: Any) -> Any:
@@ -117,7 +117,7 @@ def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
 def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
     scores = {each.name: score(each.transcripts()) for each in arms}
-    table = score_table_of(arms, scores)
+    table = scored(*arms)
     costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
     assert len(costs) == 4
     assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
@@ -182,7 +182,7 @@ def test_debates_are_not_called_questions() -> None:
 
 def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
-    scores = {"one": score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}
+    scores: Any = {"one": {None: score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
     said = (
         "one: 1 answer has no grade and is excluded from the grader's mean; "
         "with them it is between 33.3 % (all wrong) "
@@ -193,7 +193,7 @@ def test_missing_grades_are_said_beside_the_scores() -> None:
     assert said.replace("%", r"\%") in table_latex(table)
     assert cell(table, 0, "unparsed: grade %").value == pytest.approx(100 / 3)
     assert cell(table, 0, "Co2 by grader %").value == pytest.approx(50)
-    text = " ".join(shown(score_table([*scores.items()]), 250).split())
+    text = " ".join(shown(score_table([("one", scores["one"][None])]), 250).split())
     assert said in text
     assert "Co2 by grader" in text
     assert "Co2 by grader" not in shown(score_table([("one", score(each.transcripts()))]), 250)
@@ -259,7 +259,7 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
         }
         for each in (bad, good)
     }
-    table = score_table_by_dataset([bad, good], apart)
+    table = score_table_of([bad, good], apart)
     assert [row[0].text for row in table.rows] == ["bad: fever", "bad: nq", "good: fever", "good: nq"]
     assert [cell(table, row, "correct (EM) %").mark for row in range(4)] == ["", "", "*", ""]
     assert any(note.startswith("* differs from the first arm on the same dataset: p < 0.05") for note in table.notes)

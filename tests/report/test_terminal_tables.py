@@ -16,7 +16,7 @@ from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
-from madke.terminal import FittedTable, TextColumn, as_text, say_table, say_wrapped
+from madke.terminal import FittedTable, as_text, say_table, say_wrapped
 from tests.report.run_folders import debate
 
 WIDTHS = range(60, 141, 10)
@@ -65,22 +65,27 @@ _FIGURES = st.floats(-9_999_999, 9_999_999).map(lambda value: f"{value:,.1f} ±{
 
 
 @st.composite
-def _columns(draw: Any) -> list[TextColumn]:
+def _columns(draw: Any) -> list[tuple[str, list[str], bool]]:
+    """Headings, cells, and whether the cells hold figures."""
     rows = draw(st.integers(1, 4))
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=9))
     return [
-        TextColumn(
-            heading=f"H{n} {draw(_WORDS)}",
-            cells=draw(st.lists(_FIGURES if figures else _WORDS, min_size=rows, max_size=rows)),
-            figures=figures,
+        (
+            f"H{n} {draw(_WORDS)}",
+            draw(st.lists(_FIGURES if figures else _WORDS, min_size=rows, max_size=rows)),
+            figures,
         )
         for n, figures in enumerate(kinds)
     ]
 
 
 @given(columns=_columns(), width=st.integers(60, 140))
-def test_every_word_of_every_shown_column_stands_on_one_line(columns: list[TextColumn], width: int) -> None:
-    text = as_text(FittedTable(columns), width)
+def test_every_word_of_every_shown_column_stands_on_one_line(
+    columns: list[tuple[str, list[str], bool]], width: int
+) -> None:
+    headings, cells, _ = zip(*columns, strict=True)
+    right_aligned = {heading for heading, _, figures in columns if figures}
+    text = as_text(FittedTable(headings, list(zip(*cells, strict=True)), right_aligned), width)
     assert all(len(line.rstrip()) <= width for line in text.splitlines())
     body, _, note = text.partition("Not shown at this width: ")
     left_out = {int(number) for number in re.findall(r"H(\d+)", note)}
@@ -88,18 +93,18 @@ def test_every_word_of_every_shown_column_stands_on_one_line(columns: list[TextC
     # Columns are left out from the right.
     assert left_out == set(range(len(shown), len(columns)))
     words = set(body.split())
-    for column in shown:
-        assert set(column.heading.split()) <= words
-        for cell in column.cells:
-            assert (cell in body) if column.figures else (set(cell.split()) <= words)
+    for heading, texts, figures in shown:
+        assert set(heading.split()) <= words
+        for cell in texts:
+            assert (cell in body) if figures else (set(cell.split()) <= words)
 
 
 def test_columns_that_do_not_fit_are_named() -> None:
-    columns = [TextColumn(heading=f"column{n}", cells=["12345678"], figures=True) for n in range(10)]
-    text = as_text(FittedTable(columns, notes=["n: a note."]), 60)
+    headings = [f"column{n}" for n in range(10)]
+    text = as_text(FittedTable(headings, [["12345678"] * 10], headings, notes=["n: a note."]), 60)
     assert text.splitlines()[1].split() == ["column0", "column1", "column2", "column3", "column4", "column5"]
     assert text.endswith("n: a note.\nNot shown at this width: column6, column7, column8, column9.\n")
-    assert "Not shown" not in as_text(FittedTable(columns), 140)
+    assert "Not shown" not in as_text(FittedTable(headings, [["12345678"] * 10], headings), 140)
 
 
 def test_half_an_interval_is_in_the_cell_of_its_figure() -> None:
@@ -115,7 +120,7 @@ def test_half_an_interval_is_in_the_cell_of_its_figure() -> None:
 
 def test_a_word_longer_than_any_column_is_broken_and_not_lost() -> None:
     word = "https://example.org/" + "x" * 80
-    text = as_text(FittedTable([TextColumn(heading="a", cells=[word]), TextColumn(heading="b", cells=["y"])]), 60)
+    text = as_text(FittedTable(["a", "b"], [[word, "y"]]), 60)
     assert (text.count("x"), text.count("y")) == (81, 1)
 
 

@@ -16,7 +16,7 @@ import pytest
 import madke as package
 from madke.cli.app import main
 from madke.core.transcript import PoolEntry, StageUsage
-from madke.terminal import PrintableFormatter, printable, printable_json, say
+from madke.terminal import LogHandler, printable, printable_json, say
 from tests.support.cli import command, madke
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -53,10 +53,14 @@ def test_json_for_a_terminal_says_the_same(text: Any) -> None:
     assert json.loads(line) == {text: [text]}
 
 
-def test_a_log_line_neither_steers_nor_tells_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_line_neither_steers_nor_tells_a_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828\n")
     record = logging.LogRecord("httpx2", logging.INFO, "x", 1, "GET http://u:sk-canary-2718281828@h %s", (ALL,), None)
-    line = PrintableFormatter("%(message)s").format(record)
+    LogHandler().emit(record)
+    line = capsys.readouterr().err
+    assert line.startswith("httpx2: GET ")
     assert not steering(line)
     assert "canary" not in line
 

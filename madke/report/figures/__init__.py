@@ -1,6 +1,6 @@
 """Figures for report pages and papers, drawn by matplotlib, which is imported on demand."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,11 +8,26 @@ from madke.assets import install
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
-from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
+from madke.report.figures.canvas import Drawing, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 
 __all__ = ["Drawing", "Format", "available", "draw", "page_svg", "require", "write_figures"]
+
+
+_FIGURES = (
+    by_arm.accuracy_by_tokens,
+    by_arm.accuracy_by_calls,
+    by_setting.source_ablation,
+    by_setting.selection_ablation,
+    by_setting.agents_curves,
+    by_setting.rounds_curves,
+    by_arm.agreement_by_round,
+    by_arm.disagreement_by_round,
+    by_arm.flips,
+    by_arm.tokens_by_stage,
+)
+"""In the order of the page."""
 
 
 def available() -> bool:
@@ -30,7 +45,7 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
     """All figures that the arms have data for, in order; needs matplotlib."""
     arms = arms_of(results, scores, values)
     with style():
-        return [drawing for drawing in _all(arms) if drawing is not None]
+        return [drawing for figure in _FIGURES if (drawing := figure(arms)) is not None]
 
 
 def write_figures(drawings: Sequence[Drawing], folder: Path, format: Format = "pdf") -> list[Path]:
@@ -44,16 +59,3 @@ def write_figures(drawings: Sequence[Drawing], folder: Path, format: Format = "p
         with atomic_write(path) as file:
             file.write(data)
     return list(files)
-
-
-def _all(arms: Sequence[DrawnArm]) -> Iterator[Drawing | None]:
-    yield by_arm.accuracy_by_tokens(arms)
-    yield by_arm.accuracy_by_calls(arms)
-    yield by_setting.source_ablation(arms)
-    yield by_setting.selection_ablation(arms)
-    yield by_setting.agents_curves(arms)
-    yield by_setting.rounds_curves(arms)
-    yield by_arm.agreement_by_round(arms)
-    yield by_arm.disagreement_by_round(arms)
-    yield by_arm.flips(arms)
-    yield by_arm.tokens_by_stage(arms)

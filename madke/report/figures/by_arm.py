@@ -44,7 +44,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     for arm, cost, value in points:
         canvas.interval_line(axis, cost, value, colour=arm.colour)
         axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
-    canvas.percent_axis(axis, found, which="y")
+    canvas.percent_axis(axis, found)
     _cost_axis(axis, [cost for _, cost, _ in points])
     axis.set_ylabel("Accuracy (%)")
     axis.set_xlabel(f"{unit.capitalize()} per question")
@@ -95,7 +95,7 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
             axis.barh(row, tokens.get(stage, 0.0), left=start, height=0.66, color=colour, linewidth=0)
             start += tokens.get(stage, 0.0)
         axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
-    canvas.name_rows(axis, {row: arm.label for row, (arm, _) in enumerate(spent)}, len(spent))
+    canvas.rows_in_blocks(axis, [("", [arm.label for arm, _ in spent])])
     axis.set_xlim(0, 1.1 * longest)
     axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
     axis.grid(True, axis="x")
@@ -148,7 +148,7 @@ def _by_round(arms: Sequence[DrawnArm], measures: _Measures, name: str, title: s
         axis.set_xticks(range(1, rounds + 1, 1 + rounds // 10))
         axis.set_xlim(0.6, rounds + 0.4)
         if unit == "%":
-            canvas.percent_axis(axis, shares, which="y")
+            canvas.percent_axis(axis, shares)
             axis.tick_params(axis="y", labelleft=place == 1)
         else:
             axis.set_ylim(bottom=0)

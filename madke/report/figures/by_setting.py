@@ -152,7 +152,7 @@ def _bar_figure(blocks: Sequence[_Block], name: str, title: str, caption: str) -
             text, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
             axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
     shown = [(arm, found) for _, bars in blocks for arm, _, found in bars]
-    canvas.percent_axis(axis, [found for _, found in shown], which="x", zero=True)
+    canvas.percent_axis(axis, [found for _, found in shown], "x")
     axis.set_xlabel("Accuracy (%)")
     ends = canvas.notes([arm for arm, _ in shown], [found for _, found in shown])
     return Drawing(name, title, caption + ends, figure)
@@ -207,7 +207,7 @@ def _curves(
         axis.set_xticks(sorted({number(arm) for arm in shown}))
         axis.grid(True, axis="y")
         if "%" in heading:
-            canvas.percent_axis(axis, drawn, which="y")
+            canvas.percent_axis(axis, drawn)
             shares += drawn
         else:
             axis.set_ylim(0, 1.15 * max(one.high for one in drawn))

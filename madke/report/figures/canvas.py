@@ -33,10 +33,7 @@ ON_COLOUR = "#111111"
 """Text on a coloured area."""
 
 COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
-"""Colours of runs and stages: those of Okabe and Ito for colour-blind readers, legible on light and dark pages.
-
-Green and red are not among them, because on the page they mean right and wrong.
-"""
+"""Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
 
 RIGHT, RIGHT_AT_LAST, WRONG_AT_LAST, WRONG = "#009e73", "#7fcfb4", "#f0a878", "#d55e00"
 """Greens of right answers and reds of wrong ones; the light ones are of answers that became so."""
@@ -110,21 +107,21 @@ def one_line(text: str, most: int = 32) -> str:
     return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
-def percent_axis(axis: Axes, found: Sequence[Estimate], *, which: Literal["x", "y"], zero: bool = False) -> None:
-    """Format an axis of shares in percent. Limits are multiples of 10, at least 20 points apart."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+def percent_axis(axis: Axes, found: Sequence[Estimate], which: Literal["x", "y"] = "y") -> None:
+    """Format an axis of shares in percent. Limits are multiples of 10, 20 points apart or more; x begins at 0."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    low = 0 if zero else floor(10 * min(one.low for one in found) + 1e-9)
+    low = 0 if which == "x" else floor(10 * min(one.low for one in found) + 1e-9)
     high = ceil(10 * max(one.high for one in found) - 1e-9)
     if high - low < 2:
         low = min(low, 8)
         high = low + 2
     line = axis.xaxis if which == "x" else axis.yaxis
     # A marker on a limit is not cut off.
-    margin = 0.0 if zero else 0.012 * (high - low) / 10
+    margin = 0.0 if which == "x" else 0.012 * (high - low) / 10
     (axis.set_xlim if which == "x" else axis.set_ylim)(low / 10 - margin, high / 10 + margin)
     line.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    line.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}"))
+    line.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
     axis.grid(True, axis=which)
 
 
@@ -140,14 +137,6 @@ def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = Fals
     """Draw the 95 % interval of an estimate as a thin line, vertical unless ``across``."""
     draw = axis.hlines if across else axis.vlines
     draw(at, found.low, found.high, colors=colour, linewidth=0.9, zorder=2.5)
-
-
-def name_rows(axis: Axes, names: Mapping[float, str], rows: float) -> None:
-    """Label rows at these heights; row 0 is at the top."""
-    axis.set_yticks(list(names), labels=list(names.values()))
-    axis.set_ylim(rows - 0.4, -0.6)
-    axis.tick_params(axis="y", length=0)
-    axis.spines["left"].set_visible(False)
 
 
 def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
@@ -187,10 +176,7 @@ def patch_key(figure: Figure, areas: Mapping[str, str]) -> None:
 
 
 def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> tuple[list[list[float]], float]:
-    """Lay out rows in blocks with optional headings.
-
-    Returns the heights of the rows of each block, and the height of the panel in rows.
-    """
+    """Lay out rows in blocks. Returns the heights of the rows of each block, and that of the panel, in rows."""
     names: dict[float, str] = {}
     heights: list[list[float]] = []
     y = 0.0
@@ -203,7 +189,10 @@ def rows_in_blocks(axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> t
         heights.append([y + row for row in range(len(rows))])
         names |= dict(zip(heights[-1], rows, strict=True))
         y += len(rows)
-    name_rows(axis, names, y)
+    axis.set_yticks(list(names), labels=list(names.values()))
+    axis.set_ylim(y - 0.4, -0.6)  # row 0 is at the top
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
     return heights, y
 
 

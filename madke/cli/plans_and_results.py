@@ -1,0 +1,229 @@
+"""Plans, work and results of ``madke run``, ``ablate`` and ``pool build``, for the terminal. Slow to import."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from madke.cli.progress import duration, exit_status, listening, resumable, why_stopped
+from madke.core.errors import UserError
+from madke.core.wording import counted
+from madke.experiments.ablation import run_experiment
+from madke.experiments.experiment import Experiment
+from madke.experiments.experiment_spec import ExperimentSpec
+from madke.experiments.load import Load, Pace, measured_pace
+from madke.experiments.plan import Planned, Planner, planned
+from madke.llm import CallStore
+from madke.llm.prices import Prices
+from madke.report.comparison import NOT_ON_TERMINALS
+from madke.report.experiment_tables import planned_range, published_table, spending_table
+from madke.report.finding import all_failed
+from madke.report.html import write_report
+from madke.report.score_tables import score_table
+from madke.report.tables import rich_table
+from madke.runs.cast import SERVICE_STAGES
+from madke.runs.directory import RunDirectory
+from madke.runs.job import Job
+from madke.runs.meter import Meter, account, prices_of
+from madke.runs.options import RunOptions
+from madke.runs.run_pools import RunPools
+from madke.runs.runner import execute
+from madke.scoring.arms import open_results
+from madke.scoring.scored import kept_scores, score_run
+from madke.terminal import console, say, say_json, say_table, say_wrapped
+
+_SHOWN_REASONS = 3
+
+
+def refuse_limits(options: RunOptions) -> None:
+    """Refuse limits together with ``--plan``."""
+    if any(limit is not None for limit in (options.max_cost, options.token_budget, options.deadline)):
+        raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
+
+
+def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
+    """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
+    return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
+
+
+def show_run_plan(
+    job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
+) -> None:
+    """Print the plan of a run."""
+    refuse_limits(options)
+    own = out / "pools.jsonl"
+    file = pools or (own if own.exists() else None)
+    knowledge = job.protocol.knowledge
+    pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
+    prices = prices_of(options)
+    plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
+    show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
+
+
+def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
+    """Print the plan of an experiment and the published figures, or only the plan as JSON."""
+    for error in experiment_spec.unknown_sources():
+        say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
+    prices = prices_of(options)
+    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
+    if as_json:
+        say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
+        return
+    recipe = experiment_spec.recipe
+    say(f"{recipe.title} ({recipe.source})")
+    if recipe.about:
+        say(recipe.about.strip())
+    say(f"{counted(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
+    show_plans(plans, prices, pace)
+    if (published := published_table(recipe)) is not None:
+        console().print(rich_table(published))
+
+
+def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
+    """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
+    rows = [
+        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced))
+        for plan in plans
+    ]
+    if len(plans) > 1:
+        least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
+        rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices))))
+    headings = ("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
+    say_table(headings, rows, figures=headings[1:])
+    shortest, longest = map(duration, pace.seconds(plans))
+    between = shortest if shortest == longest else f"{shortest} to {longest}"
+    notes = [
+        f"Duration: {between}, estimated from {pace.basis(plans)}.",
+        "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
+        f"Tokens are estimates for paid calls: four characters per prompt token, {pace.reply_tokens} tokens per reply.",
+    ]
+    if len(plans) > 1:
+        notes.append(
+            "A call that several runs make with the same prompt and purpose is paid once, by the first of them. "
+            "Identical replies can make more calls shared."
+        )
+    if assumed := [plan.name for plan in plans if plan.assumed_passages]:
+        which = "" if len(assumed) == len(plans) else f" of {', '.join(assumed)}"
+        notes.append(f"Passages{which} are not retrieved yet; assumed: 100 words each.")
+    if sized := [f"{p.name} {planned_range(*p.debaters)}" for p in plans if p.debaters]:
+        notes.append(f"Debaters needed to match the estimated cost of another run: {', '.join(sized)}.")
+    unpriced = sorted({model for plan in plans for model in plan.unpriced})
+    if unpriced and prices:
+        notes.append(f"No price for {', '.join(unpriced)}.")
+    if not prices:
+        notes.append("No cost: give prices with --prices.")
+    say_wrapped("\n".join(notes))
+
+
+def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+    figures = [
+        planned_range(getattr(least, name), getattr(most, name))
+        for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
+    ]
+    return [*figures, planned_range(least.cost, most.cost, digits=2) if priced else "-"]
+
+
+def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
+    """Run a job into its directory, with its progress, and show the scores."""
+    own = account(options)
+    by_models = "human" not in job.spec.models.values()  # a person types where the line of progress would be
+    with RunDirectory(out, replay=options.replay) as directory, listening(line=by_models) as listen:
+        try:
+            meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
+        except KeyboardInterrupt as interrupt:
+            done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
+            say(f"madke: interrupted after {done}; the same command resumes", err=True)
+            raise typer.Exit(exit_status(interrupt)) from None
+        finally:
+            job.close()
+        for line in job.spent:
+            say(line, err=True)
+    _show_scores(out, meter, own.budget.prices, options)
+
+
+def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
+    page, metrics = out / "report.html", out / "metrics.json"
+    current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
+    scores = kept_scores(out) if current and not (meter.done or prices) else None
+    if scores is None:
+        scores = score_run(out, prices=prices)
+        write_report([out], page, scores=[scores])
+    console().print(score_table([(out.name or str(out), scores)]))
+    say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
+    if scores.failed:
+        retried = options.retry_failed and not options.replay
+        again = "the same command" if retried else "the command without --keep-failed and --replay"
+        say(f"madke: {counted(scores.failed, 'question')} failed; {again} retries them", err=True)
+        for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
+            say(f"  {count} x {reason}", err=True)
+    degraded = max(0, scores.degraded - scores.failed)
+    if degraded and not options.retry_degraded:
+        say(
+            f"madke: {counted(degraded, 'question')} lost a debater or a verdict; --retry-degraded retries them",
+            err=True,
+        )
+    if meter.left_over:
+        say(f"madke: stopped: {why_stopped(meter)}", err=True)
+        say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)
+    if scores.failed or meter.left_over:
+        raise typer.Exit(1)
+
+
+def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
+    """Run all arms into an experiment's folder, with their progress, and show the results."""
+    prices = prices_of(options)
+    with resumable():
+        with listening() as listen:
+            done = run_experiment(
+                experiment_spec,
+                out,
+                options,
+                listen=listen,
+                on_plans=lambda plans: show_plans(plans, prices, pace),
+                on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
+                reply_tokens=pace.reply_tokens,
+                signals=True,
+            )
+        for line in done.spent:
+            say(line, err=True)
+        _show_results(done)
+    _show_unfinished(done, options)
+
+
+def _show_results(done: Experiment) -> None:
+    recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
+    arms = open_results(folders)
+    named = done.scores
+    console().print(score_table([*named.items()]))
+    by_folder = {done.arms[name]: scores for name, scores in named.items()}
+    with CallStore(done.path / "calls.sqlite") as store:
+        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
+    tables = list(filter(None, (published_table(recipe, folders), spent)))
+    # Tests compare each arm with the first one, so the reference comes first.
+    arms.sort(key=lambda arm: arm.name != recipe.reference)
+    page = done.path / "report.html"
+    scores = [by_folder[arm.path] for arm in arms]
+    own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    if tests := own.get("tests"):
+        console().print(rich_table(tests, NOT_ON_TERMINALS))
+    for table in tables:
+        console().print(rich_table(table))
+    say(f"arms: {done.path / 'arms'}\nreport: {page}")
+
+
+def _show_unfinished(done: Experiment, options: RunOptions) -> None:
+    for name, reason in done.unfinished.items():
+        why = why_stopped(done.meters[name]) if name in done.meters else reason
+        say(f"madke: arm {name!r} is not finished: {why}", err=True)
+    if done.waiting:
+        say(f"madke: not started after {[*done.meters][-1]!r}: {counted(len(done.waiting), 'arm')}", err=True)
+    failed = sum(scores.failed for scores in done.scores.values())
+    if done.unfinished or failed:
+        how = "the command without --replay" if options.replay else "the same command"
+        reached = done.account.budget.reached
+        how = f"the same command with a higher {reached}" if reached else how
+        lost = f"{counted(failed, 'debate')} failed; " if failed else ""
+        say(f"madke: {lost}{how} resumes", err=True)
+        raise typer.Exit(1)
