@@ -336,7 +336,8 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
             optional |= names.optional
             left += [other for other in names.templates if other not in seen]
         for name in seen:
-            environment.get_template(name)
+            if name not in environment.inlined:
+                environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""
