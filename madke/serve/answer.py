@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from fastapi import Request
@@ -22,14 +22,12 @@ from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
+from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal
 from madke.yaml_file import read_mapping
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""
@@ -104,7 +102,7 @@ class Answer(Debating):
 
     end = b"data: [DONE]\n\n"
 
-    def __init__(self, state: State, request: Request, body: ChatBody) -> None:
+    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
         body.check()
         talk = Conversation.read(body.messages)
         ask = Ask(
@@ -114,10 +112,10 @@ class Answer(Debating):
             condensing=talk.condensing if talk.earlier else (),
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
-        super().__init__(state, request, ask)
+        super().__init__(debates, request, ask)
         self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
-        self._body, self._talk, self._options = body, talk, state.debates.options
+        self._body, self._talk, self._options = body, talk, debates.options
         self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}

@@ -1,19 +1,13 @@
-"""The page: ask, watch a debate, take part in it; and transcripts, at addresses that only this server can make.
+"""The page: ask, watch a debate, take part in it.
 
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
-from __future__ import annotations
-
-import asyncio
-import hmac
 import json
 import secrets
-from functools import cache, cached_property
-from hashlib import sha256
+from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
@@ -24,20 +18,13 @@ from madke.concurrency import Tell
 from madke.core import events
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
-from madke.knowledge.pools import pool_of
-from madke.runs.directory import read_transcripts
-from madke.runs.run_pools import PoolLines
-from madke.runs.spec import read_spec
-from madke.serve.debates import Served
+from madke.serve.debates import Debates, Served
 from madke.serve.offers import Ask
 from madke.serve.person import Part, PersonAtPage
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
 """Of the report."""
@@ -56,10 +43,6 @@ SAFE = {
     "cache-control": "no-cache",
 }
 """Headers of the page and its files."""
-
-
-SCHEME = "madke:/"
-"""Before the path of a transcript, in its address for clients without HTTP."""
 
 
 class Choice(BaseModel):
@@ -91,7 +74,7 @@ class Asked(BaseModel, extra="forbid"):
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-def router(state: State) -> APIRouter:
+def router(debates: Debates) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
@@ -128,14 +111,14 @@ def router(state: State) -> APIRouter:
         if "text/html" in accepted:
             return _page(vary="accept")  # its script asks for the debate
         if "application/json" in accepted:
-            found = await state.transcripts.found(run, question, repeat, token)
+            found = await debates.transcripts.found(run, question, repeat, token)
             return JSONResponse(_debate_json(*found), headers=headers)
-        return PlainTextResponse(await state.transcripts.text(run, question, repeat, token), headers=headers)
+        return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
     async def choices() -> Choices:
         """What can be asked."""
-        offers = state.debates.offers
+        offers = debates.offers
         specs = {name: offers.spec(name) for name in offers.variants}
         listed = [
             Choice(name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs))
@@ -146,7 +129,7 @@ def router(state: State) -> APIRouter:
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: Asked, request: Request) -> Response:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
-        return Watched(state, request, body, people)
+        return Watched(debates, request, body, people)
 
     @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
     async def part(debate: str, body: Part) -> Response:
@@ -165,8 +148,8 @@ def router(state: State) -> APIRouter:
 class Watched(Debating):
     """A debate as a stream of its events, with a person among the debaters if the request names a role."""
 
-    def __init__(self, state: State, request: Request, body: Asked, people: dict[str, PersonAtPage]) -> None:
-        protocol = state.debates.offers.spec(body.protocol).protocol
+    def __init__(self, debates: Debates, request: Request, body: Asked, people: dict[str, PersonAtPage]) -> None:
+        protocol = debates.offers.spec(body.protocol).protocol
         self._person = None if body.role is None else PersonAtPage(body.role, protocol)
         ask = Ask(
             protocol=body.protocol,
@@ -176,7 +159,7 @@ class Watched(Debating):
             cast={self._person.role: self._person} if self._person else {},
             retry=body.retry,
         )
-        super().__init__(state, request, ask)
+        super().__init__(debates, request, ask)
         self._id = secrets.token_urlsafe(16)
         self._people = people
 
@@ -212,59 +195,6 @@ class Watched(Debating):
             case _:
                 content = _event_json(part)
         return b"" if content is None else data(json.dumps(content))
-
-
-class Transcripts:
-    """The finished debates of all runs below a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def address(self, served: Served, request: Request | None) -> str:
-        """The address of a debate's transcript, as the client of the request reaches the server."""
-        done = served.transcript
-        base = SCHEME if request is None else str(request.base_url).rstrip("/")
-        name = f"{served.run.name}/{done.id}/{done.repeat}"
-        return f"{base}/debates/{name}?token={self._token(name)}"
-
-    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
-        """The debate at an address; Refusal if there is none."""
-        known = hmac.compare_digest(
-            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
-        )
-        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
-        if found is None:
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        return found
-
-    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
-        """The debate at an address as text, with its passages."""
-        from madke.report.debate_text import debate_text
-
-        transcript, pool = await self.found(run, question, repeat, token)
-        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
-        return "\n\n".join((debate_text(transcript), *passages))
-
-    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
-        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
-        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
-        if transcript is None:
-            return None
-        knowledge = read_spec(path).protocol.knowledge
-        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
-        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
-
-    def _token(self, name: str) -> str:
-        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
-
-    @cached_property
-    def _secret(self) -> bytes:
-        file = self._folder / "link-secret"
-        file.touch(mode=0o600)
-        if not (secret := file.read_bytes()):
-            secret = secrets.token_hex(32).encode()
-            file.write_bytes(secret)
-        return secret
 
 
 def _page(**headers: str) -> Response:

@@ -286,8 +286,3 @@ class _Sent:
             if call.left:  # there is no next attempt for a client that has gone
                 raise asyncio.CancelledError from None
             raise
-
-    @property
-    def hold(self) -> float:
-        """Seconds during which no call should start, as the model's endpoint says."""
-        return float(getattr(self._model, "hold", 0.0))
