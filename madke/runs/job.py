@@ -208,7 +208,7 @@ def job_of(
         sample_seed=sample_seed,
         variant=variant.name,
         protocol=variant.protocol,
-        prompts_sha256=variant.fingerprint(),
+        prompts_sha256=variant.files,
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
         answer_scorer=answer_scorer if variant.protocol.needs_answer_scorer else None,
