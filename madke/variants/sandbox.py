@@ -262,7 +262,7 @@ class _Bounding(NodeTransformer):
             return node
         tree = self._environment.parsed(node.template.value)
         self._room -= 100 + len(list(tree.find_all(nodes.Node)))
-        if self._room < 0 or tree.find((nodes.Block, nodes.Extends)):
+        if self._room < 0 or tree.find(nodes.Block) or tree.find(nodes.Extends):
             return node
         self._environment.inlined.add(node.template.value)
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
