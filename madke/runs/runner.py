@@ -14,6 +14,7 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
+from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored
 from madke.llm.endpoints import endpoints_of, relocations
@@ -184,8 +185,8 @@ class _Run:
         self.directory.check_lock()
         pool = self.pools.of(question)
         self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        services = self.services
-        transcript = await self.job.debated(question, cast, pool, repeat=repeat, listen=self.tell, **services)
+        scene = self.job.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
+        transcript = await debate(scene)
         if self.directory.write(transcript):
             self.meter.done += 1
             self.meter.failed += transcript.status == "failed"
