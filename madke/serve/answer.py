@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import Request
-from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
 from starlette.responses import JSONResponse
@@ -87,16 +86,6 @@ def _quoted(text: str) -> str:
     return without_tags(text, ("conversation", "message"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ending:
-    """What is known when the debate is over."""
-
-    final: FinalText
-    usage: CompletionUsage
-    own: dict[str, Any]
-    """What madke adds to OpenAI's form."""
-
-
 class Answer(Debating):
     """The response, whole or as a stream; Refusal if the request cannot be answered."""
 
@@ -132,22 +121,21 @@ class Answer(Debating):
             return
         reasoning: list[str] = []
         try:
-            ending = await self.work(reasoning.append)
+            final = await self.work(reasoning.append)
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        content = self._whole("".join(reasoning).strip(), ending)
+        content = self._whole("".join(reasoning).strip(), final)
         await JSONResponse(content, headers=self._ignored)(scope, receive, send)
         self.turn.delivered()
 
-    async def work(self, tell: Tell) -> _Ending:
+    async def work(self, tell: Tell) -> FinalText:
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         body = self._body
         if self._plain:
             completion = await self.turn.plain(body.model, self._talk.plain, body.limit)
             text, finish_reason = bounded(without_reasoning(completion.text), body)
-            final = FinalText(text=text, finish_reason=finish_reason, annotations=[])
-            return _Ending(final=final, usage=tokens(completion.usage), own={})
+            return FinalText(text=text, finish_reason=finish_reason, usage=tokens(completion.usage))
         narration = Narration(tags=self._options.think_tags)
 
         def hear(event: Event) -> None:
@@ -155,43 +143,38 @@ class Answer(Debating):
                 tell(part)
 
         served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._options.think_tags)
-        done, address = served.transcript, self.address(served)
-        return _Ending(
-            final=final_text(done, served.pool, body, address, marks=self._options.marks),
-            usage=tokens(served.usage),
-            own={"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}},
-        )
+        address = self.debates.transcripts.address(served, self.request)
+        return final_text(served, body, address, marks=self._options.marks)
 
-    def line(self, part: str | _Ending) -> bytes:
+    def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""
-        if isinstance(part, _Ending):
+        if isinstance(part, FinalText):
             return b"".join(self._ended(part))
         first, self._thought = not self._thought, True
         if self._options.think_tags:
             return self._chunk(content=f"<think>\n{part}" if first else part)
         return self._chunk(reasoning_content=part, reasoning=part)
 
-    def _ended(self, ending: _Ending) -> Iterator[bytes]:
-        final, options = ending.final, self._body.stream_options
+    def _ended(self, final: FinalText) -> Iterator[bytes]:
+        options = self._body.stream_options
         if self._options.think_tags and self._thought:
             yield self._chunk(content="</think>\n\n")
         cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
-        yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **ending.own)
+        yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **final.own)
         if options is not None and options.include_usage:
-            yield self._event(choices=[], usage=ending.usage.model_dump())
+            yield self._event(choices=[], usage=final.usage.model_dump())
 
-    def _whole(self, thoughts: str, ending: _Ending) -> Any:
-        final = ending.final
+    def _whole(self, thoughts: str, final: FinalText) -> Any:
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
         if self._options.think_tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
         message = ChatCompletionMessage(
-            role="assistant", content=content, refusal=None, annotations=final.annotations, **shown
+            role="assistant", content=content, refusal=None, annotations=list(final.annotations), **shown
         )
         choice = Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)
         completion = ChatCompletion(
-            object="chat.completion", choices=[choice], usage=ending.usage, **self._head, **ending.own
+            object="chat.completion", choices=[choice], usage=final.usage, **self._head, **final.own
         )
         return completion.model_dump(exclude_unset=True)
 

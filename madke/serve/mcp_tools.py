@@ -125,10 +125,19 @@ class _Tool:
     """Clients may call such tools without asking."""
 
 
-class _Tools:
-    """The handlers of an MCP server."""
+class McpServer(Server[Any]):
+    """The MCP server of both transports; its debates must be entered while it serves."""
 
     def __init__(self, debates: Debates) -> None:
+        super().__init__(
+            "madke",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_read_resource=self.read_resource,
+        )
         self._debates = debates
         self._tools = {
             "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question", read_only=False),
@@ -190,11 +199,9 @@ class _Tools:
                         lines += 1
                         await ctx.session.report_progress(lines, message=line)
             turn.delivered()
-        return self._result(part, ctx.request)
-
-    def _result(self, served: Served, request: Request | None) -> DebateResult:
+        served: Served = part
         done = served.transcript
-        address = self._debates.transcripts.address(served, request)
+        address = self._debates.transcripts.address(served, ctx.request)
         cited = citations(done, served.pool, address) if done.answer is not None else ()
         return DebateResult(
             answer=done.answer,
@@ -214,23 +221,9 @@ class _Tools:
         return SearchResult(passages=found, failed=dict(pool.partial))
 
 
-def mcp_server(debates: Debates) -> Server[Any]:
-    """The MCP server of both transports; its debates must be entered while it serves."""
-    tools = _Tools(debates)
-    return Server(
-        "madke",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        on_list_tools=tools.list_tools,
-        on_call_tool=tools.call_tool,
-        on_list_resources=tools.list_resources,
-        on_read_resource=tools.read_resource,
-    )
-
-
 def router(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
-    sessions = StreamableHTTPSessionManager(mcp_server(debates), max_request_body_size=MAX_BODY)
+    sessions = StreamableHTTPSessionManager(McpServer(debates), max_request_body_size=MAX_BODY)
     routes = APIRouter(lifespan=lambda app: sessions.run())
     routes.routes.append(Route("/mcp", StreamableHTTPASGIApp(sessions)))
     return routes
@@ -238,7 +231,7 @@ def router(debates: Debates) -> APIRouter:
 
 async def serve_stdio(debates: Debates) -> None:
     """Serve the client at standard input and output until it closes them. Other output goes to standard error."""
-    server = mcp_server(debates)
+    server = McpServer(debates)
     with ExitStack() as printing:
         async with debates, stdio_server() as (reading, writing):
             # The transport has its own copy of the descriptor; what plug-ins print must not follow it, now or at exit.

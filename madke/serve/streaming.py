@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from madke.concurrency import Tell, told
-from madke.serve.debates import Debates, Served
+from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
 
@@ -75,10 +75,6 @@ class Debating(StreamingResponse, ABC):
         else:
             yield self.end
             self.turn.delivered()
-
-    def address(self, served: Served) -> str:
-        """The address of the transcript."""
-        return self.debates.transcripts.address(served, self.request)
 
 
 def data(content: str) -> bytes:
