@@ -29,16 +29,22 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     # Not inside an except block: its exception would be the context of those of the coroutine.
     if asyncio._get_running_loop() is None:
         return asyncio.run(work)
+    return in_thread(lambda: asyncio.run(work)).result()
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Start work in a daemon thread, which nothing waits for at exit."""
     outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # whoever waits may leave; the thread goes on
 
     def run() -> None:
         try:
-            outcome.set_result(asyncio.run(work))
-        except BaseException as error:  # raised again in the calling thread
+            outcome.set_result(work())
+        except BaseException as error:  # raised again where the result is read
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="madke", daemon=True).start()
-    return outcome.result()
+    return outcome
 
 
 async def told(

@@ -16,6 +16,7 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.knowledge.pools import pool_of, retrieve
@@ -153,14 +154,10 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
         pool = await _pool(job, options, models, from_thread(tell))
         live = live_search(job)
         tell(PoolReady(question=question.id, pool=pool))
-        await job.debated(
-            question,
-            guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm)),
-            pool,
-            listen=with_people(models, job.protocol, tell),
-            deltas=deltas,
-            **debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge),
-        )
+        cast = guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm))
+        services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
+        listen = with_people(models, job.protocol, tell)
+        await debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
     finally:
         await job.close_models(models)
         await asyncio.to_thread(job.close)

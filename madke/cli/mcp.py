@@ -34,9 +34,8 @@ def command(
     with needed("madke mcp", "serve"):
         from madke.serve.debates import Debates
         from madke.serve.mcp_tools import serve_stdio
-        from madke.serve.server import State
 
     offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(serve_stdio(State(debates=Debates(offered))))
+    asyncio.run(serve_stdio(Debates(offered)))

@@ -65,7 +65,7 @@ def command(
     with needed("madke serve", "serve"):
         from madke.serve.debates import Debates
         from madke.serve.gate import KEYS, Access, keys_from_environment
-        from madke.serve.server import State, bound, create_app, serve
+        from madke.serve.server import bound, create_app, serve
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:
@@ -74,15 +74,15 @@ def command(
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
     limits = {"queue": queue, "deadline": deadline, "think_tags": think_tags, "marks": not no_marks}
     offered = served(protocols, seed, shared, out=out, run=options, **limits)
-    state = State(debates=Debates(offered), access=Access(keys=keys, host=host, origins=cors or ()))
-    app = create_app(state)
+    debates = Debates(offered)
+    app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = bound(host, port)
     shown = f"[{host}]" if ":" in host else host
     say(
-        f"madke: serving {', '.join(state.debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
+        f"madke: serving {', '.join(debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
         err=True,
     )
-    asyncio.run(serve(app, state, listening, grace=grace))
+    asyncio.run(serve(app, debates, listening, grace=grace))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
 
 

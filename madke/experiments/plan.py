@@ -22,7 +22,6 @@ from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
 from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
-from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
@@ -228,18 +227,8 @@ class Planner:
             )
             for role, model in job.spec.models.items()
         }
-        scene = Scene(
-            question,
-            protocol,
-            cast,
-            _pool(question, protocol.knowledge, pool_of),
-            task=get_task(question.task),
-            prompts=job.variant,
-            seed=job.spec.seed,
-            first_round=job.first_round.of(question.id, 0) if job.first_round is not None else (),
-            retrieve=_nothing_found,
-            score_answers=_equal_scores,
-        )
+        pool = _pool(question, protocol.knowledge, pool_of)
+        scene = job.scene(question, cast, pool, retrieve=_nothing_found, score_answers=_equal_scores)
         transcript = await debate(scene)
         simulated.calls += calls
         simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}

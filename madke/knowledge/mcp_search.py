@@ -206,30 +206,18 @@ class _Connection:
     def _http_client(self) -> httpx2.AsyncClient:
         import httpx2
 
-        outer = self
+        from madke.llm.transport import BoundedReply
 
-        class Bounded(httpx2.AsyncByteStream):
-            def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-                self._stream = stream
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                size = 0
-                async for piece in self._stream:
-                    size += len(piece)
-                    if size > MAX_BYTES:
-                        outer.reply_too_long = True
-                        raise httpx2.ReadError("the reply is too long")
-                    yield piece
-
-            async def aclose(self) -> None:
-                await self._stream.aclose()
+        def too_long() -> Exception:
+            self.reply_too_long = True
+            return httpx2.ReadError("the reply is too long")
 
         async def check(response: httpx2.Response) -> None:
             if response.request.method == "POST":
                 refusal = Reply(response.status_code, retry_after(response.headers), b"")
-                outer.refusal = None if response.is_success else refusal
+                self.refusal = None if response.is_success else refusal
                 assert isinstance(response.stream, httpx2.AsyncByteStream)
-                response.stream = Bounded(response.stream)
+                response.stream = BoundedReply(response.stream, MAX_BYTES, too_long)
 
         headers = {"Accept-Encoding": "identity", **with_keys(self._options.headers)}
         return httpx2.AsyncClient(headers=headers, timeout=self._options.timeout, event_hooks={"response": [check]})

@@ -9,13 +9,13 @@ import math
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import fill, shorten
-from typing import Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
+from madke.concurrency import in_thread
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
@@ -82,7 +82,8 @@ class HumanChat:
             started = time.monotonic()
             self._busy = True
             try:
-                text = await _in_daemon_thread(lambda: self._dialogue.reply(request))
+                # The loop's own threads are joined at exit, so Ctrl-C would wait for Enter.
+                text = await asyncio.wrap_future(in_thread(lambda: self._dialogue.reply(request)))
             except EOFError:
                 if not self._at_terminal:
                     return Completion(outcome="failed", error="the person left", finish_reason="error")
@@ -281,27 +282,6 @@ def ask_terminal(label: str) -> str:
     except EOFError:
         say("", err=True)
         raise
-
-
-async def _in_daemon_thread(ask: Callable[[], str]) -> str:
-    """Run ``ask`` in a daemon thread. The loop's threads are joined at exit, so Ctrl-C would wait for Enter."""
-    loop = asyncio.get_running_loop()
-    reply: asyncio.Future[str] = loop.create_future()
-
-    def settle(set_it: Callable[[Any], None], value: object) -> None:
-        if not reply.done():
-            set_it(value)
-
-    def work() -> None:
-        try:
-            outcome: tuple[Callable[[Any], None], object] = reply.set_result, ask()
-        except BaseException as error:
-            outcome = reply.set_exception, error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=work, name="human", daemon=True).start()
-    return await reply
 
 
 def kind_of(prompt: Prompt) -> Literal["select", "answer", "verdict", "free"]:

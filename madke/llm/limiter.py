@@ -56,13 +56,8 @@ class Limiter:
     **Rates** are token buckets that hold one second's worth. The tokens of a call are known only afterwards: an
     overdrawn bucket refills before the next call starts.
 
-    Args:
-        concurrency: Maximum number of calls in flight.
-        rpm: Maximum number of calls per minute; None for no limit.
-        tpm: Maximum number of prompt and completion tokens per minute; None for no limit.
-        start: Initial limit; ``concurrency`` for local models, which have no other clients.
-        clock: Monotonic clock, in seconds.
-        sleep: As :func:`asyncio.sleep`.
+    ``concurrency`` is the maximum number of calls in flight, ``rpm`` of calls per minute, ``tpm`` of prompt and
+    completion tokens per minute. ``start`` is ``concurrency`` for local models, which have no other clients.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion, Usage
@@ -24,7 +25,6 @@ from madke.llm.prices import estimated_usage
 from madke.llm.refusals import REFUSALS, Dialect, ServerError
 
 if TYPE_CHECKING:
-    import httpx2
     from openai import AsyncOpenAI
 
     from madke.llm.transport import Transport
@@ -187,18 +187,15 @@ class OpenAIChat:
         return reason if len(reason) <= _REASON_LENGTH else f"{reason[:_REASON_LENGTH]}..."
 
     def _connected(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
         from madke.llm.transport import open_transport
 
         if self._client is None:
-            self._client = self._connect(open_transport(self._transport, self._timeout))
+            # The package requires a key; local servers ignore it.
+            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._timeout)
+            self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
-
-    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
-
-        # The package requires a key; local servers ignore it.
-        key = self.endpoint.key or "no-key"
-        return AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http_client)
 
 
 class AzureChat(OpenAIChat):
@@ -221,6 +218,8 @@ class AzureChat(OpenAIChat):
         needs_key: bool = True,
         **options: Any,
     ) -> None:
+        from openai import Omit
+
         name = f"azure/{deployment}"
         url = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT") or ("" if needs_key else at or _NOWHERE)
         if not url:
@@ -231,17 +230,9 @@ class AzureChat(OpenAIChat):
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         where = Endpoint(address=address, limited_as=address, key=key)
         super().__init__(deployment, name=name, endpoint=where, **options)
-
-    def _connect(self, http_client: httpx2.AsyncClient) -> AsyncOpenAI:
-        from openai import AsyncAzureOpenAI
-
-        return AsyncAzureOpenAI(
-            api_key=self.endpoint.key,
-            azure_endpoint=self.endpoint.address,
-            api_version=os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21",
-            max_retries=0,
-            http_client=http_client,
-        )
+        version = os.environ.get("AZURE_OPENAI_API_VERSION") or "2024-10-21"
+        self._path = f"/openai/deployments/{quote(deployment)}/chat/completions?api-version={quote(version)}"
+        self._options = {"headers": {**_HEADERS, "api-key": key or "", "Authorization": Omit()}}
 
 
 class RerankEndpoint(OpenAIChat):

@@ -202,14 +202,9 @@ class CallStore(AbstractContextManager["CallStore"]):
 class Stored:
     """A model whose calls go through a call store.
 
-    A stored completion with outcome ``ok`` answers; any other call is made again. A completion is ``paid`` if this run
-    made the call. Concurrent calls with equal keys become one.
-
-    Args:
-        model: The wrapped model, called when the store has no answer.
-        store: The store for look-ups and writes.
-        replay: Never call the model: answer with the last stored completion, errors included.
-        payer: Identifies this run among those that share the store.
+    A stored completion with outcome ``ok`` answers; any other call is made again. Under ``replay`` the last stored
+    completion answers, errors included. A completion is ``paid`` if ``payer``, this run among those that share the
+    store, made the call. Concurrent calls with equal keys become one.
     """
 
     def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:

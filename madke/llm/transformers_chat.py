@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pickle import UnpicklingError
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from madke.assets import needed
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
+from madke.llm.batching import Batching
 from madke.llm.refusals import without_system
 from madke.terminal import printed_once
 
@@ -24,10 +24,10 @@ DEFAULT_BATCH_SIZE = 16
 _SYSTEM_PROBE = "madke-system-probe"
 
 
-class HFChat:
+class HFChat(Batching):
     """A causal chat model from the Hugging Face Hub or a folder, in this process, for one event loop.
 
-    One thread runs the model. Requests that arrive while it is busy form its next batch, see :class:`LocalModel`.
+    One thread runs the model, see :class:`LocalModel`.
 
     Args:
         model: A folder, or a name on the Hub.
@@ -36,27 +36,16 @@ class HFChat:
     """
 
     def __init__(self, model: str, *, device: str | None = None, batch_size: int | None = None) -> None:
-        self.name = f"hf/{model}"
+        super().__init__(f"hf/{model}", batch_size or _batch_size())
         self._path = model
         self._device = device
-        self._batch_size = batch_size or _batch_size()
         self._local: LocalModel | None = None
-        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
-        self._worker: asyncio.Task[None] | None = None
 
     def load(self) -> LocalModel:
         """Load the weights now; otherwise the first request loads them."""
         if self._local is None:
             self._local = LocalModel(self._path, self._device, batch_size=self._batch_size)
         return self._local
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, in a batch with others; CallError as in :meth:`LocalModel.generate`."""
-        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, answer))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
-        return await answer
 
     async def aclose(self) -> None:
         """Stop the current batch, and wait for its end."""
@@ -65,27 +54,11 @@ class HFChat:
         if self._worker is not None and not self._worker.done():
             await asyncio.wait([self._worker])
 
-    async def _work(self) -> None:
-        results: Sequence[Completion | Exception]
-        while self._waiting:
-            # Yield to the loop as long as each step adds a request, so that imminent requests join the batch.
-            before = 0
-            while before < len(self._waiting) < self._batch_size:
-                before = len(self._waiting)
-                await asyncio.sleep(0)
-            size = self._local.batch_size if self._local else self._batch_size
-            waiting = [(request, answer) for request, answer in self._waiting if not answer.done()]
-            batch, self._waiting = waiting[:size], waiting[size:]
-            try:
-                local = await asyncio.to_thread(self.load)
-                results = await asyncio.to_thread(local.generate, [request for request, _ in batch])
-            except Exception as error:
-                results = [error] * len(batch)
-            for (_, answer), result in zip(batch, results, strict=True):
-                if isinstance(result, Exception) and not answer.done():
-                    answer.set_exception(result)
-                elif isinstance(result, Completion) and not answer.done():
-                    answer.set_result(result)
+    async def _answer(self, requests: Sequence[ChatRequest]) -> Sequence[Completion | Exception]:
+        local = await asyncio.to_thread(self.load)
+        results = await asyncio.to_thread(local.generate, requests)
+        self._batch_size = local.batch_size
+        return results
 
 
 def _batch_size() -> int:
@@ -199,7 +172,6 @@ class LocalModel:
         """Run one batch; None if memory ran out and a smaller batch may fit."""
         import torch
 
-        started = time.monotonic()
         try:
             batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self.device)
             width = batch["input_ids"].shape[1]
@@ -221,15 +193,14 @@ class LocalModel:
             if len(requests) > 1:
                 return None
             return [CallError(f"out of memory on {self.device} with one request", retryable=False)]
-        seconds = time.monotonic() - started
         if self._closed.is_set():
             return [CallError("the model was closed", retryable=False) for _ in requests]
         return [
-            self._read(row[width : width + length], len(prompt), request.stop, seconds)
+            self._read(row[width : width + length], len(prompt), request.stop)
             for row, length, prompt, request in zip(output.tolist(), ends.lengths, prompts, requests, strict=True)
         ]
 
-    def _read(self, tokens: list[int], prompt_tokens: int, stop: tuple[str, ...], seconds: float) -> Completion:
+    def _read(self, tokens: list[int], prompt_tokens: int, stop: tuple[str, ...]) -> Completion:
         # Rows shorter than the longest of the batch end with padding.
         ends = self._ends | {self._tokenizer.pad_token_id}
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
@@ -241,7 +212,6 @@ class LocalModel:
             text=text,
             finish_reason="stop" if ended else "length",
             usage=Usage(prompt_tokens=prompt_tokens, completion_tokens=length),
-            seconds=seconds,
         )
 
     def _too_long(self, tokens: int, request: ChatRequest) -> Completion | CallError | None:

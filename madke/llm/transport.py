@@ -8,7 +8,7 @@ Import this module only where a client is made: httpx2 is slow to import.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Literal
 
 import httpx2
@@ -29,22 +29,18 @@ MAX_PACKED_REPLY = 16 << 10
 
 
 class BoundedReply(httpx2.AsyncByteStream):
-    """A response stream that raises a permanent CallError at the size limit; closing it drops the connection."""
+    """A response stream that raises what ``error`` makes above ``limit`` bytes; closing it drops the connection."""
 
-    def __init__(self, response: httpx2.Response) -> None:
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        self._stream = response.stream
-        self._packing = response.headers.get("content-encoding", "identity").strip().lower()
-        self._bound = MAX_REPLY if self._packing == "identity" else MAX_PACKED_REPLY
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, error: Callable[[], Exception]) -> None:
+        self._stream = stream
+        self._left = limit
+        self._error = error
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if self._packing not in ("identity", "gzip", "deflate"):
-            raise CallError(f"the reply is compressed ({self._packing}); expected no compression", retryable=False)
-        read = 0
         async for piece in self._stream:
-            read += len(piece)
-            if read > self._bound:
-                raise CallError(f"the reply is longer than {self._bound:,} bytes", retryable=False)
+            self._left -= len(piece)
+            if self._left < 0:
+                raise self._error()
             yield piece
 
     async def aclose(self) -> None:
@@ -60,7 +56,13 @@ def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
     import openai
 
     async def check(response: httpx2.Response) -> None:
-        response.stream = BoundedReply(response)
+        packing = response.headers.get("content-encoding", "identity").strip().lower()
+        limit = MAX_REPLY if packing == "identity" else MAX_PACKED_REPLY
+        why = f"the reply is longer than {limit:,} bytes"
+        if packing not in ("identity", "gzip", "deflate"):
+            limit, why = -1, f"the reply is compressed ({packing}); expected no compression"
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = BoundedReply(response.stream, limit, lambda: CallError(why, retryable=False))
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 

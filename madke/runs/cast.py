@@ -10,10 +10,7 @@ import logging
 import resource
 import shlex
 import shutil
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from madke.assets import needed
@@ -28,6 +25,7 @@ from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
+from madke.llm.batching import Batching
 from madke.llm.endpoints import Models, probe, refuse_two_addresses
 from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
 from madke.runs.meter import Meter, Metered
@@ -137,44 +135,7 @@ def allow_connections(concurrency: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
-class Service(ABC):
-    """A service that answers one batch of requests at a time. Requests that arrive meanwhile form the next batch."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._waiting: list[tuple[ChatRequest, asyncio.Future[Completion]]] = []
-        self._busy = asyncio.Lock()
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request, in a batch with others."""
-        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, answer))
-        async with self._busy:
-            # Requests from the same step of the loop join the batch.
-            await asyncio.sleep(0)
-            if not answer.done():
-                await self._next_batch()
-        return answer.result()
-
-    async def _next_batch(self) -> None:
-        batch, self._waiting = self._waiting, []
-        started = time.monotonic()
-        try:
-            completions = await self._answer([request for request, _ in batch])
-            seconds = time.monotonic() - started
-            for (_, answer), completion in zip(batch, completions, strict=True):
-                answer.set_result(replace(completion, seconds=seconds))
-        finally:
-            # Without a result (Ctrl-C, a bug) no task may keep waiting for one.
-            for _, answer in batch:
-                answer.cancel()
-
-    @abstractmethod
-    async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Return a completion for each request; failures are completions too."""
-
-
-class LiveSearch(Service):
+class LiveSearch(Batching):
     """Sources as a model: from a query to a line of a pool file with everything that the sources returned.
 
     One batch of searches runs at a time, in one thread, so sources need not be thread-safe. A search fails if every
@@ -204,7 +165,7 @@ class LiveSearch(Service):
         return Completion(text=record_to_json(record).decode())
 
 
-class AnswerScorer(Service):
+class AnswerScorer(Batching):
     """An external command that scores candidate answers, as a model. Under ``replay`` it need not be installed."""
 
     def __init__(self, command: str, *, replay: bool = False) -> None:
@@ -223,7 +184,7 @@ class AnswerScorer(Service):
         return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
 
 
-class CrossEncoderReranker(Service):
+class CrossEncoderReranker(Batching):
     """A cross-encoder of sentence-transformers: a question and passages in, a JSON list of their scores out.
 
     The pairs of all waiting questions are scored together, in one thread. Code that comes with a model is never run.

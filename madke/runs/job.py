@@ -14,11 +14,10 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
-from madke.core.transcript import Transcript
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.questions import id_of, question_from_fields
 from madke.data.sampling import sample
-from madke.engine.debate import check_needs, debate
+from madke.engine.debate import check_needs
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named
@@ -89,7 +88,7 @@ class Job:
         opened = open_models(names, base_url=options.base_url, replay=replay, models=entries)
         return {role: opened.get(role) or self.own_models[name] for role, name in self.spec.models.items()}
 
-    async def debated(
+    def scene(
         self,
         question: Question,
         cast: Mapping[str, ChatModel],
@@ -97,9 +96,9 @@ class Job:
         *,
         repeat: int = 0,
         **services: Any,
-    ) -> Transcript:
-        """Run one debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
-        scene = Scene(
+    ) -> Scene:
+        """One debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
+        return Scene(
             question,
             self.protocol,
             cast,
@@ -112,7 +111,6 @@ class Job:
             clock=time.monotonic,
             **services,
         )
-        return await debate(scene)
 
     async def close_models(self, models: Mapping[str, ChatModel]) -> None:
         """Close the models opened by name; the caller closes its own objects."""
@@ -210,7 +208,7 @@ def job_of(
         sample_seed=sample_seed,
         variant=variant.name,
         protocol=variant.protocol,
-        prompts_sha256=variant.fingerprint(),
+        prompts_sha256=variant.files,
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
         answer_scorer=answer_scorer if variant.protocol.needs_answer_scorer else None,

@@ -23,7 +23,7 @@ from madke.llm.models import kind_of
 from madke.runs.cast import open_models
 from madke.runs.options import RunOptions
 from madke.versions import versions
-from madke.workers.ray_cluster import cause, connected, same_versions
+from madke.workers.ray_cluster import cause, connected, fetched, same_versions
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _TRIES = 2
 """Maximum number of workers that a call is sent to when workers are lost: the call may be the cause."""
 _PATIENCE = 30.0
 """Seconds without a new ready worker after which a warning names the missing ones."""
+_ENDED = "Ray: the worker on node {} ended while starting"
 _REMEMBERED = 4
 """Number of questions whose worker is remembered, per concurrent question."""
 
@@ -262,22 +263,12 @@ def _wait_until_open(ray: Any, workers: Sequence[_Worker], expected: Mapping[str
             waiting = ", ".join(sorted({opening[each].node for each in left}))
             _log.warning("waiting for Ray workers to load their models, or for CPUs or GPUs to be free, on %s", waiting)
         for each in done:
-            worker = opening[each]
-            found = _got(ray, each, worker)
+            node = opening[each].node
+            found = fetched(ray, each, _ENDED.format(node))
             for name, model in expected.items():
-                _compare(worker.node, name, model, *found[name])
+                _compare(node, name, model, *found[name])
     for worker, there in [(worker, worker.actor.probe.remote()) for worker in workers]:
-        _got(ray, there, worker)
-
-
-def _got(ray: Any, answer: Any, worker: _Worker) -> Any:
-    """The result of a worker's first calls; raises its exceptions."""
-    try:
-        return ray.get(answer)
-    except ray.exceptions.RayTaskError as error:
-        raise cause(error) from error
-    except ray.exceptions.RayError as error:
-        raise UserError(f"Ray: the worker on node {worker.node} ended while starting: {error}") from None
+        fetched(ray, there, _ENDED.format(worker.node))
 
 
 def _compare(node: str, name: str, here: ChatModel, there: str, address: str | None) -> None:

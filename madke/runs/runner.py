@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
-from madke.core.transcript import Transcript
+from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.llm import CallStore, Limited, Limiter, Limits, Stored
 from madke.llm.endpoints import endpoints_of, relocations
@@ -172,25 +172,24 @@ class _Run:
             self.models, limiter=self._limits, store=self.store, replay=replay, meter=meter, payer=self.own.payer
         )
         drain = partial(drained, self._limits, self._service_limiter)
-        batch = run_batch(
-            pending,
-            partial(self._debate, cast),
-            directory=self.directory,
-            meter=meter,
-            workers=self.options.concurrency,
-            drain=partial(drain, log=False),
-        )
+        workers, quietly = self.options.concurrency, partial(drain, log=False)
+        batch = until_limit(meter, pending, partial(self._debate, cast), workers=workers, drain=quietly)
         try:
             if not await until_stopped(batch, drain, seconds=self.own.seconds, signals=signals):
                 meter.ended = meter.ended or "--deadline"
         finally:
             await self.job.close_models(self.models)
 
-    async def _debate(self, cast: Mapping[str, ChatModel], question: Question, repeat: int) -> Transcript:
+    async def _debate(self, cast: Mapping[str, ChatModel], pair: tuple[Question, int]) -> None:
+        question, repeat = pair
         self.directory.check_lock()
         pool = self.pools.of(question)
         self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        return await self.job.debated(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
+        scene = self.job.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
+        transcript = await debate(scene)
+        if self.directory.write(transcript):
+            self.meter.done += 1
+            self.meter.failed += transcript.status == "failed"
 
     def _end(self, pending: Sequence[tuple[Question, int]]) -> None:
         meter, done = self.meter, self.directory.done
@@ -203,34 +202,6 @@ class _Run:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
             self.tell(self.meter.progress())
-
-
-async def run_batch(
-    pending: Iterable[tuple[Question, int]],
-    play: Callable[[Question, int], Awaitable[Transcript]],
-    *,
-    directory: RunDirectory,
-    meter: Meter,
-    workers: int,
-    drain: Callable[[], Coroutine[None, None, None]],
-) -> None:
-    """Debate pairs of question and repeat (0-based) until the meter has a reason to stop.
-
-    After an error in one debate, ``drain`` waits for the calls in flight before the others are cancelled.
-    """
-
-    async def debated(pair: tuple[Question, int]) -> None:
-        try:
-            transcript = await play(*pair)
-            if directory.write(transcript):
-                meter.done += 1
-                meter.failed += transcript.status == "failed"
-        except Exception:
-            meter.ended = meter.ended or "an error"
-            await drain()
-            raise
-
-    await until_limit(meter, pending, debated, workers=workers)
 
 
 def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:

@@ -150,14 +150,12 @@ def run_files(path: Path) -> RunFiles:
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:
     """The recorded endpoints of the run: model name -> ``address`` and ``dialect``."""
-    endpoints: Mapping[str, Any] = _record(path)["endpoints"]
-    return endpoints
+    return dict(_record(path)["endpoints"])
 
 
 def sessions_of(path: Path) -> Sequence[Mapping[str, Any]]:
     """The work of each command, oldest first: :meth:`madke.runs.meter.Meter.session`, or only the start if killed."""
-    sessions: Sequence[Mapping[str, Any]] = _record(path)["sessions"]
-    return sessions
+    return list(_record(path)["sessions"])
 
 
 def tokens_of_sessions(path: Path) -> int:

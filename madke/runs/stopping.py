@@ -97,15 +97,31 @@ async def until_stopped(
     return by_itself
 
 
-async def until_limit(meter: Meter, items: Iterable[T], work: Callable[[T], Awaitable[None]], *, workers: int) -> None:
-    """Work on the items until the meter has a reason to stop. Each worker has one item, so memory holds few."""
+async def until_limit(
+    meter: Meter,
+    items: Iterable[T],
+    work: Callable[[T], Awaitable[None]],
+    *,
+    workers: int,
+    drain: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Work on the items until the meter has a reason to stop. Each worker has one item, so memory holds few.
+
+    After an error in one item, ``drain`` waits for the calls in flight before the others are cancelled.
+    """
     left = iter(items)  # shared: a free worker takes the next item
 
     async def worker() -> None:
         for item in left:
             if meter.stopped:
                 return
-            await work(item)
+            try:
+                await work(item)
+            except Exception:
+                meter.ended = meter.ended or "an error"
+                if drain is not None:
+                    await drain()
+                raise
 
     await gather(worker() for _ in range(workers))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from fastapi import Request
@@ -21,14 +21,12 @@ from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
+from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal
 from madke.yaml_file import read_mapping
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""
@@ -93,7 +91,7 @@ class Answer(Debating):
 
     end = b"data: [DONE]\n\n"
 
-    def __init__(self, state: State, request: Request, body: ChatBody) -> None:
+    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
         body.check()
         talk = Conversation.read(body.messages)
         ask = Ask(
@@ -103,10 +101,10 @@ class Answer(Debating):
             condensing=talk.condensing if talk.earlier else (),
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
-        super().__init__(state, request, ask)
+        super().__init__(debates, request, ask)
         self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
-        self._body, self._talk, self._options = body, talk, state.debates.options
+        self._body, self._talk, self._options = body, talk, debates.options
         self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
@@ -145,8 +143,8 @@ class Answer(Debating):
                 tell(part)
 
         served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._options.think_tags)
-        address, marks = self.address(served), self._options.marks
-        return final_text(served.transcript, served.pool, body, address, served.usage, marks=marks)
+        address = self.debates.transcripts.address(served, self.request)
+        return final_text(served, body, address, marks=self._options.marks)
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""
@@ -172,7 +170,7 @@ class Answer(Debating):
         if self._options.think_tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
         message = ChatCompletionMessage(
-            role="assistant", content=content, refusal=None, annotations=final.annotations, **shown
+            role="assistant", content=content, refusal=None, annotations=list(final.annotations), **shown
         )
         choice = Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)
         completion = ChatCompletion(

@@ -1,4 +1,4 @@
-"""All debates of a server: admission, limits, the end, and which answers have reached their clients.
+"""All debates of a server: admission, limits, the end, which answers have reached their clients, and transcripts.
 
 :meth:`Turn.debate` is the one way to run a debate, for every door of the server.
 """
@@ -6,26 +6,36 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
+import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import IO, Self
+
+from fastapi import Request
 
 from madke.api.one_question import Debate
 from madke.core.chat import Completion, Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
-from madke.core.knowledge import KnowledgePool
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.files import file_lock
+from madke.knowledge.pools import pool_of
 from madke.llm import CallStore
 from madke.runs.cast import allow_connections
+from madke.runs.directory import read_transcripts
+from madke.runs.run_pools import PoolLines
+from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
@@ -35,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5
 """What ``Retry-After`` tells clients that find the queue full, or the server draining."""
+
+SCHEME = "madke:/"
+"""Before the path of a transcript, in its address for clients without HTTP."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +59,59 @@ class Served:
     pool: KnowledgePool
     usage: Usage
     """Of all calls for the request."""
+
+
+class Transcripts:
+    """The finished debates of all runs below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def address(self, served: Served, request: Request | None) -> str:
+        """The address of a debate's transcript, as the client of the request reaches the server."""
+        done = served.transcript
+        base = SCHEME if request is None else str(request.base_url).rstrip("/")
+        name = f"{served.run.name}/{done.id}/{done.repeat}"
+        return f"{base}/debates/{name}?token={self._token(name)}"
+
+    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
+        """The debate at an address; Refusal if there is none."""
+        known = hmac.compare_digest(
+            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
+        )
+        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+        if found is None:
+            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
+        return found
+
+    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
+        """The debate at an address as text, with its passages."""
+        from madke.report.debate_text import debate_text
+
+        transcript, pool = await self.found(run, question, repeat, token)
+        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
+        return "\n\n".join((debate_text(transcript), *passages))
+
+    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
+        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
+        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
+        if transcript is None:
+            return None
+        knowledge = read_spec(path).protocol.knowledge
+        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
+        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
+
+    def _token(self, name: str) -> str:
+        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
+
+    @cached_property
+    def _secret(self) -> bytes:
+        file = self._folder / "link-secret"
+        file.touch(mode=0o600)
+        if not (secret := file.read_bytes()):
+            secret = secrets.token_hex(32).encode()
+            file.write_bytes(secret)
+        return secret
 
 
 @dataclass(slots=True)
@@ -136,6 +202,7 @@ class Debates:
     def __init__(self, options: ServeOptions) -> None:
         self.options = options
         self.offers = Offers(options)
+        self.transcripts = Transcripts(options.out)
         self.running = self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, aclosing, closing, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import mcp_types as types
@@ -26,16 +26,12 @@ from madke import __version__
 from madke.concurrency import told
 from madke.core import events
 from madke.core.errors import UserError, unknown
-from madke.serve.debates import Served
+from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
-from madke.serve.page import SCHEME
 from madke.serve.reply import citations
 from madke.serve.streaming import unless_gone
 from madke.serve.wire import Refusal
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 Context = ServerRequestContext[Any, Request]
 
@@ -129,12 +125,20 @@ class _Tool:
     """Clients may call such tools without asking."""
 
 
-class _Tools:
-    """The handlers of an MCP server."""
+class McpServer(Server[Any]):
+    """The MCP server of both transports; its debates must be entered while it serves."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._debates = state.debates
+    def __init__(self, debates: Debates) -> None:
+        super().__init__(
+            "madke",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_read_resource=self.read_resource,
+        )
+        self._debates = debates
         self._tools = {
             "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question", read_only=False),
             "search": _Tool(SearchArguments, SearchResult, self._search, "Search for passages", read_only=True),
@@ -176,7 +180,7 @@ class _Tools:
         token = parse_qs(address.query).get("token", [""])[0]
         try:
             _, _, run, question, repeat = address.path.split("/")
-            text = await self._state.transcripts.text(run, question, int(repeat), token)
+            text = await self._debates.transcripts.text(run, question, int(repeat), token)
         except (ValueError, Refusal):
             raise MCPError(types.INVALID_PARAMS, "there is no debate at this address") from None
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
@@ -195,11 +199,9 @@ class _Tools:
                         lines += 1
                         await ctx.session.report_progress(lines, message=line)
             turn.delivered()
-        return self._result(part, ctx.request)
-
-    def _result(self, served: Served, request: Request | None) -> DebateResult:
+        served: Served = part
         done = served.transcript
-        address = self._state.transcripts.address(served, request)
+        address = self._debates.transcripts.address(served, ctx.request)
         cited = citations(done, served.pool, address) if done.answer is not None else ()
         return DebateResult(
             answer=done.answer,
@@ -219,33 +221,19 @@ class _Tools:
         return SearchResult(passages=found, failed=dict(pool.partial))
 
 
-def mcp_server(state: State) -> Server[Any]:
-    """The MCP server of both transports; its debates must be entered while it serves."""
-    tools = _Tools(state)
-    return Server(
-        "madke",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        on_list_tools=tools.list_tools,
-        on_call_tool=tools.call_tool,
-        on_list_resources=tools.list_resources,
-        on_read_resource=tools.read_resource,
-    )
-
-
-def router(state: State) -> APIRouter:
+def router(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
-    sessions = StreamableHTTPSessionManager(mcp_server(state), max_request_body_size=MAX_BODY)
+    sessions = StreamableHTTPSessionManager(McpServer(debates), max_request_body_size=MAX_BODY)
     routes = APIRouter(lifespan=lambda app: sessions.run())
     routes.routes.append(Route("/mcp", StreamableHTTPASGIApp(sessions)))
     return routes
 
 
-async def serve_stdio(state: State) -> None:
+async def serve_stdio(debates: Debates) -> None:
     """Serve the client at standard input and output until it closes them. Other output goes to standard error."""
-    server = mcp_server(state)
+    server = McpServer(debates)
     with ExitStack() as printing:
-        async with state.debates, stdio_server() as (reading, writing):
+        async with debates, stdio_server() as (reading, writing):
             # The transport has its own copy of the descriptor; what plug-ins print must not follow it, now or at exit.
             printing.enter_context(redirect_stdout(sys.stderr))
             await server.run(reading, writing, server.create_initialization_options())

@@ -1,19 +1,16 @@
-"""The page: ask, watch a debate, take part in it; and transcripts, at addresses that only this server can make.
+"""The page: ask, watch a debate, take part in it.
 
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
-from __future__ import annotations
-
 import asyncio
-import hmac
 import json
 import secrets
-from functools import cache, cached_property
-from hashlib import sha256
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
@@ -22,22 +19,18 @@ from starlette.responses import Response
 
 from madke.concurrency import Tell
 from madke.core import events
+from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
-from madke.knowledge.pools import pool_of
-from madke.runs.directory import read_transcripts
-from madke.runs.run_pools import PoolLines
-from madke.runs.spec import read_spec
-from madke.serve.debates import Served
+from madke.engine.protocol import Protocol
+from madke.llm import human as human_reply
+from madke.llm.offline.prompt_reader import Prompt, read_prompt
+from madke.serve.debates import Debates, Served
 from madke.serve.offers import Ask
-from madke.serve.person import Part, PersonAtPage
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
 """Of the report."""
@@ -58,8 +51,7 @@ SAFE = {
 """Headers of the page and its files."""
 
 
-SCHEME = "madke:/"
-"""Before the path of a transcript, in its address for clients without HTTP."""
+_LONGEST_REPLY = 100_000
 
 
 class Choice(BaseModel):
@@ -91,7 +83,119 @@ class Asked(BaseModel, extra="forbid"):
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-def router(state: State) -> APIRouter:
+class Part(BaseModel, extra="forbid"):
+    """What a person sends when it is asked. Each kind of question reads its own fields."""
+
+    turn: int
+    """Which question it answers."""
+    numbers: list[int] = Field(default=[], max_length=1000)
+    """Passages chosen."""
+    query: str = Field(default="", max_length=_LONGEST_REPLY)
+    """What to search for."""
+    answer: str = Field(default="", max_length=_LONGEST_REPLY)
+    reasons: str = Field(default="", max_length=_LONGEST_REPLY)
+    same: bool | None = None
+    """A judge's verdict."""
+    text: str = Field(default="", max_length=_LONGEST_REPLY)
+    """A whole reply."""
+
+
+class PersonAtPage:
+    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`."""
+
+    name = "human"
+
+    show: Callable[[dict[str, Any]], None]
+    """Gets each question to the person, as JSON values."""
+
+    def __init__(self, role: str, protocol: Protocol) -> None:
+        self.role = role
+        self._reads_all = human_reply.reads_all(protocol)
+        self._asked = asyncio.Lock()
+        self._turn = 0
+        self._prompt: Prompt | None = None
+        self._reply: asyncio.Future[str] | None = None
+        self._spoken = 0
+        self._held: list[events.Event] = []
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Ask the person and wait for a reply that can be read."""
+        async with self._asked:
+            started = time.monotonic()
+            self._turn += 1
+            self._prompt = read_prompt(request.messages)
+            self._reply = asyncio.get_running_loop().create_future()
+            self.show(_question(self._turn, request, self._prompt))
+            text = await self._reply
+        return Completion(text=text, seconds=time.monotonic() - started)
+
+    def take(self, part: Part) -> None:
+        """What the person sent; UserError, with a word to the person, if it cannot be read."""
+        if self._reply is None or self._prompt is None or self._reply.done() or part.turn != self._turn:
+            raise UserError("This has been answered already.")
+        self._reply.set_result(_reply(self._prompt, part))
+
+    def seen(self, event: events.Event) -> Iterator[events.Event]:
+        """What the person sees of the debate now: of a round of others only after the own turn, as at the terminal."""
+        if isinstance(event, events.StanceGiven) and event.agent == self.role:
+            self._spoken = event.n
+        self._held.append(event)
+        held, self._held = self._held, []
+        finished = isinstance(event, events.DebateFinished)
+        for each in held:
+            if finished or self._may_see(each):
+                yield each
+            else:
+                self._held.append(each)
+
+    def _may_see(self, event: events.Event) -> bool:
+        match event:
+            case events.SelectionMade() | events.SearchMade() | events.StanceGiven():
+                known = self._reads_all and event.n <= self._spoken
+                return known or event.agent == self.role
+            case events.CallDelta(purpose=purpose):
+                return self._reads_all and purpose.round <= self._spoken
+            case events.VerdictGiven() | events.RoundEnded():
+                return self._reads_all
+            case _:
+                return True
+
+
+def _question(turn: int, request: ChatRequest, prompt: Prompt) -> dict[str, Any]:
+    kind = human_reply.kind_of(prompt)
+    own = [part.content for part in request.messages if part.role == "system" and "\n\n" in part.content]
+    messages = [{"role": each.role, "content": each.content} for each in request.messages]
+    return {
+        "event": "YourTurn",
+        "turn": turn,
+        "kind": kind,
+        "agent": request.purpose.agent,
+        "round": request.purpose.round,
+        "limit": prompt.limit,
+        "search": human_reply.may_search(prompt),
+        "form": prompt.form,
+        "options": prompt.options,
+        "knowledge": [{"n": each.number, "title": each.title, "text": each.text} for each in prompt.knowledge],
+        "remarks": [{"who": each.who, "text": each.text} for each in prompt.remarks],
+        "role": own,
+        "messages": messages if kind == "free" else [],
+    }
+
+
+def _reply(prompt: Prompt, part: Part) -> str:
+    match human_reply.kind_of(prompt):
+        case "select":
+            return human_reply.selection(prompt, part.numbers, part.query)
+        case "answer":
+            return human_reply.answer(prompt, part.answer.strip(), part.reasons.strip())
+        case "verdict" if part.same is not None:
+            return human_reply.verdict(part.same)
+        case "free" if part.text.strip():
+            return part.text.strip()
+    raise UserError("Nothing was chosen or written.")
+
+
+def router(debates: Debates) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
@@ -128,14 +232,14 @@ def router(state: State) -> APIRouter:
         if "text/html" in accepted:
             return _page(vary="accept")  # its script asks for the debate
         if "application/json" in accepted:
-            found = await state.transcripts.found(run, question, repeat, token)
+            found = await debates.transcripts.found(run, question, repeat, token)
             return JSONResponse(_debate_json(*found), headers=headers)
-        return PlainTextResponse(await state.transcripts.text(run, question, repeat, token), headers=headers)
+        return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
     async def choices() -> Choices:
         """What can be asked."""
-        offers = state.debates.offers
+        offers = debates.offers
         specs = {name: offers.spec(name) for name in offers.variants}
         listed = [
             Choice(name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs))
@@ -146,7 +250,7 @@ def router(state: State) -> APIRouter:
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: Asked, request: Request) -> Response:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
-        return Watched(state, request, body, people)
+        return Watched(debates, request, body, people)
 
     @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
     async def part(debate: str, body: Part) -> Response:
@@ -165,8 +269,8 @@ def router(state: State) -> APIRouter:
 class Watched(Debating):
     """A debate as a stream of its events, with a person among the debaters if the request names a role."""
 
-    def __init__(self, state: State, request: Request, body: Asked, people: dict[str, PersonAtPage]) -> None:
-        protocol = state.debates.offers.spec(body.protocol).protocol
+    def __init__(self, debates: Debates, request: Request, body: Asked, people: dict[str, PersonAtPage]) -> None:
+        protocol = debates.offers.spec(body.protocol).protocol
         self._person = None if body.role is None else PersonAtPage(body.role, protocol)
         ask = Ask(
             protocol=body.protocol,
@@ -176,7 +280,7 @@ class Watched(Debating):
             cast={self._person.role: self._person} if self._person else {},
             retry=body.retry,
         )
-        super().__init__(state, request, ask)
+        super().__init__(debates, request, ask)
         self._id = secrets.token_urlsafe(16)
         self._people = people
 
@@ -206,65 +310,13 @@ class Watched(Debating):
         """An event as JSON."""
         match part:
             case Served():
-                content: dict[str, Any] | None = {"event": "Ended", "transcript": self.address(part)}
+                address = self.debates.transcripts.address(part, self.request)
+                content: dict[str, Any] | None = {"event": "Ended", "transcript": address}
             case dict():
                 content = part
             case _:
                 content = _event_json(part)
         return b"" if content is None else data(json.dumps(content))
-
-
-class Transcripts:
-    """The finished debates of all runs below a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def address(self, served: Served, request: Request | None) -> str:
-        """The address of a debate's transcript, as the client of the request reaches the server."""
-        done = served.transcript
-        base = SCHEME if request is None else str(request.base_url).rstrip("/")
-        name = f"{served.run.name}/{done.id}/{done.repeat}"
-        return f"{base}/debates/{name}?token={self._token(name)}"
-
-    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
-        """The debate at an address; Refusal if there is none."""
-        known = hmac.compare_digest(
-            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
-        )
-        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
-        if found is None:
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        return found
-
-    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
-        """The debate at an address as text, with its passages."""
-        from madke.report.debate_text import debate_text
-
-        transcript, pool = await self.found(run, question, repeat, token)
-        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
-        return "\n\n".join((debate_text(transcript), *passages))
-
-    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
-        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
-        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
-        if transcript is None:
-            return None
-        knowledge = read_spec(path).protocol.knowledge
-        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
-        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
-
-    def _token(self, name: str) -> str:
-        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
-
-    @cached_property
-    def _secret(self) -> bytes:
-        file = self._folder / "link-secret"
-        file.touch(mode=0o600)
-        if not (secret := file.read_bytes()):
-            secret = secrets.token_hex(32).encode()
-            file.write_bytes(secret)
-        return secret
 
 
 def _page(**headers: str) -> Response:

@@ -1,7 +1,7 @@
 """A debate as text: its turns while it goes on, and the final answer with citations and the client's limits."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ from openai.types.completion_usage import CompletionTokensDetails, PromptTokensD
 from madke.core import events
 from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Final, Search, Selection, Stance, Transcript, Turn, Verdict
+from madke.core.transcript import Search, Selection, Stance, Transcript, Turn, Verdict
+from madke.serve.debates import Served
 from madke.serve.wire import ChatBody
 
 _CHARACTERS_PER_TOKEN = 4
@@ -31,37 +32,35 @@ _VERDICTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FinalText:
-    """The text that a client gets as the answer, and its usage."""
+    """What a client gets when the debate is over."""
 
     text: str
     finish_reason: Literal["stop", "length"]
     usage: CompletionUsage
-    annotations: list[Annotation] = field(default_factory=list)
-    own: dict[str, Any] = field(default_factory=dict)
+    annotations: Sequence[Annotation] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
     """What madke adds to OpenAI's form."""
 
 
-def final_text(
-    transcript: Transcript, pool: KnowledgePool, body: ChatBody, address: str, usage: Usage, *, marks: bool = True
-) -> FinalText:
+def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = True) -> FinalText:
     """The answer with its citations, within the limit and stop strings of ``body``.
 
     An abstained debate gives the text in which no answer could be read. Passages without an address get the
     ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
     """
-    answer = transcript.answer or transcript.final.text or "The debate ended without an answer."
+    done, annotations = served.transcript, []
+    answer = done.answer or done.final.text or "The debate ended without an answer."
     text, finish_reason = bounded(answer, body)
-    cited = citations(transcript, pool, address) if transcript.answer is not None and text == answer else ()
-    annotations = []
+    cited = citations(done, served.pool, address) if done.answer is not None and text == answer else ()
     for number, (title, url) in enumerate(cited, start=1):
-        start, mark = len(text), f"{'' if number > 1 else ' '}[{number}]"
+        start = len(text) if marks else 0
         if marks:
-            text += mark
-        span = (start, len(text)) if marks else (0, len(text))
-        citation = AnnotationURLCitation(start_index=span[0], end_index=span[1], title=title, url=url)
+            text += f"{'' if number > 1 else ' '}[{number}]"
+        citation = AnnotationURLCitation(start_index=start, end_index=len(text), title=title, url=url)
         annotations.append(Annotation(type="url_citation", url_citation=citation))
-    own = {"madke": {"status": transcript.status, "rounds": len(transcript.rounds), "transcript": address}}
-    return FinalText(text=text, finish_reason=finish_reason, usage=tokens(usage), annotations=annotations, own=own)
+    own = {"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}}
+    usage = tokens(served.usage)
+    return FinalText(text=text, finish_reason=finish_reason, usage=usage, annotations=annotations, own=own)
 
 
 def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
@@ -151,7 +150,7 @@ class Narration:
             case events.VerdictGiven(verdict=verdict):
                 self._line(_verdict(verdict))
             case events.DebateFinished(transcript=transcript) if transcript.final.text:
-                self._line(_final(transcript.final))
+                self._line(f"**{transcript.final.by.capitalize()}**\n\n{transcript.final.text}")
         text = "".join(self._shown())
         return _THINK_TAG.sub("(", text) if self._tags else text
 
@@ -215,7 +214,3 @@ def _searched(search: Search) -> str:
 def _verdict(verdict: Verdict) -> str:
     words = _VERDICTS[verdict.consensus] if verdict.error is None else f"(no verdict: {verdict.error})"
     return f"**Judge**\n\n{verdict.text}\n\n{words}" if verdict.text else f"**Judge**: {words}"
-
-
-def _final(final: Final) -> str:
-    return f"**{final.by.capitalize()}**\n\n{final.text}"

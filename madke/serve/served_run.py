@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, fields
-from hashlib import sha256
 from pathlib import Path
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
@@ -19,6 +18,8 @@ from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.data.questions import id_of
+from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
@@ -73,9 +74,8 @@ class ServedRun:
                 "searched": live.served_by if live else {},
             }
         )
-        self.name = (
-            f"{spec.variant}-{short_hash(json.dumps(spec.model_dump(mode='json'), sort_keys=True).encode())[:8]}"
-        )
+        content = json.dumps(spec.model_dump(mode="json"), sort_keys=True).encode()
+        self.name = f"{spec.variant}-{short_hash(content)[:8]}"
         self._saving: asyncio.TimerHandle | None = None
         with ExitStack() as held:
             self._directory = held.enter_context(RunDirectory(out / self.name))
@@ -114,24 +114,22 @@ class ServedRun:
     def question(self, text: str, instructions: str) -> Question:
         """The record of a served question. Without instructions it has the id that :func:`madke.run` gives the text."""
         whole = f"{text}\0{instructions}" if instructions else text
-        id_ = sha256(whole.encode("utf-8", "replace")).hexdigest()[:12]
-        return Question(id=id_, question=text, task=self.job.questions[0].task, instructions=instructions)
+        return Question(id=id_of(whole), question=text, task=self.job.questions[0].task, instructions=instructions)
 
     async def debate(
         self, question: Question, repeat: int, cast: Mapping[str, ChatModel], listen: Listener, *, deltas: bool
     ) -> tuple[Transcript, KnowledgePool]:
         """Debate a question, or go on with its debate; ``cast`` is role -> model of this debate alone.
 
-        Returns:
-            The transcript, and the pool as it was before any debater searched.
+        The pool returned is as it was before any debater searched.
         """
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
         own = {role: self._leavable(self._recorded(model)) for role, model in cast.items()}
-        transcript = await self.job.debated(
-            question, {**self._cast, **own}, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
-        )
+        cast = {**self._cast, **own}
+        scene = self.job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services)
+        transcript = await debate(scene)
         if transcript.status == "failed":
             self.meter.failed += 1
         elif (question.id, repeat) not in self._directory.done:
@@ -148,7 +146,7 @@ class ServedRun:
         The same call again is not paid again.
         """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
-        asked = sha256(json.dumps([[m.role, m.content] for m in messages]).encode()).hexdigest()[:12]
+        asked = id_of(json.dumps([[m.role, m.content] for m in messages]))
         purpose = Purpose(question=asked, stage=stage, agent=role, round=1)
         limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
         seed = call_seed(self.spec.seed, purpose)
@@ -237,9 +235,7 @@ _CALL: ContextVar[_Call] = ContextVar("call")
 class _Leavable:
     """A model, as debates see it: outside of call store, retries and limiter.
 
-    Args:
-        model: The wrapped model.
-        landing: Gets the calls under way whose clients have gone.
+    ``landing`` gets the calls under way whose clients have gone.
     """
 
     def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]]) -> None:
@@ -286,8 +282,3 @@ class _Sent:
             if call.left:  # there is no next attempt for a client that has gone
                 raise asyncio.CancelledError from None
             raise
-
-    @property
-    def hold(self) -> float:
-        """Seconds during which no call should start, as the model's endpoint says."""
-        return float(getattr(self._model, "hold", 0.0))

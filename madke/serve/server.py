@@ -1,6 +1,6 @@
 """The server: its routes, and its process with slow clients, signals and the end.
 
-To add a door, write a function ``router(state: State) -> APIRouter`` in a module of its own and include it in
+To add a door, write a function ``router(debates: Debates) -> APIRouter`` in a module of its own and include it in
 :func:`create_app`. Its response is a :class:`madke.serve.streaming.Debating`; errors are
 :class:`madke.serve.wire.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
 """
@@ -10,7 +10,6 @@ import gc
 import logging
 import socket
 import time
-from dataclasses import dataclass, field
 from types import FrameType
 
 import uvicorn
@@ -29,7 +28,6 @@ from madke.serve import mcp_tools, page
 from madke.serve.answer import Answer
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.page import Transcripts
 from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
 
 _log = logging.getLogger(__name__)
@@ -41,46 +39,32 @@ _BUFFER = 64 << 10
 """Bytes that may wait for a client before it counts as slow."""
 
 
-@dataclass(kw_only=True)
-class State:
-    """What all routes share."""
-
-    debates: Debates
-    access: Access = field(default_factory=Access)
-    started: int = field(default_factory=lambda: int(time.time()))
-    transcripts: Transcripts = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.transcripts = Transcripts(self.debates.options.out)
-
-
-def create_app(state: State) -> FastAPI:
+def create_app(debates: Debates, access: Access) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (router(state), page.router(state), mcp_tools.router(state)):
+    for routes in (router(debates), page.router(debates), mcp_tools.router(debates)):
         app.include_router(routes)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
-    app.add_middleware(Gate, access=state.access)
-    if state.access.origins:
+    app.add_middleware(Gate, access=access)
+    if access.origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=state.access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+            CORSMiddleware, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
     return app
 
 
-def router(state: State) -> APIRouter:
+def router(debates: Debates) -> APIRouter:
     """The routes that OpenAI's clients use."""
     routes = APIRouter(responses=ERRORS)
-    offers = state.debates.offers
+    offers, started = debates.offers, int(time.time())
 
     def listed(name: str) -> Model:
-        return Model(id=name, object="model", created=state.started, owned_by="madke")
+        return Model(id=name, object="model", created=started, owned_by="madke")
 
     @routes.get("/health")
     async def health() -> Health:
         """What the server is doing; needs no key."""
-        debates = state.debates
         return Health(status="draining" if debates.draining else "ok", running=debates.running, waiting=debates.waiting)
 
     @routes.get("/v1/models")
@@ -100,7 +84,7 @@ def router(state: State) -> APIRouter:
     )
     async def chat_completions(body: ChatBody, request: Request) -> Answer:
         """Debate the last message of the user."""
-        return Answer(state, request, body)
+        return Answer(debates, request, body)
 
     return routes
 
@@ -159,12 +143,12 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A server that drains on the first signal: no further debates start, those at work may finish."""
 
-    def __init__(self, app: FastAPI, state: State, *, grace: float) -> None:
+    def __init__(self, app: FastAPI, debates: Debates, *, grace: float) -> None:
         config = uvicorn.Config(
             app, http=Connection, ws="none", log_config=None, access_log=False, server_header=False, lifespan="on"
         )
         super().__init__(config)
-        self._state = state
+        self._debates = debates
         self._grace = grace
         self._draining: asyncio.Task[None] | None = None
 
@@ -176,11 +160,11 @@ class Server(uvicorn.Server):
         if self._draining is not None:
             self._cancel()
             return
-        self._state.debates.draining = True
+        self._debates.draining = True
         self._draining = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
-        debates = self._state.debates
+        debates = self._debates
         if debates.running:
             _log.warning("shutting down; waiting for %d debates (Ctrl-C: do not wait)", debates.running)
         try:
@@ -210,8 +194,8 @@ def bound(host: str, port: int) -> socket.socket:
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
 
 
-async def serve(app: FastAPI, state: State, listening: socket.socket, *, grace: float) -> None:
+async def serve(app: FastAPI, debates: Debates, listening: socket.socket, *, grace: float) -> None:
     """Serve until a signal; then wait at most ``grace`` seconds for debates."""
     gc.set_threshold(*COLLECTING)
-    async with state.debates:
-        await Server(app, state, grace=grace).serve([listening])
+    async with debates:
+        await Server(app, debates, grace=grace).serve([listening])

@@ -1,12 +1,10 @@
 """Responses that last as long as a debate, to clients that may go away."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from anyio import CancelScope
 from fastapi import Request
@@ -14,12 +12,9 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from madke.concurrency import Tell, told
-from madke.serve.debates import Served
+from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
-
-if TYPE_CHECKING:
-    from madke.serve.server import State
 
 T = TypeVar("T")
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -38,12 +33,12 @@ class Debating(StreamingResponse, ABC):
     end = b""
     """What follows the last event of a stream."""
 
-    def __init__(self, state: State, request: Request, ask: Ask) -> None:
+    def __init__(self, debates: Debates, request: Request, ask: Ask) -> None:
         # nginx would collect the whole stream
         super().__init__((), headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
-        self.state, self.request, self.ask = state, request, ask
-        state.debates.offers.check(ask)
-        self.turn = state.debates.admitted()
+        self.debates, self.request, self.ask = debates, request, ask
+        debates.offers.check(ask)
+        self.turn = debates.admitted()
 
     @property
     @abstractmethod
@@ -80,10 +75,6 @@ class Debating(StreamingResponse, ABC):
         else:
             yield self.end
             self.turn.delivered()
-
-    def address(self, served: Served) -> str:
-        """The address of the transcript."""
-        return self.state.transcripts.address(served, self.request)
 
 
 def data(content: str) -> bytes:

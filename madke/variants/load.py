@@ -96,6 +96,7 @@ class Variant:
     folder: Path
     protocol: Protocol
     files: Mapping[str, str] = field(repr=False)
+    """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
     _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -187,10 +188,6 @@ class Variant:
             kept = {name: weight for name, weight in knowledge.weights.items() if name in names}
             own["knowledge.weights"] = kept or None
         return self.with_settings({**own, **settings})
-
-    def fingerprint(self) -> dict[str, str]:
-        """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
-        return dict(self.files)
 
 
 def _hashes(*folders: Path) -> dict[str, str]:
@@ -336,7 +333,8 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
             optional |= names.optional
             left += [other for other in names.templates if other not in seen]
         for name in seen:
-            environment.get_template(name)
+            if name not in environment.inlined:
+                environment.get_template(name)
     except TemplateSyntaxError as error:
         faulty = name if error.name == "<introspection>" else error.name  # jinja2.meta's name for all
         where = f"{faulty}: " if faulty not in (None, path.name) else ""

@@ -109,6 +109,16 @@ def cause(error: Any) -> BaseException:
     return raised
 
 
+def fetched(ray: Any, reference: Any, during: str = "Ray") -> Any:
+    """A result from a node; raises the exception of its task there, or a UserError that begins with ``during``."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise cause(error) from error
+    except ray.exceptions.RayError as error:
+        raise UserError(f"{during}: {error}") from None
+
+
 def _connect(ray: Any, address: str | None) -> None:
     if address and address != "auto":
         _check_answers(address)
@@ -155,13 +165,5 @@ class _Cluster:
             return loaded[0](task)
 
         # A result stays on its node until it is fetched here; if it is lost, Ray runs the task again.
-        cancel = partial(self._ray.cancel, force=True)
-        return in_order(work.remote, self._result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)
-
-    def _result(self, reference: Any) -> Any:
-        try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            raise cause(error) from error
-        except self._ray.exceptions.RayError as error:
-            raise UserError(f"Ray: {error}") from None
+        result, cancel = partial(fetched, self._ray), partial(self._ray.cancel, force=True)
+        return in_order(work.remote, result, tasks, ahead=2 * max(1, self._slots), cancel=cancel)

@@ -360,6 +360,7 @@ def test_azure_is_asked_at_its_deployment_with_its_version(monkeypatch: pytest.M
     assert said.text == "from Azure"
     assert seen.path == "/openai/deployments/my-gpt/chat/completions?api-version=2025-01-01-preview"
     assert seen.headers["api-key"] == CANARY
+    assert "authorization" not in {name.lower() for name in seen.headers}
     assert model.name == "azure/my-gpt"
 
 

@@ -25,8 +25,7 @@ from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
 from madke.runs.run_pools import own_pools
-from madke.runs.runner import run_batch
-from madke.runs.stopping import drained, seconds_until, until_stopped
+from madke.runs.stopping import drained, seconds_until, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
@@ -244,8 +243,8 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
     model, limiter, said = _Answering(), Limiter(4, start=4), []
     limited = Limited(model, limiter)
 
-    async def play(question: Any, repeat: Any) -> None:
-        if question.id == "q3":
+    async def play(number: int) -> None:
+        if number == 3:
             await asyncio.sleep(0)
             asyncio.get_running_loop().call_later(0.05, model.free.set)
             raise UserError("the pool file was changed")
@@ -254,9 +253,8 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 
     async def run() -> None:
         meter = Meter(total=4)
-        pending = [(Question(id=f"q{n}", question="?"), 0) for n in range(4)]
         drain = partial(drained, limiter)
-        batch = run_batch(pending, play, directory=None, meter=meter, workers=4, drain=drain)
+        batch = until_limit(meter, range(4), play, workers=4, drain=drain)
         with pytest.raises(UserError, match="changed"):
             await until_stopped(batch, drain, seconds=None)
         assert meter.ended == "an error"

@@ -18,8 +18,9 @@ import openai
 from madke.core.knowledge import Hits, Passage
 from madke.runs.options import RunOptions
 from madke.serve.debates import Debates
+from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
-from madke.serve.server import Server, State, bound, create_app
+from madke.serve.server import Server, bound, create_app
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
 ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
@@ -111,7 +112,7 @@ class Serving:
     """A server that runs."""
 
     url: str
-    state: State
+    debates: Debates
     server: Server
     thread: threading.Thread
     loop: asyncio.AbstractEventLoop
@@ -157,7 +158,7 @@ def serving(
     upstream: Upstream | str,
     *,
     run: Mapping[str, Any] | None = None,
-    state: Mapping[str, Any] | None = None,
+    access: Access | None = None,
     grace: float = 20.0,
     sources: Any = "none",
     protocols: tuple[str, ...] = ("madke",),
@@ -172,8 +173,8 @@ def serving(
         run=RunOptions(base_url=base_url, **(run or {})),
         **options,
     )
-    shared = State(debates=Debates(served), **(state or {}))
-    server = Server(create_app(shared), shared, grace=grace)
+    debates = Debates(served)
+    server = Server(create_app(debates, access or Access()), debates, grace=grace)
     listening = bound("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -181,13 +182,13 @@ def serving(
 
     async def until_stopped() -> None:
         loops.append(asyncio.get_running_loop())
-        async with shared.debates:
+        async with debates:
             await server.serve([listening])
 
     thread = threading.Thread(target=lambda: asyncio.run(until_stopped()), daemon=True)
     thread.start()
     wait_for(lambda: server.started)
-    running = Serving(url=url, state=shared, server=server, thread=thread, loop=loops[0])
+    running = Serving(url=url, debates=debates, server=server, thread=thread, loop=loops[0])
     try:
         yield running
     finally:

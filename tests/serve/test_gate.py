@@ -50,7 +50,7 @@ def test_only_the_keys_open_the_server(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     keys = ["canary-key-one", "canary-key-two-é"]
-    with serving(tmp_path, upstream, state={"access": Access(keys=keys, host="0.0.0.0")}) as server:
+    with serving(tmp_path, upstream, access=Access(keys=keys, host="0.0.0.0")) as server:
         assert ask(server, keys[0]) == "Author 1"
         for wrong in ("none", "canary-key-on", "canary-key-one2", ""):
             status, body = answer_to(server, post(BODY, authorization=f"Bearer {wrong}"))
@@ -92,7 +92,7 @@ def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp
 
 def test_named_origins_may_ask_and_no_others(upstream: Upstream, tmp_path: Path) -> None:
     friend = "https://friend.example"
-    with serving(tmp_path, upstream, state={"access": Access(keys=["k"], origins=[friend])}) as server:
+    with serving(tmp_path, upstream, access=Access(keys=["k"], origins=[friend])) as server:
         http = server.client()._client
         asking = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
         url = f"{server.url}/v1/chat/completions"
@@ -156,7 +156,7 @@ def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: pyt
 def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
     with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]
-        wait_for(lambda: (server.state.debates.running, server.state.debates.waiting) == (1, 1))
+        wait_for(lambda: (server.debates.running, server.debates.waiting) == (1, 1))
         with pytest.raises(openai.RateLimitError) as refused:
             ask(server)
         assert int(refused.value.response.headers["retry-after"]) > 0 and refused.value.code == "queue_full"

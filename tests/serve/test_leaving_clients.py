@@ -53,7 +53,7 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
         connection = server.ask(QUESTION, stream=stream)
         wait_for(lambda: len(upstream.began) == 2)
         kill(connection)
-        wait_for(lambda: server.state.debates.running == 0, seconds=1)
+        wait_for(lambda: server.debates.running == 0, seconds=1)
         time.sleep(1.2)
         assert len(upstream.began) == 2, "no call starts after the client has gone"
         assert stored(tmp_path) == 2, "calls under way finish and are stored"
@@ -65,13 +65,13 @@ def test_a_client_that_is_killed_ends_its_debate_and_pays_nothing_twice(stream: 
 def test_a_client_that_waits_for_a_place_and_goes_away_costs_nothing(tmp_path: Path) -> None:
     with endpoint(seconds=0.4) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}) as server:
         first = server.ask(QUESTION)
-        wait_for(lambda: server.state.debates.running == 1)
+        wait_for(lambda: server.debates.running == 1)
         second = server.ask("Who wrote book 2?", stream=True)
         while b"keep-alive" not in second.recv(65536):
             pass
-        wait_for(lambda: server.state.debates.waiting == 1)
+        wait_for(lambda: server.debates.waiting == 1)
         kill(second)
-        wait_for(lambda: server.state.debates.waiting == 0, seconds=1)
+        wait_for(lambda: server.debates.waiting == 0, seconds=1)
         while b"Author 1" not in first.recv(65536):
             pass
         first.close()
@@ -93,7 +93,7 @@ def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Pa
         connection = server.ask(QUESTION)
         wait_for(lambda: len(upstream.began) == 2)
         kill(connection)
-        wait_for(lambda: server.state.debates.running == 0, seconds=1)
+        wait_for(lambda: server.debates.running == 0, seconds=1)
         assert answered(server) == "Author 1"
         assert len(upstream.calls) == len({*upstream.calls}) == 4
         assert stored(tmp_path) == 4

@@ -267,7 +267,7 @@ def test_a_client_that_is_killed_ends_its_debate(era: str, tmp_path: Path) -> No
         connection = server.raw(calling(server, era))
         wait_for(lambda: len(upstream.began) == 2)
         kill(connection)
-        wait_for(lambda: server.state.debates.running == 0, seconds=1)
+        wait_for(lambda: server.debates.running == 0, seconds=1)
         time.sleep(1)
         assert len(upstream.began) == 2 and stored(tmp_path) == 2
 
@@ -282,7 +282,7 @@ def test_the_keys_of_the_server(upstream: Upstream, tmp_path: Path, caplog: pyte
             return await client.call_tool("debate", {"question": QUESTION})
 
     caplog.set_level("DEBUG")
-    with serving(tmp_path, upstream, state={"access": Access(keys=["canary-key"])}) as server:
+    with serving(tmp_path, upstream, access=Access(keys=["canary-key"])) as server:
         refused = httpx2.post(f"{server.url}/mcp", json={}, headers=HEADERS)
         assert refused.status_code == 401
         with pytest.raises(BaseExceptionGroup):

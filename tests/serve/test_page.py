@@ -195,7 +195,7 @@ def test_a_second_answer_to_one_question_is_refused(opened: Callable[..., Any], 
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#turn")).to_be_hidden()
     wait_for(lambda: page.request.post(sent.value.url, data=sent.value.post_data_json).status == 404)
-    wait_for(lambda: not server.state.debates.offers.shared.landing)  # the debate does not wait for the person
+    wait_for(lambda: not server.debates.offers.shared.landing)  # the debate does not wait for the person
 
 
 def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:
@@ -229,7 +229,7 @@ def test_a_transcript_and_the_passage_that_a_citation_names(opened: Callable[...
 def test_a_key_is_asked_for_and_kept_for_the_tab(
     opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
 ) -> None:
-    with serving(tmp_path / "out", upstream, state={"access": Access(keys=["secret-1"])}) as locked:
+    with serving(tmp_path / "out", upstream, access=Access(keys=["secret-1"])) as locked:
         page = opened(at=locked)
         expect(page.get_by_label("Key", exact=True)).to_be_focused()
         for key in ("wrong", "secret-1"):

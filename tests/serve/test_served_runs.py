@@ -167,7 +167,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     with serving(tmp_path, upstream, sources=Shelf()) as server:
 
         async def debate() -> str:
-            with closing(server.state.debates.admitted()) as turn:
+            with closing(server.debates.admitted()) as turn:
                 ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()

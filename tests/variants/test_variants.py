@@ -79,7 +79,7 @@ def test_impossible_protocols_are_refused(settings: dict[str, Any], said: str) -
 
 
 def test_the_fingerprint_names_every_prompt_file() -> None:
-    names = load_variant("madke").fingerprint()
+    names = load_variant("madke").files
     assert {"madke/protocol.yaml", "madke/select.j2", "_shared/question.j2", "tasks/claim.yaml"} <= set(names)
 
 
@@ -105,7 +105,7 @@ def test_templates_are_compiled_and_checked_once_for_every_protocol_over_them(
 
     (mine / "judge.j2").write_text((mine / "judge.j2").read_text() + " ")
     assert load_variant("mine", tmp_path).environment is not first.environment
-    assert first.fingerprint() == again.fingerprint() != load_variant("mine", tmp_path).fingerprint()
+    assert first.files == again.files != load_variant("mine", tmp_path).files
 
 
 class Haiku(ShortAnswer):
