@@ -1,6 +1,7 @@
 """Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
@@ -21,6 +22,12 @@ def install(extra: str) -> str:
         return f"pip install 'madke[{extra}]'"
     checkout = "." if Path.cwd() == _PACKAGE.parent else str(_PACKAGE.parent)
     return f"pip install -e {quote(f'{checkout}[{extra}]')}"
+
+
+def require(what: str, extra: str, *packages: str) -> None:
+    """UserError that names the missing ones of some packages and their extra; ``what`` ends in "need" or "needs"."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise UserError(f"{what} {', '.join(missing)}: {install(extra)}")
 
 
 def cache_dir(*parts: str) -> Path:

@@ -4,9 +4,9 @@ import asyncio
 import signal
 from typing import Any
 
+from madke.assets import require
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, served
-from madke.core.errors import UserError
+from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served
 from madke.runs.options import RunOptions
 
 EPILOG = flags.epilog(
@@ -31,14 +31,10 @@ def command(
     seed: Seed = 0,
 ) -> None:
     """Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT."""
-    from madke.assets import install
-
-    try:
-        from madke.serve.debates import Debates
-        from madke.serve.mcp_tools import serve_stdio
-        from madke.serve.server import State
-    except ModuleNotFoundError as error:
-        raise UserError(f"madke mcp needs the package {error.name}: {install('serve')}") from None
+    require("madke mcp needs", "serve", *PACKAGES)
+    from madke.serve.debates import Debates
+    from madke.serve.mcp_tools import serve_stdio
+    from madke.serve.server import State
 
     offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.encoders import Encoder
 from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from
@@ -142,10 +142,9 @@ class FaissShards:
 
 def load_faiss() -> Any:
     """Import faiss; UserError if it is not installed."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise UserError(f"dense indexes need faiss-cpu: {install('dense')}") from error
+    require("dense indexes need", "dense", "faiss")
+    import faiss
+
     return faiss
 
 

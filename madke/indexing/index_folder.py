@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Encoding, Pooling, Similarity
 from madke.files import atomic_write, fingerprint, is_intact
@@ -99,11 +99,10 @@ class PassageStore:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.ipc
-    except ImportError as error:
-        raise UserError(f"indexes need pyarrow: {install('wiki')}") from error
+    require("indexes need", "wiki", "pyarrow")
+    import pyarrow as pa
+    import pyarrow.ipc
+
     return pa
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pickle import UnpicklingError
 from typing import Any
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.refusals import without_system
@@ -107,11 +107,10 @@ class LocalModel:
     """
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
-        try:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-        except ImportError as error:
-            raise UserError(f"hf/{name} needs the package {error.name}: {install('dense')}") from None
+        require(f"hf/{name} needs", "dense", "torch", "transformers")
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
         printed_once("huggingface_hub")
         try:
             # By default transformers asks on the terminal whether to run a model's own code.

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import atomic_write, refuse_repeated
@@ -287,10 +287,9 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
 
     None if all grades are the same or there are none. UserError if scikit-learn is missing.
     """
-    try:
-        from sklearn.metrics import cohen_kappa_score
-    except ImportError:
-        raise UserError(f"agreement of people needs scikit-learn: {install('report')}") from None
+    require("agreement of people needs", "report", "sklearn")
+    from sklearn.metrics import cohen_kappa_score
+
     if len({*left, *right}) < 2:
         return None
     steps = list(range(int(min(*left, *right)), int(max(*left, *right)) + 1))

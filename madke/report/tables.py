@@ -12,7 +12,7 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.scoring.arms import Results
@@ -325,11 +325,10 @@ def _columns(table: Table) -> list[_Column]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError(f"Parquet needs pyarrow: {install('report')}, or choose .csv") from None
+    require("Parquet files need", "report", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
     return pyarrow, parquet
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from madke.assets import install
+from madke.assets import require
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
@@ -245,10 +245,9 @@ class CrossEncoderReranker(Service):
 
 
 def _loaded(model: str) -> Any:
-    try:
-        from sentence_transformers import CrossEncoder
-    except ImportError as error:
-        raise UserError(f"hf/{model} needs the package {error.name}: {install('dense')}") from None
+    require(f"hf/{model} needs", "dense", "sentence_transformers")
+    from sentence_transformers import CrossEncoder
+
     try:
         with no_progress_bars():
             loaded = CrossEncoder(model, trust_remote_code=False)

@@ -6,7 +6,7 @@ from itertools import islice, product
 from pathlib import Path
 from random import Random
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.files import opened, refuse_repeated
@@ -108,10 +108,9 @@ def retrieval(
     A question counts if a passage with a relevance of at least ``least`` is known. Only such passages count for
     hit@k, recall@k and MRR; nDCG uses all relevances. UserError if no question counts, or the package is missing.
     """
-    try:
-        from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
-    except ImportError:
-        raise UserError(f"retrieval measures need ir-measures: {install('retrieval')}") from None
+    require("retrieval measures need", "retrieval", "ir_measures")
+    from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
+
     known = {question: judged_of(qrels, question) for question in rankings}
     asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
     if not asked:

@@ -11,12 +11,11 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import count, groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished
 from madke.indexing.corpus import (
@@ -67,8 +66,7 @@ def build_passages(
         UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
             parser versions, a package is missing, or the disk is full. Finished shards are kept.
     """
-    if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
-        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: {install('wiki')}")
+    require(f"passages of kind {kind} need", "wiki", *_PACKAGES[kind])
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the passages", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))

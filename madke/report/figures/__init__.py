@@ -4,26 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from madke.assets import install
-from madke.core.errors import UserError
 from madke.files import atomic_write
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 
-__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "require", "write_figures"]
+__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "write_figures"]
 
 
 def available() -> bool:
     """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
-
-
-def require() -> None:
-    """UserError if matplotlib is not installed."""
-    if not available():
-        raise UserError(f"figures need matplotlib: {install('report')}")
 
 
 def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[Drawing]:
