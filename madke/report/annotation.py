@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import atomic_write, refuse_repeated
+from madke.files import atomic_write, refuse_repeated, text_lines
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -188,12 +188,7 @@ def read_sheet(path: Path, key: SheetKey) -> Grades:
 
 def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, column -> stripped cell) of every row that is not empty."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
+    text = "".join(text_lines(path))
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     if missing := [name for name in needed if name not in (table.fieldnames or ())]:
         raise UserError(f"column {missing[0]!r} is missing", file=path, line=1)

@@ -19,7 +19,6 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from madke.assets import asset
-from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -29,7 +28,7 @@ from madke.llm import CallStore, Limiter, close, open_model
 from madke.llm.endpoints import probe
 from madke.runs.cast import guarded
 from madke.runs.meter import Meter, MeterDisplay
-from madke.runs.stopping import drained, until_stopped
+from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER
 from madke.scoring.outside import answers_of, companion_file, keep_scores
@@ -169,34 +168,28 @@ def grade(
     missing: dict[Pair, str] = {}
     with CallStore(store) as calls:
         guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
-        # All workers share one iterator: each takes the next answer when it is free.
-        pending = iter(requests.items())
 
-        async def work() -> None:
-            for pair, request in pending:
-                if meter.stopped:
-                    missing[pair] = meter.stopped
-                    continue
-                completion = await guarded_model.complete(request)
-                found = read_grade(completion.text) if completion.outcome == "ok" else None
-                if found is not None:
-                    right[pair] = found
-                else:
-                    failure = " ".join((completion.error or completion.outcome).split())
-                    missing[pair] = UNREAD if completion.outcome == "ok" else failure
-                meter.done += 1
-
-        async def batch() -> None:
-            await gather(work() for _ in range(grader.concurrency))
+        async def work(asked: tuple[Pair, ChatRequest]) -> None:
+            pair, request = asked
+            completion = await guarded_model.complete(request)
+            found = read_grade(completion.text) if completion.outcome == "ok" else None
+            if found is not None:
+                right[pair] = found
+            else:
+                failure = " ".join((completion.error or completion.outcome).split())
+                missing[pair] = UNREAD if completion.outcome == "ok" else failure
+            meter.done += 1
 
         async def watched() -> None:
+            batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
             try:
                 async with watch(meter):
-                    await until_stopped(batch(), partial(drained, limiter), seconds=None)
+                    await until_stopped(batch, partial(drained, limiter), seconds=None)
             finally:
                 await close(model)
 
         asyncio.run(watched())
+    missing |= {pair: str(meter.stopped) for pair in requests.keys() - right.keys() - missing.keys()}
     return Grades(model=model.name, right=right, missing=missing)
 
 
