@@ -72,7 +72,7 @@ def command(
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
-    from madke.files import atomic_write
+    from madke.files import write_file
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
@@ -98,8 +98,7 @@ def command(
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     per_dataset = {arm.name: scores_by_dataset(arm) for arm in arms} if by_dataset else {}
     if out is not None:
-        with atomic_write(out) as file:
-            file.write(scores_to_json(scores[arms[0].name]))
+        write_file(out, scores_to_json(scores[arms[0].name]))
     if tables:
         table = score_table_by_dataset(arms, per_dataset) if per_dataset else score_table_of(arms, scores)
         for path in tables:

@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 from madke.core.errors import UserError
 from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import Record, StoredPassage, read_record
+from madke.indexing.index_folder import Record, StoredPassage
+from madke.yaml_file import read_json
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -174,7 +175,8 @@ def read_folder(folder: Path) -> PassagesFolder | None:
     """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
     for name in (FINISHED, UNFINISHED):
         if (folder / name).is_file():
-            manifest = read_record(folder / name, PassagesManifest, remedy="make the passages again in another folder")
+            wrong = "unreadable manifest; make the passages again in another folder"
+            manifest = read_json(folder / name, PassagesManifest, wrong)
             return PassagesFolder(manifest, finished=name == FINISHED)
     return None
 

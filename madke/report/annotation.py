@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat
 
 from madke.assets import require
 from madke.core.errors import UserError
@@ -28,6 +28,7 @@ from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
+from madke.yaml_file import read_json
 
 _log = logging.getLogger(__name__)
 
@@ -150,12 +151,7 @@ def _row(transcript: Transcript, answer: str) -> KeyRow:
 
 def read_key(path: Path) -> SheetKey:
     """The key of a sheet. UserError if the file is not a key."""
-    try:
-        return SheetKey.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except ValidationError:
-        raise UserError("is not a key that `madke annotate sheet` wrote", file=path) from None
+    return read_json(path, SheetKey, "is not a key that `madke annotate sheet` wrote")
 
 
 def read_sheet(path: Path, key: SheetKey) -> Grades:

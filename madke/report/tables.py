@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from madke.assets import require
 from madke.core.errors import UserError
-from madke.files import atomic_write
+from madke.files import atomic_write, write_file
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
@@ -213,8 +213,7 @@ def write_table(table: Table, path: Path) -> None:
     if path.suffix not in forms:
         raise UserError("is not a supported table file; expected .csv, .parquet or .tex", file=path)
     content = forms[path.suffix](table)
-    with atomic_write(path) as file:
-        file.write(content)
+    write_file(path, content)
 
 
 def table_csv(table: Table) -> str:

@@ -5,23 +5,23 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat, RootModel
 
 from madke.command_scorer import CommandScorer, Item
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.files import atomic_write
+from madke.files import write_file
 from madke.runs.directory import Key
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import question_of
 from madke.terminal import without_keys
+from madke.yaml_file import read_json
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,10 @@ class _Scored:
     answers_sha256: str
     scores: tuple[_AnswerScore, ...]
     missing: Mapping[str, int] = field(default_factory=dict)
+
+
+class _File(RootModel[dict[str, _Scored]]):
+    pass
 
 
 def external_values(arm: Results) -> dict[str, dict[Key, float]]:
@@ -126,8 +130,7 @@ def keep_scores(
         scores=tuple(_AnswerScore(id=id_, repeat=n, score=value) for (id_, n), value in sorted(scores.items())),
         missing=dict(Counter(missing).most_common()),
     )
-    with atomic_write(companion_file(path, EXTERNAL)) as file:
-        file.write(_adapter().dump_json(kept, indent=2) + b"\n")
+    write_file(companion_file(path, EXTERNAL), _File(kept).model_dump_json(indent=2).encode() + b"\n")
 
 
 def companion_file(path: Path, name: str) -> Path:
@@ -150,20 +153,7 @@ def _fingerprint(answers: Answers) -> str:
     return sha256(json.dumps(read).encode()).hexdigest()
 
 
-@cache
-def _adapter() -> TypeAdapter[dict[str, _Scored]]:
-    return TypeAdapter(dict[str, _Scored])
-
-
 def _read(path: Path) -> dict[str, _Scored]:
     file = companion_file(path, EXTERNAL)
-    try:
-        return _adapter().validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValidationError:
-        raise UserError(
-            "not a file that `madke score` writes with --scorer or --grader; remove it and score again", file=file
-        ) from None
+    wrong = "not a file that `madke score` writes with --scorer or --grader; remove it and score again"
+    return read_json(file, _File, wrong).root if file.exists() else {}

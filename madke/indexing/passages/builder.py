@@ -17,7 +17,7 @@ from pathlib import Path
 
 from madke.assets import require
 from madke.core.errors import UserError
-from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished
+from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -161,8 +161,7 @@ class _Build:
         """Write the manifest; the finished one replaces the unfinished one."""
         manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
         name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
-        with atomic_write(self._out / name) as file:
-            file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+        write_file(self._out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
         (self._out / other).unlink(missing_ok=True)
         return manifest
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from madke.files import atomic_write
+from madke.files import write_file
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, DrawnArm, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
@@ -33,8 +33,7 @@ def write_figures(drawings: Sequence[Drawing], folder: Path, format: Format = "p
     """
     files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
-        with atomic_write(path) as file:
-            file.write(data)
+        write_file(path, data)
     return list(files)
 
 
