@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.sampling import chosen, sample
+from madke.data.dataset import chosen, sample
 from madke.engine.protocol import RETRIEVER, Knowledge
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import known_sources, resolve, source_specs

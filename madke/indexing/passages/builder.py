@@ -76,8 +76,7 @@ def build_passages(
             raise UserError("this folder is not empty and holds no passages; choose another folder", file=out)
         shards: list[Shard] = []
         if found:
-            known = found.manifest.shards
-            old = found.manifest.settings
+            known, old = found.shards, found.settings
             if known and old != settings:
                 held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
                 held = f"passages of other or changed sources, or with other settings ({held})"
@@ -86,10 +85,10 @@ def build_passages(
             if len(shards) < len(known):
                 warning = "%s is missing or was changed; it and all later shards are written again"
                 _log.warning(warning, out / shard_name(len(shards)))
-            elif found.finished:
-                return found.manifest
+            elif (out / FINISHED).is_file():
+                return found
             if shards:
-                _refuse_other_parsers(out, found.manifest)
+                _refuse_other_parsers(out, found)
         try:
             return _Build(out, settings, shards, progress).run(sources, workers)
         except UserError as error:
