@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from madke.command_scorer import CommandScorer
     from madke.runs.meter import Meter
     from madke.scoring.arms import Results
-    from madke.scoring.grading import Grader
+    from madke.scoring.outside import Grader
     from madke.scoring.scores import Scores
 
     ByName = Mapping[str, Scores]
@@ -76,7 +76,7 @@ def command(
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_by_dataset, score_table_of
     from madke.report.tables import write_answers, write_table
-    from madke.scoring.grading import Grader
+    from madke.scoring.outside import Grader
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 

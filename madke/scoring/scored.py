@@ -22,8 +22,7 @@ from madke.runs.directory import is_being_written
 from madke.runs.meter import MeterDisplay
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
-from madke.scoring.grading import Grader, grade_results
-from madke.scoring.outside import EXTERNAL, external_values, require_answers, score_outside
+from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
 from madke.terminal import printable
 from madke.versions import versions

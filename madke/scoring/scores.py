@@ -130,10 +130,6 @@ def score_with_values(
     """All scores of an arm, and the values behind them, in one pass."""
     counted = _Counted()
     arm = read_arm(name, counted.each(transcripts, external), external)
-    return _scores(arm, counted, external), arm
-
-
-def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scores:
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
@@ -143,7 +139,7 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
-    return Scores(
+    scores = Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
         **flags,
@@ -169,6 +165,7 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
             if (spread := between_repeats(arm.values.get(name, {}).values()))
         },
     )
+    return scores, arm
 
 
 class _Counted:
