@@ -11,7 +11,6 @@ import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
 from madke.core.errors import UserError, nearest
-from madke.files import opened
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -71,10 +70,10 @@ def read_yaml(path: Path, model: type[M]) -> M:
 
 def read_json(path: Path, model: type[M], wrong: str) -> M:
     """The JSON file as a model. UserError if it cannot be read; ``wrong`` is the message if it is invalid."""
-    with opened(path) as file:
-        content = file.read()
     try:
-        return model.model_validate_json(content)
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
