@@ -33,8 +33,8 @@ from madke.core.question import Question
 from madke.files import atomic_write
 from madke.report.annotation import kappa
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.grading import UNREAD, Grader, Grades, grade
 from madke.scoring.metrics import exact_match, token_f1
+from madke.scoring.outside import UNREAD, Grader, Grades, grade
 from madke.tasks import get_task
 from madke.tasks.answer_text import squad_normalize
 from madke.tasks.short_answer import same as same_answer

@@ -1,8 +1,7 @@
 """Paths of the asset folders (``prompts/``, ``indexes/``, ``eval/``, ``examples/``) and of the cache."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
@@ -25,13 +24,10 @@ def install(extra: str) -> str:
     return f"pip install -e {quote(f'{checkout}[{extra}]')}"
 
 
-@contextmanager
-def needed(by: str, extra: str) -> Iterator[None]:
-    """Import packages of an extra. UserError if one is missing: who needs it, and how to install it."""
-    try:
-        yield
-    except ImportError as error:
-        raise UserError(f"{by} needs {error.name}: {install(extra)}") from None
+def require(what: str, extra: str, *packages: str) -> None:
+    """UserError that names the missing ones of some packages and their extra; ``what`` ends in "need" or "needs"."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise UserError(f"{what} {', '.join(missing)}: {install(extra)}")
 
 
 def cache_dir(*parts: str) -> Path:

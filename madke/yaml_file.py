@@ -1,4 +1,4 @@
-"""YAML files as pydantic models, with helpful errors."""
+"""YAML and JSON files as pydantic models, with helpful errors."""
 
 import re
 from collections.abc import Sequence
@@ -66,6 +66,18 @@ def _refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
 def read_yaml(path: Path, model: type[M]) -> M:
     """The file as a model. UserError if it is missing or invalid."""
     return validated(read_mapping(path), model, file=path)
+
+
+def read_json(path: Path, model: type[M], wrong: str) -> M:
+    """The JSON file as a model. UserError if it cannot be read; ``wrong`` is the message if it is invalid."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UserError(f"{wrong} ({where}: {first['msg']})", file=path) from None
 
 
 def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:

@@ -114,10 +114,9 @@ def convert(
 
     In the pool file, source context has all passages of a question and source gold those with evidence.
     """
-    from madke.data.dataset import read_published
+    from madke.data.dataset import chosen, ids_fingerprint, read_published
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
-    from madke.data.sampling import chosen, ids_fingerprint
     from madke.files import atomic_write
 
     READERS[name]

@@ -72,6 +72,7 @@ def passages(
 
     from madke.cli.progress import resumable, status_line
     from madke.indexing.corpus import read_folder
+    from madke.indexing.index_folder import PASSAGES_MANIFEST
     from madke.indexing.passages.builder import build_passages
     from madke.workers import open_workers
 
@@ -79,7 +80,7 @@ def passages(
         raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")
     if engine == "local":
         processes = processes or os.cpu_count() or 1
-    earlier = read_folder(out)
+    earlier = read_folder(out) if (out / PASSAGES_MANIFEST).is_file() else None
     with (
         resumable(),
         open_workers(engine, processes=None if processes == 1 else processes, address=address) as workers,
@@ -93,7 +94,7 @@ def passages(
             words=words,
             progress=lambda counts: show(f"{counts.pages:,} pages, {counts.passages:,} passages"),
         )
-    if earlier is not None and earlier.finished and earlier.manifest == manifest:
+    if earlier == manifest:
         say(f"{out}: already finished")
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):

@@ -4,9 +4,9 @@ import asyncio
 import signal
 from typing import Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, DebateDeadline, Out, Protocols, Seed, served
+from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served
 from madke.runs.options import RunOptions
 
 EPILOG = flags.epilog(
@@ -31,9 +31,9 @@ def command(
     seed: Seed = 0,
 ) -> None:
     """Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT."""
-    with needed("madke mcp", "serve"):
-        from madke.serve.debates import Debates
-        from madke.serve.mcp_tools import serve_stdio
+    require("madke mcp needs", "serve", *PACKAGES)
+    from madke.serve.debates import Debates
+    from madke.serve.mcp_tools import serve_stdio
 
     offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.

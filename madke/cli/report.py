@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from madke.assets import require
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
@@ -62,12 +63,12 @@ def command(
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
     from madke.cli.retrieval import pools_table
-    from madke.report.figures import require, write_figures
+    from madke.report.figures import write_figures
     from madke.report.html import write_report
     from madke.report.tables import write_answers, write_table
 
     if figures is not None:
-        require()
+        require("figures need", "report", "matplotlib")
     if watch and (figures or tables or answers or qrels or data):
         others = "--figures, --tables, --answers, --qrels and --data"
         raise UserError(f"--watch writes only the page of runs; leave out {others}")

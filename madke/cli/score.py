@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from madke.command_scorer import CommandScorer
     from madke.runs.meter import Meter
     from madke.scoring.arms import Results
-    from madke.scoring.grading import Grader
+    from madke.scoring.outside import Grader
     from madke.scoring.scores import Scores
 
     Rows = Mapping[str, Mapping[str | None, Scores]]
@@ -71,11 +71,11 @@ def command(
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
-    from madke.files import atomic_write
+    from madke.files import write_file
     from madke.llm.prices import read_prices
     from madke.report.score_tables import score_table_of
     from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
-    from madke.scoring.grading import Grader
+    from madke.scoring.outside import Grader
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
@@ -99,8 +99,7 @@ def command(
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     if out is not None:
-        with atomic_write(out) as file:
-            file.write(scores_to_json(scores[arms[0].name]))
+        write_file(out, scores_to_json(scores[arms[0].name]))
     if tables:
         table = score_table_of(arms, rows)
         for path in tables:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.cli import flags
 from madke.cli.flags import COST, PROTOCOL, SERVER, option, switch
 from madke.core.errors import UserError
@@ -17,6 +17,7 @@ from madke.terminal import say
 if TYPE_CHECKING:
     from madke.serve.offers import ServeOptions
 
+PACKAGES = ("fastapi", "mcp", "uvicorn")
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
 Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
@@ -62,10 +63,10 @@ def command(
     seed: Seed = 0,
 ) -> None:
     """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
-    with needed("madke serve", "serve"):
-        from madke.serve.debates import Debates
-        from madke.serve.gate import KEYS, Access, keys_from_environment
-        from madke.serve.server import bound, create_app, serve
+    require("madke serve needs", "serve", *PACKAGES)
+    from madke.serve.debates import Debates
+    from madke.serve.gate import KEYS, Access, keys_from_environment
+    from madke.serve.server import bound, create_app, serve
 
     keys = keys_from_environment()
     if host not in _LOOPBACK and not keys and not no_auth:

@@ -245,9 +245,9 @@ def _adapter() -> TypeAdapter[Transcript]:
     return TypeAdapter(Transcript)
 
 
-def to_json(transcript: Transcript) -> bytes:
+def to_json(transcript: Transcript, *, exclude_defaults: bool = False) -> bytes:
     """The transcript as one line of JSON, without the newline."""
-    return _adapter().dump_json(transcript)
+    return _adapter().dump_json(transcript, exclude_defaults=exclude_defaults)
 
 
 def from_json(line: bytes | str) -> Transcript:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from madke.assets import asset, needed
+from madke.assets import asset, require
 from madke.core.errors import UserError
 from madke.data.dataset import Entry, entries
 from madke.data.formats import FORMATS, get_format
@@ -82,8 +82,9 @@ def read_hugging_face(
 
 
 def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:
-    with needed("a Hugging Face repository", "datasets"):
-        import datasets
+    require("Hugging Face datasets need the package", "datasets", "datasets")
+    import datasets
+
     place = " ".join((source, *([config] if config else []), split))
     datasets.disable_progress_bars()
     # Without a network the client logs two warnings per attempt; the error below is enough.

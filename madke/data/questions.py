@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.wording import counted
@@ -226,9 +226,10 @@ def _value(cell: str, path: Path, line: int) -> Any:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    with needed(f"{path}: a Parquet file", "report"):
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
+    require(f"{path}: Parquet files need", "report", "pyarrow")
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
     try:
         with ParquetFile(path) as file:
             batches = file.iter_batches(batch_size=_BATCH)

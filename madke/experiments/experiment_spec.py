@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.sampling import chosen, sample
+from madke.data.dataset import chosen, sample
 from madke.engine.debate import check_needs
 from madke.engine.protocol import RETRIEVER, Knowledge
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file

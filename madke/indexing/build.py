@@ -14,7 +14,7 @@ from typing import Literal
 
 from madke.core.errors import UserError
 from madke.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
-from madke.files import atomic_write, dir_lock, fingerprint
+from madke.files import dir_lock, fingerprint, write_file
 from madke.indexing import dense
 from madke.indexing.corpus import read_unique
 from madke.indexing.index_folder import (
@@ -215,8 +215,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                 files=describe_files(index),
                 versions=versions(),
             )
-            with atomic_write(index / MANIFEST) as file:
-                file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+            write_file(index / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
             index.rename(out)
             shutil.rmtree(work)
             return manifest

@@ -12,12 +12,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from madke.core.errors import UserError
 from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import Record, StoredPassage, read_record
+from madke.indexing.index_folder import Record, StoredPassage
+from madke.yaml_file import read_json
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -163,19 +164,12 @@ class PassagesManifest(Record):
         return sum((shard.counts for shard in self.shards), Counts())
 
 
-class PassagesFolder(NamedTuple):
-    """The manifest of a folder, and whether the folder is finished."""
-
-    manifest: PassagesManifest
-    finished: bool
-
-
-def read_folder(folder: Path) -> PassagesFolder | None:
+def read_folder(folder: Path) -> PassagesManifest | None:
     """Read the manifest of a folder of passages; None if there is none, UserError if it is damaged."""
     for name in (FINISHED, UNFINISHED):
         if (folder / name).is_file():
-            manifest = read_record(folder / name, PassagesManifest, remedy="make the passages again in another folder")
-            return PassagesFolder(manifest, finished=name == FINISHED)
+            wrong = "unreadable manifest; make the passages again in another folder"
+            return read_json(folder / name, PassagesManifest, wrong)
     return None
 
 
@@ -185,10 +179,10 @@ def finished_shards(folder: Path) -> Iterator[Path]:
     if found is None:
         remedy = "make one with `madke index passages`"
         raise UserError(f"this folder holds no passages ({FINISHED} is missing); {remedy}", file=folder)
-    if not found.finished:
+    if not (folder / FINISHED).is_file():
         remedy = "run the same `madke index passages` command again"
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
-    for shard in found.manifest.shards:
+    for shard in found.shards:
         path = folder / shard_name(shard.number)
         if not is_intact(path, shard.sha256):
             remedy = "run the same `madke index passages` command again"

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.encoders import Encoder
 from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from
@@ -142,8 +142,9 @@ class FaissShards:
 
 def load_faiss() -> Any:
     """Import faiss; UserError if it is not installed."""
-    with needed("a dense index", "dense"):
-        import faiss
+    require("dense indexes need", "dense", "faiss")
+    import faiss
+
     return faiss
 
 

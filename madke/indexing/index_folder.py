@@ -5,14 +5,15 @@ from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.encoders import Dtype, Encoding, Pooling, Similarity
 from madke.files import atomic_write, fingerprint, is_intact
+from madke.yaml_file import read_json
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
@@ -20,8 +21,6 @@ PASSAGES_MANIFEST = "passages.json"
 """The last file that `madke index passages` writes to its folder."""
 LUCENE = "lucene"
 _ROWS_PER_BATCH = 1_000
-
-R = TypeVar("R", bound=BaseModel)
 
 
 class StoredPassage(NamedTuple):
@@ -99,9 +98,10 @@ class PassageStore:
 
 
 def _pyarrow() -> Any:
-    with needed("an index", "wiki"):
-        import pyarrow as pa
-        import pyarrow.ipc
+    require("indexes need", "wiki", "pyarrow")
+    import pyarrow as pa
+    import pyarrow.ipc
+
     return pa
 
 
@@ -226,19 +226,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not path.is_file():
         build = "build one with `madke index build`"
         raise UserError(f"this folder holds no index ({MANIFEST} is missing); {build}", file=folder)
-    return read_record(path, Manifest, remedy="build the index again")
-
-
-def read_record(path: Path, model: type[R], *, remedy: str) -> R:
-    """The record in a manifest; UserError if it cannot be read."""
-    try:
-        return model.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"unreadable manifest: {error.strerror}; {remedy}", file=path) from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise UserError(f"unreadable manifest: {where}: {first['msg']}; {remedy}", file=path) from error
+    return read_json(path, Manifest, "unreadable manifest; build the index again")
 
 
 def open_manifest(folder: Path) -> Manifest:

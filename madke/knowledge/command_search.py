@@ -82,7 +82,7 @@ class CommandSearch:
     def close(self) -> None:
         """Kill the program and its children, also while another thread waits for its answer."""
         if running := self._running:
-            running.kill()
+            running.child.kill()
         with self._lock:
             self._end()
 
@@ -100,7 +100,7 @@ class _Running:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._rest = b""
         try:
-            self._child = Child(options.run, folder=options.folder, stderr=self._errors)
+            self.child = Child(options.run, folder=options.folder, stderr=self._errors)
         except (OSError, ValueError) as error:
             self._errors.close()
             why = getattr(error, "strerror", None) or error
@@ -108,7 +108,7 @@ class _Running:
 
     def answer(self, request: bytes) -> bytes:
         """The next line of output."""
-        process = self._child.process
+        process = self.child.process
         assert process.stdin is not None and process.stdout is not None
         ends = time.monotonic() + self._timeout
         try:
@@ -128,20 +128,16 @@ class _Running:
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def kill(self) -> None:
-        """Kill the program and its children."""
-        self._child.kill()
-
     def end(self) -> None:
         """Kill the program, and close its pipes."""
-        self.kill()
-        self._child.dismiss_guard()
-        with suppress(OSError), self._child.process:  # the unsent rest of a request
+        self.child.kill()
+        self.child.dismiss_guard()
+        with suppress(OSError), self.child.process:  # the unsent rest of a request
             pass
         self._errors.close()
 
     def _ended(self) -> TryAgain:
-        status = self._child.process.wait()
+        status = self.child.process.wait()
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - _LAST_BYTES))
         return TryAgain(f"the command {why_ended(status, self._errors.read())}", reached=False)

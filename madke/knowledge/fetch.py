@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field, RootModel, model_validator
 from madke.assets import asset, cache_dir
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
-from madke.files import atomic_write, file_lock
+from madke.files import file_lock, write_file
 from madke.indexing.dense import FaissShards, load_faiss
 from madke.indexing.lucene import start
 from madke.indexing.published_folders import DOCIDS, FETCHED, VECTORS, Lines, describe, is_faiss, is_lucene
@@ -125,8 +125,7 @@ def fetch(
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)
                     folder = _unpacked(index, part, archive, work, counter("bytes unpacked"))
-                    with atomic_write(folder / FETCHED) as file:
-                        file.write(json.dumps(record).encode() + b"\n")
+                    write_file(folder / FETCHED, json.dumps(record).encode() + b"\n")
                     folder.rename(out)
             except OSError as error:
                 kept = "the downloaded part is kept; run the same command again to continue"

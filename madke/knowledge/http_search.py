@@ -17,7 +17,7 @@ from urllib3 import exceptions
 from madke.assets import asset
 from madke.core.addresses import public_url, retry_after
 from madke.core.errors import UserError, unknown
-from madke.knowledge.web import Address, FoundText, WebOptions, WebResult
+from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.yaml_file import read_mapping
 
@@ -207,9 +207,9 @@ class MappedOptions(WebOptions):
         score = value_at(item, paths.score) if paths.score else None
         values = {"title": title, "snippet": text, "link": link, "date": date or None, "id": key}
         try:
-            return FoundText.model_validate({**values, "score": score})
+            return WebResult.model_validate({**values, "score": score})
         except ValidationError:
-            return FoundText.model_validate(values)
+            return WebResult.model_validate(values)
 
     def _text(self, item: Any, path: str | None) -> str:
         text = string_at(item, path)

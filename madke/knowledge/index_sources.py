@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from madke.assets import cache_dir, install
+from madke.assets import cache_dir, require
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Encoder, load_encoder
@@ -259,8 +259,7 @@ class DocumentSource:
     """
 
     def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
-        if missing := [module for module in _FOR_DOCUMENTS if find_spec(module) is None]:
-            raise UserError(f"folders of documents need {', '.join(missing)}: {install('docs')}")
+        require("folders of documents need", "docs", *_FOR_DOCUMENTS)
         if not folder.is_dir():
             raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
         if (folder / PASSAGES_MANIFEST).exists():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.addresses import public_url, retry_after
 from madke.knowledge.asking import source_loop
 from madke.knowledge.http_search import HttpService, MappedOptions, Reply, filled, parse_json, variables, with_keys
@@ -76,9 +76,7 @@ class McpSearch:
     """See :class:`madke.knowledge.web_source.Service`. A lost connection is made again."""
 
     def __init__(self, options: McpOptions) -> None:
-        with needed("an MCP server", "serve"):
-            import mcp.client.stdio
-            import mcp.client.streamable_http  # noqa: F401
+        require("an MCP server needs the package", "serve", "mcp")
         # They log failures with tracebacks and addresses; the query's error tells them.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         logging.getLogger("httpx2").setLevel(logging.WARNING)

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
 from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
-from madke.knowledge.web import FoundText, WebOptions, WebResult
+from madke.knowledge.web import WebOptions, WebResult
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request
 
 SERPER_KEY = "SERPER_API_KEY"
@@ -139,7 +139,7 @@ class Serper(HttpService):
         text = " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in kept[:-1]), *kept[-1:]])
         if self._options.allows(filter(None, [link, *others])):
             key = f"{kind} {link or title or text}"
-            yield FoundText(id=key, title=title, snippet=text, link=link, date=date or None)
+            yield WebResult(id=key, title=title, snippet=text, link=link, date=date or None)
 
 
 def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:

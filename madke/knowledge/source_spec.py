@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, mode
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
-from madke.files import atomic_write, dir_lock
+from madke.files import dir_lock, write_file
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
@@ -307,5 +307,4 @@ def add_source(path: Path, name: str, spec: SourceSpec) -> None:
         entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
         entries[name] = spec
         content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
-        with atomic_write(path) as file:
-            file.write(yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())
+        write_file(path, yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())

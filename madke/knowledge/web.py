@@ -25,20 +25,11 @@ class WebResult(BaseModel):
     title: str = ""
     snippet: str = ""
     link: str
+    """May be empty if there is an id or a text."""
+    id: Annotated[str, Field(coerce_numbers_to_str=True)] = ""
     date: str | None = None
     score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """The service's own score, if it gives one."""
-
-    @property
-    def key(self) -> str:
-        """The passage's key."""
-        return self.link
-
-
-class FoundText(WebResult):
-    """A result that may have an id and no link."""
-
-    id: str = ""
 
     @property
     def key(self) -> str:

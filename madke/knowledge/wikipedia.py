@@ -18,7 +18,7 @@ from madke import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
 from madke.knowledge.http_search import HttpService, Reply, parse_json
-from madke.knowledge.web import Address, FoundText, WebOptions, WebResult
+from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, TryAgain
 
 _WORDS = 100
@@ -70,7 +70,7 @@ class Wikipedia(HttpService):
         passages = [passage for page in found if isinstance(page, int) for passage in self._passages(page, fetch)]
         for passage, score in _best(passages, query, k):
             words = quote(" ".join(passage.text.split()[:_LINKED_WORDS]), safe="")
-            yield FoundText(
+            yield WebResult(
                 title=passage.title,
                 snippet=passage.text,
                 # A part of the page: else the passages of an article would be duplicates of each other.

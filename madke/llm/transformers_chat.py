@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pickle import UnpicklingError
 from typing import Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.batching import Batching
@@ -80,9 +80,10 @@ class LocalModel:
     """
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
-        with needed(f"hf/{name}", "dense"):
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+        require(f"hf/{name} needs", "dense", "torch", "transformers")
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
         printed_once("huggingface_hub")
         try:
             # By default transformers asks on the terminal whether to run a model's own code.

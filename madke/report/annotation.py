@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import atomic_write, refuse_repeated
+from madke.files import atomic_write, refuse_repeated, text_lines
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -28,6 +28,7 @@ from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
+from madke.yaml_file import read_json
 
 _log = logging.getLogger(__name__)
 
@@ -147,12 +148,7 @@ def _row(transcript: Transcript, answer: str) -> KeyRow:
 
 def read_key(path: Path) -> SheetKey:
     """The key of a sheet. UserError if the file is not a key."""
-    try:
-        return SheetKey.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except ValidationError:
-        raise UserError("is not a key that `madke annotate sheet` wrote", file=path) from None
+    return read_json(path, SheetKey, "is not a key that `madke annotate sheet` wrote")
 
 
 def read_sheet(path: Path, key: SheetKey) -> Grades:
@@ -185,12 +181,7 @@ def read_sheet(path: Path, key: SheetKey) -> Grades:
 
 def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, column -> stripped cell) of every row that is not empty."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", file=path) from None
-    except UnicodeDecodeError:
-        raise UserError("is not UTF-8; save it as 'CSV UTF-8'", file=path) from None
+    text = "".join(text_lines(path))
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     if missing := [name for name in needed if name not in (table.fieldnames or ())]:
         raise UserError(f"column {missing[0]!r} is missing", file=path, line=1)
@@ -284,8 +275,9 @@ def kappa(left: Sequence[float], right: Sequence[float], *, ordinal: bool = Fals
 
     None if all grades are the same or there are none. UserError if scikit-learn is missing.
     """
-    with needed("agreement of people", "report"):
-        from sklearn.metrics import cohen_kappa_score
+    require("agreement of people needs", "report", "sklearn")
+    from sklearn.metrics import cohen_kappa_score
+
     if len({*left, *right}) < 2:
         return None
     steps = list(range(int(min(*left, *right)), int(max(*left, *right)) + 1))

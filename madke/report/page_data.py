@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
+from madke.core.transcript import to_json as transcript_to_json
 from madke.report.tables import ORACLE
 from madke.runs.run_pools import PoolLines
 from madke.runs.spec import run_files
@@ -282,7 +282,7 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
     """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
     own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
-    return _adapter().dump_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
+    return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:
@@ -292,8 +292,3 @@ def _scores(transcript: Transcript) -> dict[str, float]:
     metric = METRICS[metrics_of(get_task(transcript.task))[0]]
     given = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns} | {transcript.answer}
     return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
-
-
-@cache
-def _adapter() -> TypeAdapter[Transcript]:
-    return TypeAdapter(Transcript)

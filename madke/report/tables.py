@@ -12,9 +12,9 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
-from madke.files import atomic_write
+from madke.files import atomic_write, write_file
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import GRADER, correct
 from madke.scoring.metrics import METRICS
@@ -217,8 +217,7 @@ def write_table(table: Table, path: Path) -> None:
     }
     check_ending(path, TABLE_FILES)
     content = forms[path.suffix](table)
-    with atomic_write(path) as file:
-        file.write(content)
+    write_file(path, content)
 
 
 def table_csv(table: Table) -> str:
@@ -329,9 +328,10 @@ def _columns(table: Table) -> list[_Column]:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    with needed("Parquet", "report"):
-        import pyarrow
-        from pyarrow import parquet
+    require("Parquet files need", "report", "pyarrow")
+    import pyarrow
+    from pyarrow import parquet
+
     return pyarrow, parquet
 
 

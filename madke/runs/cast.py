@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
@@ -206,8 +206,9 @@ class CrossEncoderReranker(Batching):
 
 
 def _loaded(model: str) -> Any:
-    with needed(f"hf/{model}", "dense"):
-        from sentence_transformers import CrossEncoder
+    require(f"hf/{model} needs", "dense", "sentence_transformers")
+    from sentence_transformers import CrossEncoder
+
     try:
         with no_progress_bars():
             loaded = CrossEncoder(model, trust_remote_code=False)

@@ -15,8 +15,8 @@ from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
+from madke.data.dataset import sample
 from madke.data.questions import id_of, question_from_fields
-from madke.data.sampling import sample
 from madke.engine.debate import check_needs
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
-from madke.files import atomic_write
+from madke.files import write_file
 from madke.versions import versions
 
 FORMAT = 2
@@ -235,5 +235,4 @@ def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
 
 def write_record(file: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object atomically."""
-    with atomic_write(file) as opened:
-        opened.write(json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+    write_file(file, json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")

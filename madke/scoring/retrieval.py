@@ -6,10 +6,10 @@ from itertools import islice, product
 from pathlib import Path
 from random import Random
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import opened, refuse_repeated
+from madke.files import refuse_repeated, text_lines
 from madke.knowledge.fusion import Method, fuse
 from madke.knowledge.pool_file import PoolRecord, sources_in
 from madke.scoring.statistics import Estimate, estimate
@@ -64,21 +64,17 @@ def judged_of(qrels: Mapping[str, Judged], question: str) -> Judged:
 def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
     """(1-based line, question, passage, relevance) of each line that is not blank."""
     columns: Sequence[int] | None = None
-    with opened(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                text = line.decode("utf-8-sig").rstrip("\r\n")
-            except UnicodeDecodeError:
-                raise UserError("is not UTF-8", file=path, line=number) from None
-            if number == 1 and (columns := _columns(text.split("\t"))):
-                continue
-            cells = text.split("\t") if columns else text.split()
-            if not text.strip():
-                continue
-            if len(cells) <= max(columns) if columns else len(cells) != 4:
-                raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
-            question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
-            yield number, question, passage, relevance
+    for number, line in enumerate(text_lines(path), start=1):
+        text = line.rstrip("\r\n")
+        if number == 1 and (columns := _columns(text.split("\t"))):
+            continue
+        cells = text.split("\t") if columns else text.split()
+        if not text.strip():
+            continue
+        if len(cells) <= max(columns) if columns else len(cells) != 4:
+            raise UserError(f"found {len(cells)} columns; {_EXPECTED}", file=path, line=number)
+        question, passage, relevance = (cells[place].strip() for place in columns or _TREC)
+        yield number, question, passage, relevance
 
 
 def _columns(headings: Sequence[str]) -> Sequence[int] | None:
@@ -108,8 +104,9 @@ def retrieval(
     A question counts if a passage with a relevance of at least ``least`` is known. Only such passages count for
     hit@k, recall@k and MRR; nDCG uses all relevances. UserError if no question counts, or the package is missing.
     """
-    with needed("measuring retrieval", "retrieval"):
-        from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
+    require("retrieval measures need", "retrieval", "ir_measures")
+    from ir_measures import RR, Qrel, R, ScoredDoc, Success, iter_calc, nDCG
+
     known = {question: judged_of(qrels, question) for question in rankings}
     asked = [question for question, each in known.items() if any(relevance >= least for relevance in each.values())]
     if not asked:

@@ -15,15 +15,14 @@ from pydantic import ValidationError
 
 from madke.command_scorer import CommandScorer
 from madke.core.errors import UserError
-from madke.files import atomic_write, fingerprint
+from madke.files import fingerprint, write_file
 from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.directory import is_being_written
 from madke.runs.meter import MeterDisplay
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
-from madke.scoring.grading import Grader, grade_results
-from madke.scoring.outside import EXTERNAL, external_values, require_answers, score_outside
+from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
 from madke.terminal import printable
 from madke.versions import versions
@@ -65,8 +64,7 @@ def score_run(
     spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
     scores = replace(scores, spending=spending, scored=state, incomplete=incomplete(arm, scores.transcripts))
     try:
-        with atomic_write(arm.path / _METRICS) as file:
-            file.write(scores_to_json(scores))
+        write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
         if os.access(arm.path, os.W_OK):
             raise

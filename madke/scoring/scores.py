@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
 from statistics import fmean
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -128,10 +129,6 @@ def score_with_values(
     """All scores of an arm, and the values behind them, in one pass."""
     counted = _Counted()
     arm = read_arm(name, counted.each(transcripts, external), external)
-    return _scores(arm, counted, external), arm
-
-
-def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scores:
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
     metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
@@ -139,25 +136,16 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
     # None: a failed debate of a question with gold answers.
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
-    return Scores(
+    flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
+    consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
+    scores = Scores(
         questions=len(arm.questions),
         datasets=len(set(arm.questions.values())),
-        transcripts=counted.flags["transcripts"],
-        abstained=counted.flags["abstained"],
-        failed=counted.flags["failed"],
-        degraded=counted.flags["degraded"],
-        partial_pools=counted.flags["partial_pools"],
-        shortened=counted.flags["shortened"],
-        read_golds=counted.flags["read_golds"],
+        **flags,
         correct=means.get("correct"),
         correct_if_failed=_bounds([held for held in judged.values() if held]),
         metrics=metrics,
-        cons_judge=means.get("cons_judge"),
-        co2_judge=means.get("co2_judge"),
-        cons_matcher=means.get("cons_matcher"),
-        co2_matcher=means.get("co2_matcher"),
-        co2_judge_grader=means.get("co2_judge_grader"),
-        co2_matcher_grader=means.get("co2_matcher_grader"),
+        **consistent,
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
@@ -176,6 +164,7 @@ def _scores(arm: ArmValues, counted: _Counted, external: ExternalScores) -> Scor
             if (spread := between_repeats(arm.values.get(name, {}).values()))
         },
     )
+    return scores, arm
 
 
 class _Counted:
@@ -243,6 +232,8 @@ def scores_from_json(text: bytes) -> Scores:
     return _adapter().validate_json(text)
 
 
+_FLAGS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")
+"""Fields of :class:`Scores` that count transcripts."""
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 
 

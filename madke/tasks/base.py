@@ -3,10 +3,8 @@
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any, NotRequired, Protocol, TypedDict
 
-from madke.assets import install
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines
@@ -141,9 +139,3 @@ def is_imported_task(name: str) -> bool:
     for part in path.split("."):
         value = getattr(value, part, None)
     return all(hasattr(value, part) for part in _REQUIRED)
-
-
-def require(package: str, task: str) -> None:
-    """Fail early, before any model call, if the package that scores a task is missing."""
-    if find_spec(package) is None:
-        raise UserError(f"the task {task!r} needs {package}, which is not installed: {install('tasks')}")

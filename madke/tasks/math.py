@@ -23,9 +23,10 @@ from itertools import accumulate
 from types import FrameType
 from typing import Any
 
+from madke.assets import require
 from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
-from madke.tasks.base import BaseTask, require
+from madke.tasks.base import BaseTask
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
@@ -67,7 +68,7 @@ class Math(BaseTask):
 
     def check(self, question: Question) -> str | None:
         """Every gold answer must be readable, and math-verify installed."""
-        require("math_verify", self.name)
+        require(f"the task {self.name!r} needs", "tasks", "math_verify")
         wrong = [answer for answer in question.answers if self.read(answer, question) is None]
         return f"golden answer {wrong[0]!r} of a math question holds no letter or digit" if wrong else None
 

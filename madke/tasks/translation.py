@@ -2,9 +2,10 @@
 
 import unicodedata
 
+from madke.assets import require
 from madke.core.question import Question
 from madke.tasks.answer_text import unmarked
-from madke.tasks.base import BaseTask, require
+from madke.tasks.base import BaseTask
 
 
 class Translation(BaseTask):
@@ -24,7 +25,7 @@ class Translation(BaseTask):
 
     def check(self, question: Question) -> str | None:
         """Accepts any reference; sacrebleu must be installed."""
-        require("sacrebleu", self.name)
+        require(f"the task {self.name!r} needs", "tasks", "sacrebleu")
         return None
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
-from madke.assets import needed
+from madke.assets import require
 from madke.core.errors import UserError
 from madke.versions import versions
 from madke.workers import R, T, Workers, in_order
@@ -66,8 +66,9 @@ def connected(address: str | None) -> Iterator[Any]:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    with needed("--engine ray", "ray"):
-        import ray
+    require("--engine ray needs", "ray", "ray")
+    import ray
+
     # Keeps Ray's messages about lost tasks out of the commands' output, which scripts read.
     with redirect_stdout(sys.stderr):
         if ray.is_initialized():

@@ -8,8 +8,8 @@ import pytest
 
 from madke.core.wording import counted
 from madke.data import read_dataset
+from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
-from madke.data.sampling import ids_fingerprint
 from madke.knowledge.pool_file import read_pools
 from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused

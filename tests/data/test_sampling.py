@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from madke.data.sampling import ids_fingerprint, read_ids, sample, with_ids
+from madke.data.dataset import ids_fingerprint, read_ids, sample, with_ids
 from tests.data.published import write
 
 GOLDEN = (

@@ -225,7 +225,7 @@ def test_an_unknown_key_in_a_manifest_is_refused(corpus: Path, tmp_path: Path) -
     path = tmp_path / "index" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "red"}))
 
-    with pytest.raises(UserError, match="unreadable manifest: colour"):
+    with pytest.raises(UserError, match=r"unreadable manifest; .* \(colour"):
         read_manifest(tmp_path / "index")
 
 

@@ -35,7 +35,7 @@ def test_lucene_that_cannot_be_opened(bm25: Path) -> None:
 def test_a_manifest_that_is_no_text(dense: Path) -> None:
     (dense / "manifest.json").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(UserError, match="unreadable manifest: the file: Invalid JSON"):
+    with pytest.raises(UserError, match=r"unreadable manifest; build the index again \(the file: Invalid JSON"):
         open_index("wiki", dense)
 
 

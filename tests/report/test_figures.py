@@ -365,11 +365,9 @@ def test_settings_of_matplotlib_neither_count_nor_change() -> None:
         assert dict(matplotlib.rcParams) == before
 
 
-def test_without_matplotlib_people_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_there_are_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     assert not figures.available()
-    with pytest.raises(UserError, match=r"\[report\]"):
-        figures.require()
 
 
 def test_matplotlib_is_imported_only_to_draw() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from madke.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.scoring.grading import GradingPrompt, read_grade
+from madke.scoring.outside import GradingPrompt, read_grade
 from madke.tasks import TASKS
 from madke.variants import variant_folders
 from madke.yaml_file import read_yaml

@@ -12,11 +12,10 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.llm import CallStore
-from madke.scoring import grading
+from madke.scoring import outside
 from madke.scoring.arms import Results, open_results
-from madke.scoring.grading import UNREAD, Grader, grade, grade_results
 from madke.scoring.metrics import exact_match
-from madke.scoring.outside import external_values
+from madke.scoring.outside import UNREAD, Grader, external_values, grade, grade_results
 from madke.scoring.scored import scores_by_dataset, scores_of
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
@@ -117,8 +116,8 @@ def test_another_prompt_is_another_call(tmp_path: Path, monkeypatch: pytest.Monk
     grader = script(tmp_path, rule("[True]"))
     grade(asked, grader, tmp_path / "grades.sqlite")
     grade(asked, grader, tmp_path / "grades.sqlite")
-    changed = grading._prompt().model_copy(update={"closing": "Now grade it."})
-    monkeypatch.setattr(grading, "_prompt", lambda: changed)
+    changed = outside._prompt().model_copy(update={"closing": "Now grade it."})
+    monkeypatch.setattr(outside, "_prompt", lambda: changed)
     grade(asked, grader, tmp_path / "grades.sqlite")
     with CallStore(tmp_path / "grades.sqlite") as store:
         assert len(list(store.recorded())) == 2

@@ -11,14 +11,13 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import count, groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
-from madke.assets import install
+from madke.assets import require
 from madke.core.errors import UserError
-from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished
+from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -67,8 +66,7 @@ def build_passages(
         UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
             parser versions, a package is missing, or the disk is full. Finished shards are kept.
     """
-    if missing := [package for package in _PACKAGES[kind] if find_spec(package) is None]:
-        raise UserError(f"passages of kind {kind} need {', '.join(missing)}: {install('wiki')}")
+    require(f"passages of kind {kind} need", "wiki", *_PACKAGES[kind])
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the passages", file=out)
     settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
@@ -78,8 +76,7 @@ def build_passages(
             raise UserError("this folder is not empty and holds no passages; choose another folder", file=out)
         shards: list[Shard] = []
         if found:
-            known = found.manifest.shards
-            old = found.manifest.settings
+            known, old = found.shards, found.settings
             if known and old != settings:
                 held = f"kind {old.kind}, {old.words} words, rules {old.rules}"
                 held = f"passages of other or changed sources, or with other settings ({held})"
@@ -88,10 +85,10 @@ def build_passages(
             if len(shards) < len(known):
                 warning = "%s is missing or was changed; it and all later shards are written again"
                 _log.warning(warning, out / shard_name(len(shards)))
-            elif found.finished:
-                return found.manifest
+            elif (out / FINISHED).is_file():
+                return found
             if shards:
-                _refuse_other_parsers(out, found.manifest)
+                _refuse_other_parsers(out, found)
         try:
             return _Build(out, settings, shards, progress).run(sources, workers)
         except UserError as error:
@@ -163,8 +160,7 @@ class _Build:
         """Write the manifest; the finished one replaces the unfinished one."""
         manifest = PassagesManifest(settings=self._settings, shards=tuple(self._shards), versions=versions())
         name, other = (FINISHED, UNFINISHED) if finished else (UNFINISHED, FINISHED)
-        with atomic_write(self._out / name) as file:
-            file.write(manifest.model_dump_json(indent=2).encode() + b"\n")
+        write_file(self._out / name, manifest.model_dump_json(indent=2).encode() + b"\n")
         (self._out / other).unlink(missing_ok=True)
         return manifest
 

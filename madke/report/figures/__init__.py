@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from madke.assets import install
-from madke.core.errors import UserError
-from madke.files import atomic_write
+from madke.files import write_file
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 
-__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "require", "write_figures"]
+__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "write_figures"]
 
 
 _FIGURES = (
@@ -35,12 +33,6 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def require() -> None:
-    """UserError if matplotlib is not installed."""
-    if not available():
-        raise UserError(f"figures need matplotlib: {install('report')}")
-
-
 def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[Drawing]:
     """All figures that the arms have data for, in order; needs matplotlib."""
     arms = arms_of(results, scores, values)
@@ -56,6 +48,5 @@ def write_figures(drawings: Sequence[Drawing], folder: Path, format: Format = "p
     """
     files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
     for path, data in files.items():
-        with atomic_write(path) as file:
-            file.write(data)
+        write_file(path, data)
     return list(files)
