@@ -18,7 +18,7 @@ _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 def command(base_url: flags.BaseUrl = None) -> None:
     """Check Python, Java, the encoder, the endpoint, the keys (set or not), and all sources.
 
-    Sources are those of sources.yaml, the fetched indexes, wiki and google. Services are not searched, the others once.
+    Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is searched once, services are not.
     Exit status 1 if a check fails. A missing key or endpoint is not a failure.
     """
     checks: list[tuple[str, Callable[[], str]]] = [

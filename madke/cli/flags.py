@@ -87,7 +87,9 @@ Settings = Annotated[
     list[str] | None, option("Protocol field, e.g. knowledge.select=all.", "PATH=VALUE", PROTOCOL, names="--set")
 ]
 Task = Annotated[str | None, option("Answer format, see below.", "TASK", names=("--task", "-t"))]
-Dataset = Annotated[str | None, option("Read DATA in this dataset's format; see `madke datasets`.", "NAME", QUESTIONS)]
+_FORMATS = "Questions: CSV, TSV, JSON, JSONL, Parquet; see --dataset."
+Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
+Dataset = Annotated[str | None, option("Format of the questions; see `madke datasets`.", "NAME", QUESTIONS)]
 Ids = Annotated[str | None, option("Use these ids: a file, one id per line, or a shipped list.", "LIST", QUESTIONS)]
 Limit = Annotated[int | None, option("Use the first N questions.", "N", min=1)]
 SampleSeed = Annotated[int | None, option("Draw the --limit questions at random, with this seed.", "SEED", QUESTIONS)]

@@ -24,7 +24,7 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
     "model limit dataset ids sample_seed", without="token_budget deadline replay retry_failed retry_degraded"
 )
 def build(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
+    data: flags.Questions,
     out: Annotated[Path, option("Pool file. The same command resumes it.", "FILE")],
     shared: dict[str, Any],
     options: RunOptions,

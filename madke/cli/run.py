@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.runs.options import RunOptions
@@ -24,7 +22,7 @@ EPILOG = flags.epilog(
 
 @flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Questions: CSV, JSONL, ..., or as --dataset says.")],
+    data: flags.Questions,
     out: Annotated[Path, flags.option("Run directory. The same command resumes it.", "DIR")],
     shared: dict[str, Any],
     options: RunOptions,

@@ -21,7 +21,7 @@ PACKAGES = ("fastapi", "mcp", "uvicorn")
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
 Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
-Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can be.", "NAMES")]
+Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")]
 DebateDeadline = Annotated[float | None, option("Maximum seconds of a debate.", "S", COST, min=0.001)]
 Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
@@ -33,8 +33,8 @@ EPILOG = flags.epilog(
     flags.SCORER,
     flags.PRICES,
     """Clients: base URL http://127.0.0.1:8000/v1, a protocol as the model. Keys: MADKE_SERVE_KEYS, separated by
-    commas. Without keys only 127.0.0.1 is served, or with --no-auth any address. Ctrl-C or SIGTERM: no further debate
-    starts, those at work may finish.""",
+    commas. Without keys the server listens on 127.0.0.1 only; --no-auth allows other addresses. Ctrl-C or SIGTERM: no
+    further debate starts, running ones finish.""",
     "Examples:",
     "  madke serve --out served",
     "  madke serve --out served -m openai/gpt-4o-mini --protocols madke,cot --max-cost 5 --prices prices.yaml",

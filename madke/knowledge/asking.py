@@ -102,6 +102,8 @@ def _is_source(value: Any) -> bool:
 
 
 def _with_source(hits: Hits, name: str) -> Hits:
+    if not isinstance(hits, Hits):
+        raise TypeError(f"search returned a {type(hits).__name__} for a query; expected madke.Hits")
     if all(passage.source == name for passage in hits.passages):
         return hits
     return replace(hits, passages=tuple(replace(passage, source=name) for passage in hits.passages))

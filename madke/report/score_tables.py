@@ -208,6 +208,9 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     notes = [*incomplete, *([] if details else [_HALF])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
+    for name, scores in rest:
+        if scores.correct and scores.correct.n < scores.questions and not scores.failed:
+            notes.append(f"{name}: correct is over {counted(scores.correct.n, 'question')} with a gold answer.")
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))

@@ -158,7 +158,8 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
 
     served = sources_in(of_questions())
     if left:
-        raise UserError(f"has no pool for question {next(iter(left))!r}; build it from the same data", file=file)
+        advice = "use the same --limit, or build it from the same data"
+        raise UserError(f"has no pool for question {next(iter(left))!r}; {advice}", file=file)
     for source in knowledge.sources:
         if source not in served:
             raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)

@@ -220,6 +220,8 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     """Load and check the variant of that name, first from the user's ``prompts``; UserError if it is wrong."""
     folders = variant_folders(prompts)
     if name not in folders:
+        if prompts is not None and (prompts / "protocol.yaml").is_file():
+            raise UserError(f"holds a protocol itself; give --prompts {prompts.parent}", file=prompts)
         raise unknown("protocol", name, folders)
     folder = folders[name]
     file = folder / "protocol.yaml"

@@ -294,3 +294,15 @@ def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder
         (hits,) = ask(open_source("docs"), ["bees"], 5)
 
     assert [p.text for p in hits.passages] == ["on bees"]
+
+
+def test_a_search_that_returns_something_else_than_hits_says_what() -> None:
+    class Strings:
+        name, description, fingerprint = "strings", "texts", "1"
+
+        def search(self, queries: Sequence[str], k: int) -> list[Hits]:
+            return ["a text"] * len(queries)  # type: ignore[list-item]
+
+    (hits,) = ask(Strings(), ["Which lake?"], 1)
+
+    assert hits.error == "TypeError: search returned a str for a query; expected madke.Hits"

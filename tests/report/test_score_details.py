@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from rich.console import Console
+
 from madke.core.transcript import StageUsage
-from madke.report.score_tables import score_details
+from madke.report.score_tables import score_details, score_table
 from madke.scoring.scores import Spending, score
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
@@ -85,3 +87,12 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
         "1 answer has no grade and is excluded from the grader's mean; with them it is between 50.0 % (all wrong) "
         "and 75.0 % (all right)"
     )
+
+
+def test_the_table_says_over_how_many_questions_correct_is() -> None:
+    scores = score([debate([RIGHT]), debate([RIGHT], id_="other", golds=())])
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(score_table([("mine", scores)]))
+
+    assert "mine: correct is over 1 question with a gold answer." in shown.get()
