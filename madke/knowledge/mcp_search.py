@@ -77,6 +77,9 @@ class McpSearch:
 
     def __init__(self, options: McpOptions) -> None:
         require("an MCP server needs the package", "serve", "mcp")
+        # Here, since the threads of a query would import its parts at the same time, which fails.
+        import mcp.client  # noqa: F401
+
         # They log failures with tracebacks and addresses; the query's error tells them.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         logging.getLogger("httpx2").setLevel(logging.WARNING)

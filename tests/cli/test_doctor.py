@@ -90,4 +90,4 @@ def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None
     assert done.exit_code == 1
     found = lines(done)["sources"]
     assert found.startswith("FAILED: sources.yaml:2: source 'other': expected one of index, documents, hybrid, ")
-    assert found.endswith(" and python, found {}") and len(lines(done)) == 1
+    assert found.endswith(", command, found {}") and len(lines(done)) == 1

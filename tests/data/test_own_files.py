@@ -69,7 +69,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"q\.parquet: a Parquet file needs pyarrow: pip install"):
+    with pytest.raises(UserError, match=r"q\.parquet: Parquet files need pyarrow: pip install"):
         read_dataset(write(tmp_path / "q.parquet", b"PAR1"))
 
 
