@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -59,11 +60,9 @@ async def told(
     task.add_done_callback(parts.put_nowait)
     try:
         while True:
-            try:
-                async with asyncio.timeout(silence):
-                    part = await parts.get()
-            except TimeoutError:
-                part = None
+            part = None
+            with suppress(TimeoutError):
+                part = await (parts.get() if silence is None else asyncio.wait_for(parts.get(), silence))
             if part is task:
                 break
             yield part
