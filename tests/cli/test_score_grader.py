@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_the_grades_that_came(run: Any) -> None:
     [
         (["--base-url", "http://localhost:1/v1"], "--base-url needs --grader MODEL"),
         (["--concurrency", "2"], "--concurrency needs --grader MODEL"),
-        (["--task", "claim"], "--task needs --data"),
+        (["--task", "claim"], "--task claim needs --data"),
         (["--grader", "gpt-4"], "unknown model 'gpt-4'"),
         (["--tables", "x.xlsx"], "x.xlsx: expected a file name ending in .csv or .parquet or .tex"),
         (["--predictions", "x.tex"], "x.tex: expected a file name ending in .jsonl or .csv or .parquet"),
