@@ -1,28 +1,23 @@
-"""Plans, work and results of ``madke run``, ``ablate`` and ``pool build``, for the terminal. Slow to import."""
+"""Plans, work and results of ``madke run``, ``ablate`` and ``pool build``, for the terminal.
+
+Scores and reports are imported when the debates are over, so that the first call does not wait for them.
+"""
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from madke.cli.progress import duration, exit_status, listening, resumable, why_stopped
 from madke.core.errors import UserError
 from madke.core.wording import counted
-from madke.experiments.ablation import run_experiment
-from madke.experiments.experiment import Experiment
-from madke.experiments.experiment_spec import ExperimentSpec
-from madke.experiments.load import Load, Pace, measured_pace
-from madke.experiments.plan import Planned, Planner, planned
 from madke.llm import CallStore
 from madke.llm.prices import Prices
-from madke.report.comparison import NOT_ON_TERMINALS
-from madke.report.experiment_tables import planned_range, published_table, spending_table
-from madke.report.finding import all_failed
-from madke.report.html import write_report
-from madke.report.score_tables import score_table
-from madke.report.tables import rich_table
 from madke.runs.cast import SERVICE_STAGES
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
@@ -30,9 +25,13 @@ from madke.runs.meter import Meter, account, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import execute
-from madke.scoring.arms import open_results
-from madke.scoring.scored import kept_scores, score_run
 from madke.terminal import console, say, say_json, say_table, say_wrapped
+
+if TYPE_CHECKING:
+    from madke.experiments.experiment import Experiment
+    from madke.experiments.experiment_spec import ExperimentSpec
+    from madke.experiments.load import Load, Pace
+    from madke.experiments.plan import Planned
 
 _SHOWN_REASONS = 3
 
@@ -45,6 +44,8 @@ def refuse_limits(options: RunOptions) -> None:
 
 def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
     """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
+    from madke.experiments.load import Pace, measured_pace
+
     return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
 
 
@@ -52,6 +53,8 @@ def show_run_plan(
     job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
 ) -> None:
     """Print the plan of a run."""
+    from madke.experiments.plan import Planner
+
     refuse_limits(options)
     own = out / "pools.jsonl"
     file = pools or (own if own.exists() else None)
@@ -64,6 +67,10 @@ def show_run_plan(
 
 def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
+    from madke.experiments.plan import Planner, planned
+    from madke.report.experiment_tables import published_table
+    from madke.report.tables import rich_table
+
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options)
@@ -83,6 +90,9 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
 
 def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
     """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
+    from madke.experiments.load import Load
+    from madke.report.experiment_tables import planned_range
+
     rows = [
         (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced))
         for plan in plans
@@ -118,6 +128,8 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
 
 
 def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+    from madke.report.experiment_tables import planned_range
+
     figures = [
         planned_range(getattr(least, name), getattr(most, name))
         for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
@@ -144,6 +156,11 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
+    from madke.report.finding import all_failed
+    from madke.report.html import write_report
+    from madke.report.score_tables import score_table
+    from madke.scoring.scored import kept_scores, score_run
+
     page, metrics = out / "report.html", out / "metrics.json"
     current = page.exists() and metrics.exists() and page.stat().st_mtime_ns >= metrics.stat().st_mtime_ns
     scores = kept_scores(out) if current and not (meter.done or prices) else None
@@ -173,6 +190,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
 
 def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
     """Run all arms into an experiment's folder, with their progress, and show the results."""
+    from madke.experiments.ablation import run_experiment
+
     prices = prices_of(options)
     with resumable():
         with listening() as listen:
@@ -193,6 +212,13 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
 
 
 def _show_results(done: Experiment) -> None:
+    from madke.report.comparison import NOT_ON_TERMINALS
+    from madke.report.experiment_tables import published_table, spending_table
+    from madke.report.html import write_report
+    from madke.report.score_tables import score_table
+    from madke.report.tables import rich_table
+    from madke.scoring.arms import open_results
+
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
     named = done.scores

@@ -63,9 +63,13 @@ class Budget:
     def catch_up(self, store: CallStore, at_least: int = 0) -> None:
         """Count the calls in a store, unless something is counted already; a damaged store may hold too few tokens."""
         if self.tokens == 0:
-            for (_, model), paid in store.paid().items():
-                self.pay(model, paid.usage)
+            self.pay_stored(store)
             self.tokens = max(self.tokens, at_least)
+
+    def pay_stored(self, store: CallStore) -> None:
+        """Count all paid calls in a store."""
+        for (_, model), paid in store.paid().items():
+            self.pay(model, paid.usage)
 
     @property
     def reached(self) -> str | None:

@@ -1,6 +1,6 @@
 """All debates of a server: admission, limits, the end, which answers have reached their clients, and transcripts.
 
-:meth:`Turn.debate` is the one way to run a debate, for every door of the server.
+:meth:`Turn.debate` is the one way to run a debate, for every interface of the server.
 """
 
 from __future__ import annotations
@@ -232,8 +232,7 @@ class Debates:
         self.ledger = self._held.enter_context(Ledger.of(self.options.out))
         for store in self.options.out.glob("*/calls.sqlite"):
             with CallStore(store) as calls:
-                for (_, model), paid in calls.paid().items():
-                    self.offers.shared.budget.pay(model, paid.usage)
+                self.offers.shared.budget.pay_stored(calls)
         return self
 
     async def __aexit__(self, *error: object) -> None:
