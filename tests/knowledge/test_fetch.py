@@ -632,7 +632,8 @@ def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tu
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_fetch_that_was_stopped_goes_on(
     number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
@@ -652,6 +653,7 @@ def test_a_fetch_that_was_stopped_goes_on(
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_what_was_downloaded(
     server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
