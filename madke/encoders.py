@@ -139,11 +139,9 @@ class Encoder(Protocol):
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of the queries, shape ``(len(texts), dimension)``."""
-        ...
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
-        ...
 
 
 def load_encoder(

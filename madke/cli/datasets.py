@@ -34,9 +34,9 @@ def _list(
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
     from madke.data.cards import cards
-    from madke.data.formats import FORMATS, READERS, get_format
+    from madke.data.formats import FORMATS, READERS
 
-    known = [(name, get_format(name).task, card) for name, card in cards().items()]
+    known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
     if as_json:
         for name, task, card in known:
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
@@ -53,10 +53,10 @@ def show(
 ) -> None:
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
     from madke.data.cards import card
-    from madke.data.formats import get_format
+    from madke.data.formats import FORMATS
     from madke.tasks import get_task
 
-    shown, task = card(name), get_task(get_format(name).task)
+    shown, task = card(name), get_task(FORMATS[name].task)
     if as_json:
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
         say_json(record)

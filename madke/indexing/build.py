@@ -6,7 +6,7 @@ FAISS files stay there after an interruption, and the same command resumes from 
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,6 @@ from madke.indexing.index_folder import (
     IndexRecall,
     Manifest,
     PassageStore,
-    StoredPassage,
     describe_corpus,
     describe_files,
     read_manifest,
@@ -238,7 +237,7 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
         return len(PassageStore(path))
-    count = write_passages(path, _counted(read_unique(corpus), progress))
+    count = write_passages(path, read_unique(corpus), progress)
     if not count:
         raise UserError("this corpus has no passages", file=corpus)
     return count
@@ -265,12 +264,3 @@ def _discard_unfinished(work: Path) -> None:
     for path in work.iterdir():
         if path.name not in (_VECTORS, _FAISS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _counted(passages: Iterable[StoredPassage], progress: Progress) -> Iterator[StoredPassage]:
-    count = 0
-    for count, passage in enumerate(passages, start=1):
-        yield passage
-        if count % 10_000 == 0:
-            progress(count, None)
-    progress(count, None)

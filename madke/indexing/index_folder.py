@@ -1,6 +1,6 @@
 """The passages (a memory-mapped Arrow file) and the manifest of an index folder."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
@@ -31,7 +31,9 @@ class StoredPassage(NamedTuple):
     text: str
 
 
-def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
+def write_passages(
+    path: Path, passages: Iterable[StoredPassage], progress: Callable[[int, None], None] = lambda done, total: None
+) -> int:
     """Stream passages into a new store and return their number. A failure leaves no file."""
     pa = _pyarrow()
     schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
@@ -42,6 +44,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
             columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
             writer.write_batch(pa.record_batch(columns, schema=schema))
             count += len(chunk)
+            progress(count, None)
     return count
 
 

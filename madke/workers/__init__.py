@@ -36,7 +36,6 @@ class Workers(Protocol):
         Closing the iterator early cancels the running tasks. Exceptions of the function are raised here; a UserError
         means that the work cannot continue.
         """
-        ...
 
 
 class InProcess:
