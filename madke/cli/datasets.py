@@ -144,20 +144,19 @@ def convert(
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
-    from madke.files import atomic_write
-    from madke.knowledge.pool_file import PoolRecord, record_to_json
+    from madke.knowledge.pool_file import PoolRecord, write_pools
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} have no passages")
     sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
-    with atomic_write(out) as file:
-        for entry in entries:
-            record = PoolRecord(
-                id=entry.question.id,
-                question=entry.question.question,
-                passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
-                partial={},
-                sources=sources,
-            )
-            file.write(record_to_json(record) + b"\n")
+    records = (
+        PoolRecord(
+            id=entry.question.id,
+            question=entry.question.question,
+            passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
+            sources=sources,
+        )
+        for entry in entries
+    )
+    write_pools(out, records)
     return sum(len(entry.passages.get("context", ())) for entry in entries)

@@ -24,7 +24,6 @@ class HuggingFace(BaseModel, extra="forbid", frozen=True):
     configs: tuple[_Text | None, ...] = (None,)
     """Configurations to read, in order; None: the repository has only one."""
     split: _Text
-    """The default split."""
     owner: bool
     """Whether the repository is the owner's and not a copy."""
 

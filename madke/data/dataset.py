@@ -50,7 +50,7 @@ def read_dataset(
     Args:
         path: The file; for MMLU also a folder.
         dataset: A name in :data:`madke.data.formats.READERS`; None: a file of your own
-            (:func:`madke.data.read_questions`).
+            (:func:`madke.data.questions.questions_in`): CSV, TSV, JSON, JSON Lines or Parquet.
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
         ids: The path or name of a list of ids; only these questions are read.
         limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.

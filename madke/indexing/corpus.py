@@ -55,7 +55,6 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
-    """Each passage with its file and line."""
     for file in finished_shards(path) if path.is_dir() else [path]:
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):

@@ -24,9 +24,7 @@ Passages = Callable[[Sequence[int]], list[StoredPassage]]
 """From rows to passages; raises LookupError for a row without one."""
 
 VECTORS = "index"
-"""The vectors of a FAISS folder."""
 DOCIDS = "docid"
-"""The ids of its documents, one per line."""
 
 
 def is_lucene(folder: Path) -> bool:

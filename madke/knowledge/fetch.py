@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple
+from typing import IO, Annotated, Any, Literal
 from urllib.parse import urljoin
 
 import requests
@@ -84,13 +84,6 @@ def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
     return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
 
 
-class Fetched(NamedTuple):
-    """A fetched index; ``already`` if it was present before the call."""
-
-    folder: Path
-    already: bool
-
-
 def fetch(
     name: str,
     *,
@@ -98,11 +91,12 @@ def fetch(
     recipes: Path | None = None,
     counter: Counter = lambda what: lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
-) -> Fetched:
+) -> tuple[Path, bool]:
     """Download a published index and register its name; an interrupted fetch resumes.
 
     By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
-    ``sleep`` is called with the seconds to wait between two attempts.
+    ``sleep`` is called with the seconds to wait between two attempts. Returns the folder, and whether the index was
+    already there.
     """
     known = published_indexes(recipes)
     if name not in known:
@@ -138,7 +132,7 @@ def fetch(
     # A fetch that was killed after the rename leaves these.
     part.unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
-    return Fetched(out, already)
+    return out, already
 
 
 def _is_fetched(out: Path, record: dict[str, str]) -> bool:

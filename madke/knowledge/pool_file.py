@@ -108,13 +108,10 @@ def record_from_json(line: bytes | str) -> PoolRecord:
     return _Line.model_validate_json(line).root
 
 
-def merge_pools(
-    files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
-) -> None:
-    """Write what :func:`merged_pools` returns into one file, atomically."""
-    merged = merged_pools(files, questions, sources=sources)
-    with atomic_write(out) as file_out:
-        file_out.writelines(record_to_json(record) + b"\n" for record in merged)
+def write_pools(out: Path, records: Iterable[PoolRecord]) -> None:
+    """Write a pool file, atomically."""
+    with atomic_write(out) as file:
+        file.writelines(record_to_json(record) + b"\n" for record in records)
 
 
 def merged_pools(

@@ -23,7 +23,7 @@ from madke.engine.protocol import Knowledge, Rerank
 from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
-from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
+from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools
 from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.knowledge.stages import Reranking, scope_of
 from madke.workers import IN_THIS_PROCESS, Workers
@@ -115,7 +115,6 @@ class _Remote:
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its result for each query."""
     return {source.name: ask(_opened(source), queries, k) for source in sources}
 
 
@@ -158,8 +157,7 @@ class _Chunk:
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
         records = _records(self._chunk, name, self._sources[name], hits)
-        with atomic_write(self._files[name]) as file:
-            file.writelines(record_to_json(record) + b"\n" for record in records)
+        write_pools(self._files[name], records)
         self.missing.discard(name)
         if not any(record.partial for record in records):
             finish(self._files[name], self._inputs[name])

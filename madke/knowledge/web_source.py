@@ -58,7 +58,6 @@ class TryAgain(Exception):
         super().__init__(reason)
         self.wait = wait
         self.reached = reached
-        """Whether the service replied."""
 
 
 Fetch = Callable[[Request], Any]
@@ -73,7 +72,6 @@ class Service(Protocol):
     description: str
     """Address and settings that change results, without secrets: written to pool files."""
     concurrency: int
-    """Requests at once."""
 
     def send(self, request: Request) -> Answer:
         """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
@@ -279,6 +277,8 @@ class _Asking:
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 answer = self._send(request)
+                self._reached = True
+                return answer
             except TryAgain as error:
                 self._reached |= error.reached
                 reason = str(error)
@@ -292,9 +292,6 @@ class _Asking:
                     self.refusal = str(error)
                     self.end(self.refusal)
                 raise
-            else:
-                self._reached = True
-                return answer
         reason = f"{reason} after {_ATTEMPTS} attempts"
         if not self._reached:
             self.end(reason)

@@ -148,8 +148,6 @@ def _with_literals(text: str) -> str:
 
 
 class _Scan:
-    """One pass over a text."""
-
     def __init__(self, text: str, hidden: frozenset[str]) -> None:
         self._text = text
         self._hidden = hidden
