@@ -183,10 +183,9 @@ def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encode
             return _SentenceEncoder(name, model, dtype, encoding, use_card)
     except (OSError, ValueError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(
-            f"cannot load encoder {name!r} ({first_line}); expected minilm, dpr:QUESTION_MODEL,CTX_MODEL, "
-            "or a local folder or a Hugging Face name of a sentence-transformers model"
-        ) from error
+        model = "a local folder or a Hugging Face name of a sentence-transformers model"
+        expected = f"expected minilm, dpr:QUESTION_MODEL,CTX_MODEL, or {model}"
+        raise UserError(f"cannot load encoder {name!r} ({first_line}); {expected}") from error
 
 
 @contextmanager
@@ -288,10 +287,8 @@ class _SentenceEncoder(_PickledByName):
             raise ValueError("the model does not state its dimension")
         declared = self._model.similarity_fn_name  # cosine by default
         if declared not in ("cosine", "dot"):
-            raise UserError(
-                f"encoder {name!r} uses {declared} distance; search uses the inner product, "
-                "so choose a model with cosine or dot similarity"
-            )
+            remedy = "search uses the inner product, so choose a model with cosine or dot similarity"
+            raise UserError(f"encoder {name!r} uses {declared} distance; {remedy}")
         prompts = self._model.prompts
         stored = Encoding(
             query_prefix=prompts.get("query"),

@@ -286,9 +286,8 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     references = path.with_suffix(".en")
     source, target = list(text_lines(path)), list(text_lines(references))
     if len(source) != len(target):
-        raise UserError(
-            f"found {len(source)} lines, but {len(target)} in {references.name}; expected as many", file=path
-        )
+        found = f"found {len(source)} lines, but {len(target)} in {references.name}"
+        raise UserError(f"{found}; expected as many", file=path)
     for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 

@@ -131,11 +131,8 @@ def texts_of(file: Path) -> Path:
     found = sorted(file.parent.glob("*.jsonl"))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
-        raise UserError(
-            f"expected one .jsonl file with the passages next to it, found {names}; unpack a .gz, or in sources.yaml, "
-            "give texts: FILE",
-            file=file,
-        )
+        remedy = "unpack a .gz, or in sources.yaml, give texts: FILE"
+        raise UserError(f"expected one .jsonl file with the passages next to it, found {names}; {remedy}", file=file)
     return found[0]
 
 

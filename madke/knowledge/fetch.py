@@ -146,9 +146,8 @@ def _is_fetched(out: Path, record: dict[str, str]) -> bool:
     except (OSError, ValueError):
         found = None
     if found != record and any(out.iterdir()):
-        raise UserError(
-            f"this folder holds something other than the published {record['name']}; choose another folder", file=out
-        )
+        other = f"something other than the published {record['name']}"
+        raise UserError(f"this folder holds {other}; choose another folder", file=out)
     return bool(found == record)
 
 
@@ -165,11 +164,9 @@ def _check_space(out: Path, index: Published, *, here: int) -> None:
     needed = max(0, index.size - here) + index.unpacked
     free = shutil.disk_usage(out.parent).free
     if free < needed:
-        raise UserError(
-            f"needs {_size(needed)} of disk space, but only {_size(free)} are free; free some space, or name a folder "
-            "on another disk with --out",
-            file=out.parent,
-        )
+        remedy = "free some space, or name a folder on another disk with --out"
+        lack = f"needs {_size(needed)} of disk space, but only {_size(free)} are free"
+        raise UserError(f"{lack}; {remedy}", file=out.parent)
 
 
 def _size(count: int) -> str:
@@ -206,10 +203,8 @@ def download(
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)
             if failures == _ATTEMPTS:
-                raise UserError(
-                    f"{url}: {reason}, {_ATTEMPTS} times in a row; {here:,} of {size:,} bytes are downloaded; run the "
-                    "same command again to continue"
-                )
+                got = f"{here:,} of {size:,} bytes are downloaded; run the same command again to continue"
+                raise UserError(f"{url}: {reason}, {_ATTEMPTS} times in a row; {got}")
             if here < size:
                 sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
 
@@ -220,9 +215,8 @@ class _Session(requests.Session):
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
         if target and resp.url.startswith("https:") and urljoin(resp.url, target).startswith("http:"):
-            raise UserError(
-                f"{resp.url}: redirected to {urljoin(resp.url, target)}, which has no TLS; the redirect is refused"
-            )
+            where = f"redirected to {urljoin(resp.url, target)}, which has no TLS"
+            raise UserError(f"{resp.url}: {where}; the redirect is refused")
         return target
 
 
@@ -269,19 +263,15 @@ def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, prog
     found = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
     if found != expected:
         part.unlink()
-        raise UserError(
-            f"{index.url}: found {algorithm} {found}, expected {expected}; the download is removed; try again (if it "
-            "fails again, the published file has changed)"
-        )
+        remedy = "the download is removed; try again (if it fails again, the published file has changed)"
+        raise UserError(f"{index.url}: found {algorithm} {found}, expected {expected}; {remedy}")
     try:
         folder = _unpack(archive, work, index, progress)
         _check_opens(folder, index)
     except UserError as error:
         part.unlink()
-        what = str(error).replace(f"{work}/", "")
-        raise UserError(
-            f"{index.url}: the checksum is right, but {what}; nothing is kept or registered, and {part} is removed"
-        ) from None
+        what = f"the checksum is right, but {str(error).replace(f'{work}/', '')}"
+        raise UserError(f"{index.url}: {what}; nothing is kept or registered, and {part} is removed") from None
     return folder
 
 

@@ -144,9 +144,8 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     for known, place in known_sources().items():
         places.setdefault(place, []).append(known)
     where = "; ".join(f"{', '.join(names)}: {place}" if len(places) > 1 else place for place, names in places.items())
-    raise UserError(
-        f"{unknown('source', name, known_sources())} ({where}); define it with {name}=SPEC or an entry in {_FILE}"
-    )
+    remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
+    raise UserError(f"{unknown('source', name, known_sources())} ({where}); {remedy}")
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:

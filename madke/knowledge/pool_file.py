@@ -150,11 +150,8 @@ def merged_pools(
     for source, without in lacking.items():
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
-        raise UserError(
-            f"the pool files ({', '.join(map(str, files))}) hold {what} for "
-            f"{counted(len(without), 'question')}: {named}; "
-            "build pools from the same data"
-        )
+        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what} for {counted(len(without), 'question')}"
+        raise UserError(f"{held_by}: {named}; build pools from the same data")
     return merged
 
 

@@ -120,18 +120,15 @@ def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) ->
 
 @cache
 def _opened(source: _Remote) -> Source:
+    where = f"on node {platform.node()}, which runs a worker"
     try:
         opened = open_spec(source.name, source.spec)
     except UserError as error:
-        raise UserError(
-            f"{error} (on node {platform.node()}, which runs a worker; a source's files must be at the same path on "
-            "every node)"
-        ) from None
+        expected = "a source's files must be at the same path on every node"
+        raise UserError(f"{error} ({where}; {expected})") from None
     if served_by(opened) != source.served_by:
-        raise UserError(
-            f"source {source.name!r} is {served_by(opened)} on node {platform.node()}, which runs a worker, but "
-            f"{source.served_by} here; both must be the same"
-        )
+        found = f"source {source.name!r} is {served_by(opened)} {where}, but {source.served_by} here"
+        raise UserError(f"{found}; both must be the same")
     return opened
 
 

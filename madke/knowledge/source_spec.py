@@ -260,12 +260,9 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
         folder = path.absolute().parent
         risk = next(filter(None, (_risk(part, folder) for part in parts_of(spec))), None)
         if risk and not named:
-            raise UserError(
-                f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
-                f"{path} or MADKE_SOURCES={path}",
-                file=path,
-                line=line,
-            )
+            remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
+            why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
+            raise UserError(why, file=path, line=line)
         entries[name] = Entry(spec=spec, file=path, line=line)
     return entries
 
