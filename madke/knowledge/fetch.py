@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Annotated, Any, Literal
 from urllib.parse import urljoin
 
@@ -275,39 +276,28 @@ def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, prog
     return folder
 
 
-class _Counted:
-    """A file that reports its position after each read."""
-
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, read: Callable[[int], None]) -> None:
-        self._file = file
-        self._read = read
-
-    def read(self, size: int) -> bytes:
-        block = self._file.read(size)
-        self._read(self._file.tell())
-        return block
-
-
 def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress) -> Path:
     """Unpack into ``work``; return the index folder: the archive's only top folder, or ``work`` itself."""
     limit = int(index.unpacked * _MARGIN)
-
-    def unpacked(done: int) -> None:
-        if done > limit:
-            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
-
     archive.seek(0)
-    try:
-        counted: Any = _Counted(archive, lambda done: progress(done, index.size))
+    plain = gzip.GzipFile(fileobj=archive, mode="rb")
+
+    def read(size: int) -> bytes:
+        block = plain.read(size)
+        progress(archive.tell(), index.size)
         # Counting unpacked bytes instead of trusting headers also bounds sparse files and the headers themselves.
-        with gzip.GzipFile(fileobj=counted, mode="rb") as plain:
-            bounded: Any = _Counted(plain, unpacked)
-            with tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
-                for member in tar:
-                    # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
-                    if not (member.isfile() or member.isdir()):
-                        raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
-                    tar.extract(member, work, filter="data")
+        if plain.tell() > limit:
+            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
+        return block
+
+    bounded: Any = SimpleNamespace(read=read)
+    try:
+        with plain, tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
+            for member in tar:
+                # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
+                if not (member.isfile() or member.isdir()):
+                    raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
+                tar.extract(member, work, filter="data")
         progress(index.size, index.size)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
         raise UserError(f"it cannot be unpacked: {error}") from None
