@@ -183,12 +183,11 @@ def build(
     with resumable():
         manifest = build_index(**options, progress=counter("passages"))
     say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
-    if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
-        choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
-        say(
-            f"{manifest.index.factory}{choice}: recall@5 {manifest.index_recall.recall_at_5:.3f} "
-            f"±{manifest.index_recall.margin:.3f} of an exact search"
-        )
+    index, recall = manifest.index, manifest.index_recall
+    if isinstance(index, DenseSettings) and recall is not None:
+        choice = f" (auto: {index.reason})" if index.reason else ""
+        measured = f"recall@5 {recall.recall_at_5:.3f} ±{recall.margin:.3f} of an exact search"
+        say(f"{index.factory}{choice}: {measured}")
 
 
 @app.command(

@@ -247,11 +247,8 @@ def open_manifest(folder: Path) -> Manifest:
 def verify(folder: Path) -> list[str]:
     """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
     manifest = read_manifest(folder)
-    problems = [
-        f"{file.path}: missing or changed after the index was built"
-        for file in manifest.files
-        if not is_intact(folder / file.path, file.sha256)
-    ]
+    changed = (file.path for file in manifest.files if not is_intact(folder / file.path, file.sha256))
+    problems = [f"{path}: missing or changed after the index was built" for path in changed]
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
         problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)

@@ -64,9 +64,8 @@ def build_pools(
     done = 0
     with _partial_results(out) as folder:
         kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
-        answers = workers.map(
-            partial(_ask_remotely, remotes, k), (part.queries for part in kept if part.missing & at_workers)
-        )
+        asked = (part.queries for part in kept if part.missing & at_workers)
+        answers = workers.map(partial(_ask_remotely, remotes, k), asked)
         for part in kept:
             if part.missing & at_workers:
                 for name, hits in next(answers).items():

@@ -231,9 +231,8 @@ class _Scan:
 
     def _is_hidden(self, start: int, end: int) -> bool:
         target = self._text[start : min(end, start + 300)]
-        return target.partition(":")[0].strip().lower().replace("_", " ") in self._hidden or bool(
-            _LANGUAGE_LINK.match(target)
-        )
+        namespace = target.partition(":")[0].strip().lower().replace("_", " ")
+        return namespace in self._hidden or bool(_LANGUAGE_LINK.match(target))
 
     def _tag(self, token: re.Match[str]) -> None:
         name = token["tag"].lower()
