@@ -76,8 +76,7 @@ class Published(BaseModel, frozen=True, extra="forbid"):
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-class _Recipes(RootModel[dict[_Name, Published]]):
-    pass
+_Recipes = RootModel[dict[_Name, Published]]
 
 
 def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
