@@ -204,11 +204,11 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
-            count = _store_passages(corpus, index / PASSAGES, progress)
-            settings, recall = fill(PassageStore(index / PASSAGES), index, source)
+            store = _store_passages(corpus, index / PASSAGES, progress)
+            settings, recall = fill(store, index, source)
             manifest = Manifest(
                 corpus=source,
-                passages=count,
+                passages=len(store),
                 index=settings,
                 index_recall=recall,
                 files=describe_files(index),
@@ -225,7 +225,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                     work.rmdir()
 
 
-def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
+def _store_passages(corpus: Path, path: Path, progress: Progress) -> PassageStore:
     """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails."""
     if (corpus / MANIFEST).is_file():
         stored = corpus / PASSAGES
@@ -236,11 +236,9 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
             os.link(stored, path)
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
-        return len(PassageStore(path))
-    count = write_passages(path, read_unique(corpus), progress)
-    if not count:
+    elif not write_passages(path, read_unique(corpus), progress):
         raise UserError("this corpus has no passages", file=corpus)
-    return count
+    return PassageStore(path)
 
 
 def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
