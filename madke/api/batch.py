@@ -18,6 +18,7 @@ from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.knowledge import SourceCounts
 from madke.core.transcript import Transcript
+from madke.data.formats import DatasetReader
 from madke.engine.protocol import Knowledge
 from madke.knowledge.named import open_source, use_files
 from madke.runs.directory import RunDirectory, read_transcripts
@@ -118,7 +119,7 @@ async def arun(
     pools: Path | None = None,
     first_round: Path | None = None,
     answer_scorer: str | None = None,
-    dataset: str | None = None,
+    dataset: str | DatasetReader | None = None,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
@@ -144,7 +145,8 @@ async def arun(
             it lacks one of the protocol's.
         first_round: Given first-round stances: a file of them, or a run.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        dataset: The published dataset whose format the file has. Default: a question file of your own.
+        dataset: The published dataset whose format the file has, or a function from a path to questions. Default: a
+            question file of your own.
         ids: Only the questions of this list: a file of ids, or the name of a shipped list.
         limit: Maximum number of questions: the first ones, or with ``sample_seed`` a random sample.
         sample_seed: Seed of that sample.

@@ -1,5 +1,7 @@
 """Search services over HTTP, and all that people describe in YAML: templates of requests, and paths to the results."""
 
+from __future__ import annotations
+
 import html
 import json
 import logging
@@ -8,11 +10,9 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
-import requests
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from urllib3 import exceptions
 
 from madke.assets import asset
 from madke.core.addresses import public_url, retry_after
@@ -20,6 +20,9 @@ from madke.core.errors import UserError, unknown
 from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
 from madke.yaml_file import read_mapping
+
+if TYPE_CHECKING:
+    import requests
 
 _SLOT = re.compile(r"\{(query|k)\}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
@@ -32,8 +35,6 @@ _TIMEOUT = 20.0
 """Seconds to connect, and seconds between two pieces of data."""
 _DEADLINE = 60.0
 """Seconds for a whole reply, even if its body arrives slowly."""
-_TRANSIENT = (requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError)
-"""Errors that are retried; the last one is a body that ends early."""
 
 
 class Reply(NamedTuple):
@@ -67,13 +68,18 @@ class HttpService:
         self._variables = variables
         self._hint = hint
         self._no_credits = no_credits or {}
-        self._session = _Session(concurrency)
+        self._session = _session(concurrency)
 
     def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> Reply:
         """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
+        import requests
+        from urllib3 import exceptions
+
+        # The last one is a body that ends early.
+        transient = requests.ConnectionError, requests.Timeout, exceptions.TimeoutError, exceptions.ProtocolError
         try:
             reply = self._reply(url, headers, parts)
-        except _TRANSIENT as error:
+        except transient as error:
             raise TryAgain(type(error).__name__, reached=False) from None
         except (requests.RequestException, exceptions.HTTPError) as error:
             # Without its text, which may contain a key.
@@ -118,17 +124,16 @@ class HttpService:
             return Reply(reply.status_code, retry_after(reply.headers), bytes(content))
 
 
-class _Session(requests.Session):
-    """Follows no redirect: it would send the key to another host and read the body without a limit."""
+def _session(connections: int) -> requests.Session:
+    import requests
 
-    def __init__(self, connections: int) -> None:
-        super().__init__()
-        self.auth = lambda request: request  # else ~/.netrc replaces the key
-        for scheme in ("http://", "https://"):
-            self.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
-
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        return None
+    session = requests.Session()
+    session.auth = lambda request: request  # else ~/.netrc replaces the key
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
+    # A redirect would send the key to another host, and its body is read without a limit.
+    session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
+    return session
 
 
 class Fields(BaseModel, frozen=True, extra="forbid"):

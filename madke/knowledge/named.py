@@ -11,7 +11,6 @@ from madke.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
-from madke.indexing.build import build_index
 from madke.indexing.published_folders import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
@@ -236,6 +235,8 @@ def _built_in(name: str) -> SourceSpec | None:
 
 def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
     """The BM25 or dense index over the sample passages; built if it is not in the cache folder."""
+    from madke.indexing.build import build_index
+
     corpus = asset("indexes", "sample", "passages.jsonl")
     folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
     if not folder.exists():

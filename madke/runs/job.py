@@ -16,6 +16,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import sample
+from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
 from madke.engine.protocol import Protocol
@@ -131,7 +132,7 @@ def prepared(
     data: Data,
     *,
     task: str | Task | None = None,
-    dataset: str | None = None,
+    dataset: str | DatasetReader | None = None,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
@@ -141,12 +142,13 @@ def prepared(
 ) -> Job:
     """Read and check everything that a run needs, before any call; see :func:`madke.arun` and :func:`job_of`."""
     task_name = None if task is None else TASKS.name_of(task)
-    questions = questions_of(data, dataset=dataset, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
+    dataset_name = None if dataset is None else READERS.name_of(dataset)
+    questions = questions_of(data, dataset=dataset_name, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     given = first_round is not None
     job = job_of(
         questions,
         data=Path(data).name if isinstance(data, str | Path) else "",
-        dataset=dataset,
+        dataset=dataset_name,
         task=task_name,
         sample_seed=sample_seed,
         first_round_given=given,

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -126,6 +127,18 @@ def test_a_question_needs_no_id() -> None:
     questions = [madke.Question(question="Which is deeper?"), madke.Question(question="Which is colder?")]
     run = madke.run(questions, model=Counting(), protocol="cot")
     assert len({transcript.id for transcript in run.transcripts()} - {""}) == 2
+
+
+def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
+    def pairs(path: Path) -> Iterator[madke.Question]:
+        for line in path.read_text().splitlines():
+            question, answer = line.split("\t")
+            yield madke.Question(id=answer, question=question, answers=(answer,))
+
+    (tmp_path / "pairs.tsv").write_text("Which river leaves Lake Baikal?\tAngara\n")
+    run = madke.run(tmp_path / "pairs.tsv", dataset=pairs, protocol="cot", model=lambda messages: "It is [Angara].")
+    assert [transcript.id for transcript in run.transcripts()] == ["Angara"]
+    assert "pairs" in str(run.spec.dataset)
 
 
 def test_it_works_inside_a_running_event_loop() -> None:
