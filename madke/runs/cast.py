@@ -11,6 +11,7 @@ import resource
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from madke.assets import require
@@ -24,7 +25,7 @@ from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import pool_of, retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
+from madke.llm import CallStore, Limited, Limits, Retrying, Stored, open_model
 from madke.llm.batching import Batching
 from madke.llm.endpoints import Models, probe, refuse_two_addresses
 from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
@@ -97,29 +98,36 @@ def open_models(
     return {role: opened[name] for role, name in names.items()}
 
 
-def guarded(
-    models: Mapping[str, ChatModel],
-    *,
-    limiter: Limits | Limiter,
-    store: CallStore | None = None,
-    replay: bool = False,
-    meter: Meter | None = None,
-    payer: str = "",
-) -> dict[str, ChatModel]:
-    """Wrap the models of all roles in limiter, retries, meter and call store, from the inside out.
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Wraps the models and services of a run in limiter, retries, meter and call store, from the inside out.
 
-    The meter is inside the store, so it counts only calls that reach a model. ``payer`` identifies the run among those
-    that share the store. Under ``replay`` only the store answers.
+    The meter is inside the store, so it counts only calls that reach a model.
     """
 
-    def guard(model: ChatModel) -> ChatModel:
-        own = limiter.of(model) if isinstance(limiter, Limits) else limiter
-        guarded: ChatModel = Retrying(Limited(model, own), on_event=meter.count_retry if meter else None)
-        if meter is not None:
-            guarded = Metered(guarded, meter)
-        return Stored(guarded, store, replay=replay, payer=payer) if store else guarded
+    limits: Limits
+    meter: Meter | None = None
+    store: CallStore | None = None
+    replay: bool = False
+    """Whether only the store answers."""
+    payer: str = ""
+    """Identifies the run among those that share the store."""
+    innermost: Callable[[ChatModel], ChatModel] = lambda model: model
+    """A further wrapper, inside the limiter."""
 
-    return {role: guard(model) for role, model in models.items()}
+    def model(self, model: ChatModel) -> ChatModel:
+        """A model behind the limiter of its endpoint; failed calls are retried."""
+        limited = Limited(self.innermost(model), self.limits.of(model))
+        return self.recorded(Retrying(limited, on_event=self.meter.count_retry if self.meter else None))
+
+    def service(self, service: ChatModel) -> ChatModel:
+        """A search or an answer scorer. Failed calls are not retried and do not stop the run."""
+        return self.recorded(Limited(self.innermost(service), self.limits.services), service=True)
+
+    def recorded(self, model: ChatModel, *, service: bool = False) -> ChatModel:
+        """A model with only meter and call store."""
+        metered = Metered(model, self.meter, service=service) if self.meter else model
+        return Stored(metered, self.store, replay=self.replay, payer=self.payer) if self.store else metered
 
 
 def allow_connections(concurrency: int) -> None:

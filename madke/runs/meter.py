@@ -12,7 +12,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
 from madke.core.events import RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.llm import CallStore, Limiter, Limits, read_models
+from madke.llm import CallStore, Limits, read_models
 from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of, read_prices
 from madke.runs.options import RunOptions
@@ -135,7 +135,7 @@ class Meter:
     """Cost of the calls of models with a price."""
     budget: Budget | None = None
     """The budget that pays for the calls; None if nothing is paid (a replay)."""
-    limiter: Limits | Limiter | None = None
+    limits: Limits | None = None
     left_over: int = 0
     """Questions without an outcome because the run was stopped."""
     ended: str = ""
@@ -193,7 +193,7 @@ class Meter:
             resumed=self.resumed,
             too_long=self.too_long,
             cost=self.budget.cost if self.budget is not None and self.budget.prices else None,
-            in_flight=self.limiter.state().in_flight if self.limiter is not None else 0,
+            in_flight=self.limits.state().in_flight if self.limits is not None else 0,
             **self._counts(),
         )
 
@@ -205,7 +205,7 @@ class Meter:
             "questions": self.done,
             "left_over": self.left_over,
             "cost": self.cost if self.budget is not None and self.budget.prices else None,
-            "concurrency": asdict(self.limiter.state()) if self.limiter is not None else None,
+            "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
             **self._counts(),
         }
 

@@ -38,11 +38,11 @@ from madke.knowledge.stages import (
     read_queries,
     scope_of,
 )
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, read_models
+from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.endpoints import probe
 from madke.llm.openai_client import open_rerank_endpoint
-from madke.runs.cast import CrossEncoderReranker, LiveSearch, guarded, has_endpoint, open_models, service_request
-from madke.runs.meter import Account, Meter, Metered, account
+from madke.runs.cast import CrossEncoderReranker, Guard, LiveSearch, has_endpoint, open_models, service_request
+from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -207,6 +207,11 @@ def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str
     return opened
 
 
+def guarded(models: Mapping[str, ChatModel], guard: Guard) -> dict[str, ChatModel]:
+    """The opened models of pool stages, wrapped; rerankers in this process are services."""
+    return {name: guard.service(m) if name.startswith(LOCAL) else guard.model(m) for name, m in models.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageBuild:
     """What the stages of some pools need."""
@@ -221,34 +226,19 @@ class StageBuild:
     seed: int | None = None
 
     @asynccontextmanager
-    async def open(
-        self, meter: Meter | None = None, store: CallStore | None = None, payer: str = ""
-    ) -> AsyncIterator[PoolStages]:
-        """The stages, behind limiter, meter and call store."""
+    async def open(self, guard: Guard) -> AsyncIterator[PoolStages]:
+        """The stages, with their models open."""
         options = self.options
-        limits = Limits(options.concurrency, options.rpm, options.tpm)
-        services = Limiter(options.concurrency, start=options.concurrency)
         opened = open_rerankers(self.wanted, options)
         if isinstance(self.retriever, str):
             at = options.base_url if has_endpoint(self.retriever) else None
             opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
-        local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
+        models = guarded(opened, guard)
+        if self.retriever is not None and not isinstance(self.retriever, str):
+            models[LLM] = guard.model(self.retriever)
         if any(each.query != "none" for each in self.wanted):
             served = {source.name: served_by(source) for source in self.sources}
-            local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
-        remote = {name: opened[name] for name in opened if name not in local}
-        if self.retriever is not None and not isinstance(self.retriever, str):
-            remote[LLM] = self.retriever
-        if meter is not None:
-            meter.limiter = limits
-
-        def service(model: ChatModel) -> ChatModel:
-            limited: ChatModel = Limited(model, services)
-            limited = limited if meter is None else Metered(limited, meter, service=True)
-            return limited if store is None else Stored(limited, store, payer=payer)
-
-        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=payer)
-        models = {**chat, **{name: service(model) for name, model in local.items()}}
+            models[SEARCH] = guard.service(LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted))))
         try:
             yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
         finally:
@@ -274,10 +264,11 @@ class StageBuild:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
         assert own.calls is not None
-        meter = Meter(total=0, budget=own.budget)
+        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
+        meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
-            async with self.open(meter, store, own.payer) as stages:
+            async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as stages:
                 await asyncio.to_thread(search)
 
                 async def batch() -> None:
@@ -287,9 +278,7 @@ class StageBuild:
                             for record in await self._chunk(chunk, stages, meter, progress):
                                 whole.write(record_to_json(record) + b"\n")
 
-                assert isinstance(meter.limiter, Limits)
-                drain = partial(drained, meter.limiter)
-                if not await until_stopped(batch(), drain, seconds=own.seconds, signals=signals):
+                if not await until_stopped(batch(), partial(drained, limits), seconds=own.seconds, signals=signals):
                     raise Unfinished("--deadline")
                 stages.report(meter.done)
 

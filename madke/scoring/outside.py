@@ -30,9 +30,9 @@ from madke.core.transcript import Transcript
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
 from madke.files import write_file
-from madke.llm import CallStore, Limiter, close, open_model
+from madke.llm import CallStore, Limits, close, open_model
 from madke.llm.endpoints import probe
-from madke.runs.cast import guarded
+from madke.runs.cast import Guard
 from madke.runs.directory import Key
 from madke.runs.meter import Meter, MeterDisplay
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -304,16 +304,16 @@ def grade(
     }
     model = open_model(grader.model, base_url=grader.base_url)
     probe([model])
-    limiter = Limiter(grader.concurrency)
-    meter = Meter(total=len(requests), limiter=limiter)
+    limits = Limits(grader.concurrency)
+    meter = Meter(total=len(requests), limits=limits)
     right: dict[Pair, bool] = {}
     missing: dict[Pair, str] = {}
     with CallStore(store) as calls:
-        guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
+        guarded = Guard(limits=limits, store=calls, meter=meter).model(model)
 
         async def work(asked: tuple[Pair, ChatRequest]) -> None:
             pair, request = asked
-            completion = await guarded_model.complete(request)
+            completion = await guarded.complete(request)
             found = read_grade(completion.text) if completion.outcome == "ok" else None
             if found is not None:
                 right[pair] = found
@@ -326,7 +326,7 @@ def grade(
             batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
             try:
                 async with watch(meter):
-                    await until_stopped(batch, partial(drained, limiter), seconds=None)
+                    await until_stopped(batch, partial(drained, limits), seconds=None)
             finally:
                 await close(model)
 

@@ -15,7 +15,7 @@ from madke.engine.protocol import Knowledge, role_key
 from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import pool_of, retrieve
-from madke.llm import Limiter, Limits, close, read_models
+from madke.llm import Limits, close, read_models
 from madke.runs.cast import open_models
 from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import Budget, prices_of
@@ -78,7 +78,6 @@ class Offers:
             options=run,
             budget=Budget(prices=prices_of(run), max_cost=run.max_cost, max_tokens=run.token_budget),
             limits=Limits(run.concurrency, run.rpm, run.tpm),
-            services=Limiter(run.concurrency, start=run.concurrency),
         )
         self._options = options
         self._runs: dict[object, ServedRun] = {}

@@ -24,14 +24,14 @@ from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.knowledge.pools import pool_of
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
+from madke.llm import CallStore, Limits, close
 from madke.llm.endpoints import endpoints_of
-from madke.runs.cast import AnswerScorer, LiveSearch, debate_services, service_request
+from madke.runs.cast import AnswerScorer, Guard, LiveSearch, debate_services, service_request
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
-from madke.runs.meter import Budget, Meter, Metered
+from madke.runs.meter import Budget, Meter
 from madke.runs.options import RunOptions
-from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
+from madke.runs.pool_stages import LLM, SEARCH, PoolStages, guarded, open_rerankers, staged
 from madke.runs.run_pools import PoolLines, depth
 from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
 from madke.serve.wire import Refusal
@@ -47,9 +47,6 @@ class Shared:
     options: RunOptions
     budget: Budget
     limits: Limits
-    """Of model calls."""
-    services: Limiter
-    """Of searches and answer scoring."""
     landing: set[asyncio.Task[Completion]] = field(default_factory=set)
     """Calls under way whose clients have gone."""
 
@@ -95,16 +92,15 @@ class ServedRun:
 
     def _wrap(self, live: LiveSearch | None) -> None:
         """Put models and services behind limiter, meter and call store."""
-        self.meter = Meter(total=0, budget=self.shared.budget, limiter=self.shared.limits)
-        self._cast = {role: self._guarded(model) for role, model in self.models.items()}
+        limits = self.shared.limits
+        self.meter = Meter(total=0, budget=self.shared.budget, limits=limits)
+        self._guard = Guard(limits=limits, meter=self.meter, store=self._store, innermost=_Sent)
+        self._cast = {role: self._leavable(self._guard.model(model)) for role, model in self.models.items()}
         scorer = AnswerScorer(self.spec.answer_scorer) if self.spec.answer_scorer else None
         self._services = debate_services(self._service, live, scorer, self._knowledge)
         wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
-        models = {
-            name: self._service(model) if name.startswith(LOCAL) else self._guarded(model)
-            for name, model in self._rerankers.items()
-        }
+        models = {name: self._leavable(model) for name, model in guarded(self._rerankers, self._guard).items()}
         if self._search is not None:
             models[SEARCH] = self._service(self._search)
         if RETRIEVER in self._cast:
@@ -126,7 +122,7 @@ class ServedRun:
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        own = {role: self._leavable(self._recorded(model)) for role, model in cast.items()}
+        own = {role: self._leavable(self._guard.recorded(model)) for role, model in cast.items()}
         cast = {**self._cast, **own}
         scene = self.job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services)
         transcript = await debate(scene)
@@ -186,19 +182,11 @@ class ServedRun:
             raise UserError(f"the search for knowledge failed: {completion.error}")
         return record_to_json(await self._stages.add(record_from_json(completion.text)))
 
-    def _guarded(self, model: ChatModel) -> ChatModel:
-        """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
-        limited = Limited(_Sent(model), self.shared.limits.of(model))
-        return self._leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
-
     def _service(self, service: ChatModel) -> ChatModel:
-        limited = Limited(_Sent(service), self.shared.services)
-        return self._leavable(Stored(Metered(limited, self.meter, service=True), self._store))
-
-    def _recorded(self, model: ChatModel) -> ChatModel:
-        return Stored(Metered(model, self.meter), self._store)
+        return self._leavable(self._guard.service(service))
 
     def _leavable(self, model: ChatModel) -> ChatModel:
+        """The model; its calls under way finish when their client has gone."""
         return _Leavable(model, self.shared.landing)
 
     def _save(self) -> None:
