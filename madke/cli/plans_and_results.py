@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke.cli.progress import duration, exit_status, listening, resumable, why_stopped
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.llm import CallStore
 from madke.llm.prices import Prices
 from madke.runs.cast import SERVICE_STAGES

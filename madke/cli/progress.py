@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from madke.core.errors import counted
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
-from madke.core.wording import counted
 from madke.terminal import console, say
 
 if TYPE_CHECKING:

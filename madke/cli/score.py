@@ -12,8 +12,7 @@ import typer
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of, writable
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
@@ -159,8 +159,8 @@ class Scene:
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         return Called(
-            text=_writable(without_reasoning(completion.text)),
-            error=error and _writable(error),
+            text=writable(without_reasoning(completion.text)),
+            error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
         )
 
@@ -259,11 +259,6 @@ def _line(spoken: Spoken) -> str:
     # ``_shared/stance.j2`` writes the same.
     quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
     return spoken.text if spoken.own else quoted
-
-
-def _writable(text: str) -> str:
-    """The text with ``?`` for unpaired surrogates, which models emit and UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

@@ -8,10 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
-from madke.core.wording import counted
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.plan import Planned

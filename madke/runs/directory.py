@@ -13,11 +13,10 @@ from typing import IO, Any, NamedTuple, Self
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.question import Question
 from madke.core.transcript import Transcript, to_json
 from madke.core.transcript import from_json as transcript_from_json
-from madke.core.wording import counted
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions

@@ -16,8 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from madke.concurrency import gather
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.llm import Limits
 
 if TYPE_CHECKING:

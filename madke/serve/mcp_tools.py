@@ -25,6 +25,7 @@ from starlette.routing import Route
 from madke import __version__
 from madke.concurrency import told
 from madke.core import events
+from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
@@ -167,7 +168,7 @@ class McpServer(Server[Any]):
             return _failed(str(error))
         if result is None:
             raise MCPError(types.CONNECTION_CLOSED, "the client has gone")
-        text = _sendable(json.dumps(result.model_dump(), ensure_ascii=False))
+        text = writable(json.dumps(result.model_dump(), ensure_ascii=False))
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=json.loads(text))
 
     async def list_resources(self, ctx: Context, params: object) -> types.ListResourcesResult:
@@ -256,12 +257,7 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
 
 
 def _failed(reason: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=_sendable(" ".join(reason.split())))], is_error=True)
-
-
-def _sendable(text: str) -> str:
-    """The text with ``?`` for halves of surrogate pairs, from web pages: they would end the connection."""
-    return text.encode("utf-8", "replace").decode()
+    return types.CallToolResult(content=[types.TextContent(text=writable(" ".join(reason.split())))], is_error=True)
 
 
 def _progress(event: events.Event | Served) -> str | None:
