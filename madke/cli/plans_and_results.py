@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from madke.cli.progress import duration, exit_status, listening, resumable, why_stopped
+from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, counted
 from madke.llm import CallStore
 from madke.llm.prices import Prices
@@ -149,8 +149,7 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
             raise typer.Exit(exit_status(interrupt)) from None
         finally:
             job.close()
-        for line in job.spent:
-            say(line, err=True)
+        show_spent(job.opened)
     _show_scores(out, meter, own.budget.prices, options)
 
 
@@ -204,8 +203,7 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
                 reply_tokens=pace.reply_tokens,
                 signals=True,
             )
-        for line in done.spent:
-            say(line, err=True)
+        show_spent(done.sources.values())
         _show_results(done)
     _show_unfinished(done, options)
 

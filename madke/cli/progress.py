@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from madke.terminal import console, say
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-    from madke.core.knowledge import SourceCounts
+    from madke.core.knowledge import Source, SourceCounts
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
@@ -84,6 +84,13 @@ def show_counts(found: Mapping[str, SourceCounts]) -> None:
     """Show the number of questions with passages, and of failed ones, by source."""
     for name, count in found.items():
         say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
+
+
+def show_spent(sources: Iterable[Source]) -> None:
+    """Show the requests and the cost of each source that counts them."""
+    for source in sources:
+        if hasattr(source, "spent"):
+            say(source.spent.line(), err=True)
 
 
 @contextmanager

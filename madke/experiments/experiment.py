@@ -206,11 +206,6 @@ class Experiment:
                 self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
 
-    @property
-    def spent(self) -> list[str]:
-        """The costs of each open source that costs money, one line per source."""
-        return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
-
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options

@@ -184,12 +184,12 @@ class AnswerScorer(Batching):
             raise UserError(f"--answer-scorer {command!r}: there is no program {program!r}")
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        items = [[Item(source=asked[0], candidate=text) for text in asked[1:]] for asked in map(_texts, requests)]
+        pairs = [(r.messages[0].content, candidate.content) for r in requests for candidate in r.messages[1:]]
         try:
-            scores = iter(await self._scorer.ascores([item for asked in items for item in asked]))
+            scores = iter(await self._scorer.ascores([Item(source=asked, candidate=text) for asked, text in pairs]))
         except UserError as error:
             return [_failed(str(error)) for _ in requests]
-        return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+        return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
 
 
 class CrossEncoderReranker(Batching):
@@ -205,12 +205,9 @@ class CrossEncoderReranker(Batching):
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         pairs = [(r.messages[0].content, passage.content) for r in requests for passage in r.messages[1:]]
-        scores = iter(await asyncio.to_thread(self._scores, pairs))
+        found = await asyncio.to_thread(self._model.predict, pairs, batch_size=_BATCH, show_progress_bar=False)
+        scores = map(float, found)
         return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
-
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        found = self._model.predict(list(pairs), batch_size=_BATCH, show_progress_bar=False)
-        return [float(score) for score in found]
 
 
 def _loaded(model: str) -> Any:
@@ -278,10 +275,6 @@ def service_request(purpose: Purpose, *texts: str) -> ChatRequest:
     """A request to a service: a query, or texts to score."""
     messages = tuple(Message(role="user", content=text) for text in texts)
     return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
-
-
-def _texts(request: ChatRequest) -> list[str]:
-    return [message.content for message in request.messages]
 
 
 def _failed(reason: str) -> Completion:
