@@ -5,14 +5,13 @@ On a terminal one line is redrawn, cut to its width. Elsewhere a plain line is p
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import math
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
@@ -94,9 +93,9 @@ def show_spent(sources: Iterable[Source]) -> None:
 
 
 @contextmanager
-def run_progress() -> Iterator[Listener]:
+def run_progress(what: str = "questions") -> Iterator[Listener]:
     """A listener that shows :class:`madke.core.events.RunProgress` during the block and once at its end."""
-    line = _Line("questions")
+    line = _Line(what)
     latest: RunProgress | None = None
 
     def listen(event: Event) -> None:
@@ -124,26 +123,6 @@ def counts(progress: RunProgress) -> list[str]:
         f"{counted(progress.too_long, 'prompt')} too long": progress.too_long,
     }
     return [text for text, shown in parts.items() if shown]
-
-
-@asynccontextmanager
-async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
-    """Show a line of text during the block and once at its end."""
-    shown = _Line("")
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(_TERMINAL_SECONDS)
-            shown.show(line())
-
-    ticker = asyncio.create_task(tick())
-    try:
-        yield
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
-        shown.show(line(), last=True)
 
 
 def why_stopped(meter: Meter) -> str:

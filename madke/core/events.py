@@ -6,6 +6,7 @@ identifies each.
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from madke.core.chat import ChatRequest, Completion, Purpose
@@ -26,6 +27,9 @@ class Event:
 
 Listener = Callable[[Event], None]
 """A function that receives events. It cannot change the debate; an exception in it is logged as a bug, not raised."""
+
+Watch = Callable[[], AbstractContextManager[Listener]]
+"""Opens a listener for some work."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

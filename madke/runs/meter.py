@@ -1,8 +1,9 @@
 """Limits on the cost of runs, and counters of a run."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.core.events import RunProgress
+from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
 from madke.llm.models import UNPAID, kind_of
@@ -26,6 +27,8 @@ limit is twice the concurrency, since one short outage can fail all calls in fli
 MAX_TRUNCATED_IN_A_ROW = 3
 """Number of consecutive calls of one model that reach ``max_tokens`` without visible text, after which no further
 question starts: its reasoning exceeds the limit, and would for every remaining question."""
+
+_PROGRESS_SECONDS = 0.5
 
 _COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cached_tokens", "completion_tokens")
 
@@ -197,6 +200,22 @@ class Meter:
             **self._counts(),
         )
 
+    @asynccontextmanager
+    async def told_to(self, listen: Listener) -> AsyncIterator[None]:
+        """Send the counts to a listener, twice a second during the block and once at its end."""
+
+        async def send() -> None:
+            while True:
+                await asyncio.sleep(_PROGRESS_SECONDS)
+                listen(self.progress())
+
+        sending = asyncio.create_task(send())
+        try:
+            yield
+        finally:
+            sending.cancel()
+            listen(self.progress())
+
     def session(self) -> dict[str, Any]:
         """The work of one command, for ``run.json``; ``concurrency`` is the state of the limiters."""
         return {
@@ -224,7 +243,3 @@ class Metered:
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
-
-
-MeterDisplay = Callable[[Meter], AbstractAsyncContextManager[None]]
-"""Displays a meter while calls are running."""

@@ -34,9 +34,6 @@ _log = logging.getLogger(__name__)
 COLLECTING = (20_000, 20, 20)
 """Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
 
-_PROGRESS_SECONDS = 0.5
-"""Seconds between two :class:`madke.core.events.RunProgress`."""
-
 
 async def execute(
     job: Job,
@@ -144,11 +141,11 @@ class _Run:
             pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
-        progress = asyncio.create_task(self._send_progress())
         collections = gc.get_threshold()
         gc.set_threshold(*COLLECTING)
         try:
-            await self._debate_all(pending, signals=signals)
+            async with meter.told_to(self.tell):
+                await self._debate_all(pending, signals=signals)
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
@@ -158,8 +155,6 @@ class _Run:
             self._end(pending)
         finally:
             gc.set_threshold(*collections)
-            progress.cancel()
-            self.tell(meter.progress())
 
     async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         meter = self.meter
@@ -190,11 +185,6 @@ class _Run:
         meter.left_over = len(left)
         worked = meter.calls or meter.done or left
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
-
-    async def _send_progress(self) -> None:
-        while True:
-            await asyncio.sleep(_PROGRESS_SECONDS)
-            self.tell(self.meter.progress())
 
 
 def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:
