@@ -194,7 +194,6 @@ class _Line:
         """Times of the pace's window, and the counts then."""
 
     def show(self, text: str, *, last: bool = False) -> None:
-        """Show a text."""
         self._show(lambda options: text, text, last=last)
 
     def count(self, done: int, total: int | None, extra: Sequence[str] = (), *, last: bool = False) -> None:

@@ -100,10 +100,6 @@ class Scene:
             "level": self.protocol.level,
         }
 
-    def read(self, raw: str) -> str | None:
-        """The task's reader for this question."""
-        return self.task.read(raw, self.question)
-
     def tell(self, kind: type[Event], **fields: Any) -> None:
         """Tell the listener, if there is one."""
         if self.listen is not None:

@@ -323,7 +323,7 @@ class _Caller:
                 if inspect.iscoroutine(reply):
                     reply.close()
                 raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            self.replies.append(_text(reply))
+            self.replies.append((reply or "").strip())
         return reply
 
     async def make_async(self, messages: ChatMessages, purpose: Purpose) -> Any:
@@ -331,7 +331,7 @@ class _Caller:
         with self._traced(purpose):
             reply = self.function(messages)
             reply = await reply if inspect.isawaitable(reply) else reply
-            self.replies.append(_text(reply))
+            self.replies.append((reply or "").strip())
         return reply
 
     @contextmanager
@@ -345,11 +345,6 @@ class _Caller:
 
 
 _Ask = Callable[[_Caller, ChatMessages, Purpose], Awaitable[Any]]
-
-
-def _text(reply: Any) -> str:
-    text: str = (reply or "").strip()
-    return text
 
 
 def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:

@@ -105,8 +105,6 @@ async def execute(
 
 @dataclass(kw_only=True)
 class _Run:
-    """A run in progress."""
-
     job: Job
     directory: RunDirectory
     options: RunOptions

@@ -63,12 +63,6 @@ class Choice(BaseModel):
     sources: list[str]
 
 
-class Choices(BaseModel):
-    """What the page offers."""
-
-    protocols: list[Choice]
-
-
 class Asked(BaseModel, extra="forbid"):
     """A question that is asked at the page."""
 
@@ -237,15 +231,14 @@ def router(debates: Debates) -> APIRouter:
         return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
-    async def choices() -> Choices:
+    async def choices() -> list[Choice]:
         """What can be asked."""
         offers = debates.offers
         specs = {name: offers.spec(name) for name in offers.variants}
-        listed = [
+        return [
             Choice(name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs))
             for name, spec in specs.items()
         ]
-        return Choices(protocols=listed)
 
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: Asked, request: Request) -> Response:
