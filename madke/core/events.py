@@ -18,8 +18,8 @@ from madke.core.transcript import Round, Search, Selection, Stance, Transcript, 
 class Event:
     """Base class of all events."""
 
-    question: str
-    """The question's id."""
+    question: str = ""
+    """The question's id; empty for events of a whole run."""
     repeat: int = 0
     at: float = 0.0
     """Seconds since the debate began, by the caller's clock; 0 without a clock."""
@@ -163,8 +163,6 @@ class PoolsReady(Event):
 class RunProgress(Event):
     """From the runner: its counters in this process. ``at`` is seconds since this process started the run."""
 
-    question: str = ""
-    """The question that has just ended, or empty."""
     done: int
     """Questions that have ended; each repeat counts."""
     total: int

@@ -174,7 +174,7 @@ class Experiment:
             if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
                 k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
                 found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
-                self.tell(PoolsReady(question="", found=found))
+                self.tell(PoolsReady(found=found))
                 files.append(asked)
             merge_pools(files, questions, more, sources=specs)
             if experiment_spec.staged:
@@ -203,7 +203,7 @@ class Experiment:
         for name, spec in specs.items():
             if name not in self.sources:
                 source = self.sources[name] = open_source(name, self.experiment_spec.own_sources.get(name, spec))
-                self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
+                self.tell(SourceOpened(name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
 
     async def run(self, arm: Arm) -> Meter:

@@ -72,10 +72,10 @@ class Job:
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
         for name, spec in list(self.spec.source_specs.items())[len(self.opened) :]:
-            listen(SourceOpening(question="", name=name, spec=spec))
+            listen(SourceOpening(name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
             self.opened.append(source)
-            listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
+            listen(SourceOpened(name=name, spec=spec, description=source.description))
         return self.opened
 
     def close(self) -> None:

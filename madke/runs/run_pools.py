@@ -201,7 +201,7 @@ async def own_pools(
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
     if counts:
-        tell(PoolsReady(question="", found=counts))
+        tell(PoolsReady(found=counts))
     return file
 
 
@@ -220,7 +220,7 @@ def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[l
 
 def pool_progress(listen: Listener, done: int, total: int) -> None:
     """Send the progress of a search for pools."""
-    listen(PoolProgress(question="", done=done, total=total))
+    listen(PoolProgress(done=done, total=total))
 
 
 def from_thread(listen: Listener) -> Listener:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
@@ -34,6 +34,7 @@ from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, SEARCH, PoolStages, guarded, open_rerankers, staged
 from madke.runs.run_pools import PoolLines, depth
 from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
+from madke.scoring.metrics import question_of
 from madke.serve.wire import Refusal
 
 SAVE_SECONDS = 30.0
@@ -85,7 +86,7 @@ class ServedRun:
             files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
             self._directory.begin(spec, endpoints_of(models.values()), files)
             self._directory.resume(shared.options)
-            self._hashes = {each.id: question_hash(_asked_in(each)) for each in read_transcripts(path)}
+            self._hashes = {each.id: question_hash(question_of(each)) for each in read_transcripts(path)}
             self._pools = _pool_lines(path / "pools.jsonl")
             self._wrap(live)
             self._held = held.pop_all()
@@ -203,10 +204,6 @@ def _pool_lines(file: Path) -> PoolLines:
         opened.seek(0)
         opened.truncate(opened.read().rfind(b"\n") + 1)
     return PoolLines(file)
-
-
-def _asked_in(transcript: Transcript) -> Question:
-    return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
 
 
 @dataclass(slots=True)
