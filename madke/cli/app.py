@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 import typer.exceptions
 
-from madke.core.errors import UserError
+from madke.core.errors import RENAMED, UserError
 from madke.files import DISK_FULL
 from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 
@@ -64,7 +64,9 @@ def main() -> None:
     except UserError as error:
         _fail(str(error), error.exit_status)
     except typer.exceptions.TyperException as error:
-        _fail(error.format_message())
+        former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
+        present = RENAMED.get(former, "").replace("_", "-")
+        _fail(error.format_message() + (f"; did you mean --{present}?" if present else ""))
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)
