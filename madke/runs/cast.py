@@ -20,7 +20,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
-from madke.encoders import no_progress_bars, revision_of
+from madke.encoders import loading, revision_of
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
@@ -214,13 +214,8 @@ def _loaded(model: str) -> Any:
     require(f"hf/{model} needs", "dense", "sentence_transformers")
     from sentence_transformers import CrossEncoder
 
-    try:
-        with no_progress_bars():
-            loaded = CrossEncoder(model, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        expected = "expected a cross-encoder, as a folder or a name on the Hub"
-        raise UserError(f"cannot load the reranker hf/{model} ({first_line}); {expected}") from error
+    with loading(f"the reranker hf/{model}", "a cross-encoder, as a folder or a name on the Hub"):
+        loaded = CrossEncoder(model, trust_remote_code=False)
     if loaded.num_labels != 1:
         raise UserError(f"hf/{model} gives {loaded.num_labels} scores for a pair; expected a reranker with one")
     return loaded

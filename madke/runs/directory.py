@@ -10,12 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, TypeVar
 
-from pydantic_core import from_json
+import pydantic_core
 
 from madke.core.errors import UserError, counted
 from madke.core.question import Question
-from madke.core.transcript import Transcript, to_json
-from madke.core.transcript import from_json as transcript_from_json
+from madke.core.transcript import Transcript, from_json, to_json
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
@@ -250,14 +249,14 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     file = path / "transcripts.jsonl"
     if not file.is_file():
         raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)
-    yield from filter(None, _each_line(file, transcript_from_json))
+    yield from filter(None, _each_line(file, from_json))
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
     """The outcome of each line, without validating the rest; None for an incomplete last line."""
 
     def outcome(line: bytes) -> OutcomeLine:
-        record = from_json(line)
+        record = pydantic_core.from_json(line)
         key = (str(record["id"]), int(record["repeat"]))
         return OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
 
