@@ -25,19 +25,11 @@ from madke.core.transcript import StageUsage
 from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import counted
 from madke.files import atomic_write
+from madke.knowledge import stages
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
 from madke.knowledge.pools import build_pools, candidates
-from madke.knowledge.stages import (
-    FurtherQueries,
-    Ranked,
-    Reranking,
-    Stage,
-    messages,
-    read_order,
-    read_queries,
-    scope_of,
-)
+from madke.knowledge.stages import FurtherQueries, Ranked, Reranking
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.endpoints import probe
 from madke.llm.openai_client import open_rerank_endpoint
@@ -85,7 +77,7 @@ class PoolStages:
 
     async def _with_queries(self, record: PoolRecord, stage: Literal["rewrite", "decompose"]) -> PoolRecord:
         completion = await self._call(record, stage)
-        queries, error = read_queries(completion, stage, record.question)
+        queries, error = stages.read_queries(completion, stage, record.question)
         known = {passage.query for passage in record.passages}
         purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
         asked = [service_request(purpose, query) for query in queries if query not in known]
@@ -105,7 +97,7 @@ class PoolStages:
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
         found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
         listwise = rerank.model == LLM
-        scope = scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
+        scope = stages.scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
         mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
         name = self.models[rerank.model].name
         ranking = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
@@ -123,7 +115,7 @@ class PoolStages:
     async def _listed(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
         """One call that orders all passages; scores are reciprocal ranks."""
         completion = await self._call(record, "rerank", found)
-        order, repaired, error = read_order(completion, len(found))
+        order, repaired, error = stages.read_order(completion, len(found))
         scores = [(found[n], 1 / (after + 1)) for after, n in enumerate(order)]
         ranked = _ranked(scores, found)
         return replace(ranking, passages=ranked, error=error, repaired=repaired, usage=_usage(completion))
@@ -144,11 +136,11 @@ class PoolStages:
         both = [*older, *zip(found, scores, strict=True)]
         return replace(ranking, passages=_ranked(both, [p for p, _ in both]), usage=usage)
 
-    async def _call(self, record: PoolRecord, stage: Stage, passages: Sequence[Passage] = ()) -> Completion:
+    async def _call(self, record: PoolRecord, stage: stages.Stage, passages: Sequence[Passage] = ()) -> Completion:
         purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
         return await self.models[LLM].complete(
             ChatRequest(
-                messages=messages(stage, record.question, passages),
+                messages=stages.messages(stage, record.question, passages),
                 purpose=purpose,
                 temperature=0.0,
                 max_tokens=_MAX_TOKENS,
@@ -268,28 +260,28 @@ class StageBuild:
         meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
-            async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as stages:
+            async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as pools:
                 await asyncio.to_thread(search)
 
                 async def batch() -> None:
                     records = (record for _, record in pool_records(file))
                     with atomic_write(out) as whole:
                         while chunk := list(islice(records, _CHUNK)):
-                            for record in await self._chunk(chunk, stages, meter, progress):
+                            for record in await self._chunk(chunk, pools, meter, progress):
                                 whole.write(record_to_json(record) + b"\n")
 
                 if not await until_stopped(batch(), partial(drained, limits), seconds=own.seconds, signals=signals):
                     raise Unfinished("--deadline")
-                stages.report(meter.done)
+                pools.report(meter.done)
 
     async def _chunk(
-        self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
+        self, chunk: Sequence[PoolRecord], pools: PoolStages, meter: Meter, progress: Callable[[int], None]
     ) -> list[PoolRecord]:
         done: dict[int, PoolRecord] = {}
 
         async def work(numbered: tuple[int, PoolRecord]) -> None:
             n, record = numbered
-            done[n] = await stages.add(record)
+            done[n] = await pools.add(record)
             meter.done += 1
             progress(meter.done)
 
