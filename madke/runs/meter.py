@@ -104,7 +104,9 @@ class Account:
 
 def prices_of(options: RunOptions) -> Prices:
     """The prices in the price file and in ``models.yaml``; the price file wins."""
-    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
+    entries = read_models(options.models_file).entries
+    prices = {name: entry.price for name, entry in entries.items() if entry.price is not None}
+    return prices | (read_prices(options.prices) if options.prices else {})
 
 
 def account(options: RunOptions) -> Account:

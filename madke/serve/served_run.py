@@ -167,21 +167,16 @@ class ServedRun:
         if self._search is None or self._knowledge is None:
             return EMPTY_POOL
         if question.id not in self._pools.hashes:
-            found = await self._found(self._search, question)
+            request = service_request(Purpose(question=question.id, stage="pool", agent="", round=1), question.question)
+            completion = await self._leavable(_Sent(self._search)).complete(request)
+            if completion.outcome != "ok":
+                raise UserError(f"the search for knowledge failed: {completion.error}")
+            found = record_to_json(await self._stages.add(record_from_json(completion.text)))
             if question.id not in self._pools.hashes:  # an equal question may have been faster
                 self._pools.append(question.id, found)
         if (record := self._pools.record(question.id)) is None:
             raise UserError("was replaced or changed; restart the server", file=self._directory.path / "pools.jsonl")
         return pool_of(record, self._knowledge)
-
-    async def _found(self, search: LiveSearch, question: Question) -> bytes:
-        """The question's line in the pool file."""
-        purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
-        request = service_request(purpose, question.question)
-        completion = await self._leavable(_Sent(search)).complete(request)
-        if completion.outcome != "ok":
-            raise UserError(f"the search for knowledge failed: {completion.error}")
-        return record_to_json(await self._stages.add(record_from_json(completion.text)))
 
     def _service(self, service: ChatModel) -> ChatModel:
         return self._leavable(self._guard.service(service))
