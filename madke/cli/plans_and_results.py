@@ -175,10 +175,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
-        say(
-            f"madke: {counted(degraded, 'question')} lost a debater or a verdict; --retry-degraded retries them",
-            err=True,
-        )
+        lost = f"{counted(degraded, 'question')} lost a debater or a verdict"
+        say(f"madke: {lost}; --retry-degraded retries them", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)

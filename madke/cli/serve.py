@@ -75,11 +75,8 @@ def command(
     debates = Debates(offered)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = bound(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    say(
-        f"madke: serving {', '.join(debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
-        err=True,
-    )
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
+    say(f"madke: serving {', '.join(debates.offers.variants)} at {address}", err=True)
     asyncio.run(serve(app, debates, listening, grace=grace))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
 

@@ -182,9 +182,7 @@ class LocalModel:
                     **batch,
                     max_new_tokens=max(r.max_tokens for r in requests),
                     do_sample=False,
-                    logits_processor=[
-                        _Sampler([r.temperature for r in requests], [r.seed for r in requests], self.device)
-                    ],
+                    logits_processor=[_Sampler(requests, self.device)],
                     stopping_criteria=[ends],
                 )
         except RuntimeError as error:
@@ -226,15 +224,15 @@ class LocalModel:
 class _Sampler:
     """Samples by greedy choice: the maximum of logits / T plus Gumbel noise is a sample of softmax(logits / T)."""
 
-    def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
+    def __init__(self, requests: Sequence[ChatRequest], device: str) -> None:
         import torch
 
-        self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
+        self._temperatures = torch.tensor([[r.temperature or 1.0] for r in requests], device=device)
         self._generators: list[Any] = []
-        for temperature, seed in zip(temperatures, seeds, strict=True):
+        for request in requests:
             generator = torch.Generator(device)
-            generator.manual_seed(generator.seed() if seed is None else seed)
-            self._generators.append(generator if temperature > 0 else None)
+            generator.manual_seed(generator.seed() if request.seed is None else request.seed)
+            self._generators.append(generator if request.temperature > 0 else None)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch

@@ -86,9 +86,8 @@ def open_models(
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
-        raise UserError(
-            f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {', '.join(names.values())}"
-        )
+        given = ", ".join(names.values())
+        raise UserError(f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {given}")
     for name in names.values():
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
@@ -137,9 +136,8 @@ def allow_connections(concurrency: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UserError(
-            f"--concurrency {concurrency} needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
-        )
+        why = f"needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
+        raise UserError(f"--concurrency {concurrency} {why}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 

@@ -28,14 +28,12 @@ Key = tuple[str, int]
 
 _log = logging.getLogger(__name__)
 
-_POOLS = "pools.jsonl"
-
-_CALLS = "calls.sqlite"
-_EARLY_FILES = {"lock", _POOLS, MORE, asking_folder(MORE), *(_CALLS + end for end in ("", "-wal", "-shm"))}
+_EARLY_FILES = {"lock", "pools.jsonl", MORE, asking_folder(MORE)}
+_EARLY_FILES |= {f"calls.sqlite{end}" for end in ("", "-wal", "-shm")}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
-_ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_RUN_FILES = {_POOLS, MORE, *_ATOMIC.split()}
+_ATOMIC = "pools.jsonl run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_RUN_FILES = {MORE, *_ATOMIC.split()}
 """Files that are written atomically in a run directory."""
 
 

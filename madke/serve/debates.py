@@ -76,9 +76,8 @@ class Transcripts:
 
     async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
         """The debate at an address; Refusal if there is none."""
-        known = hmac.compare_digest(
-            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
-        )
+        expected = self._token(f"{run}/{question}/{repeat}").encode()
+        known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
         found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
         if found is None:
             raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
