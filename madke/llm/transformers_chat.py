@@ -103,9 +103,8 @@ class LocalModel:
             # Padding is masked, so any token will do.
             self._tokenizer.pad_token_id = min(self._ends, default=0)
         # Of the model's own generation settings, keep only those that end a reply.
-        model.generation_config = GenerationConfig(
-            eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
-        )
+        ends, padding = sorted(self._ends) or None, self._tokenizer.pad_token_id
+        model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=padding)
         self._control = _control_tokens(self._tokenizer)
         self._takes_system = self._keeps_system_message()
         self.batch_size = batch_size

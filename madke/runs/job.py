@@ -284,9 +284,8 @@ def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:
     held = list(sources_in(record for _, record in pool_records(pools)))
     if set(default) <= set(held):
         return default
-    _log.warning(
-        "%s lacks a source of the protocol (%s): using its own, %s", pools, ", ".join(default), ", ".join(held)
-    )
+    wanted, found = ", ".join(default), ", ".join(held)
+    _log.warning("%s lacks a source of the protocol (%s): using its own, %s", pools, wanted, found)
     return held
 
 

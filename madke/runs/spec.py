@@ -143,10 +143,8 @@ def run_files(path: Path) -> RunFiles:
     """Paths of a run's calls and pools in its last session; the files may have been moved or removed since."""
     sessions = sessions_of(path)
     files = sessions[-1].get("files", {}) if sessions else {}
-    pools = files.get("pools")
-    return RunFiles(
-        calls=path / str(files.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
-    )
+    calls, pools = files.get("calls", "calls.sqlite"), files.get("pools")
+    return RunFiles(calls=path / str(calls), pools=None if pools is None else path / str(pools))
 
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:

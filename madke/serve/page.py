@@ -202,17 +202,15 @@ def router(debates: Debates) -> APIRouter:
     @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
     async def script() -> Response:
         """Its script."""
-        content = "\n".join(
-            [*(_file("report", "page", "script", name) for name in _SCRIPTS), *(_site(name) for name in _OWN_SCRIPTS)]
-        )
+        of_report = [_file("report", "page", "script", name) for name in _SCRIPTS]
+        content = "\n".join([*of_report, *map(_site, _OWN_SCRIPTS)])
         return Response(content, media_type="text/javascript", headers=SAFE)
 
     @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
     async def style() -> Response:
         """Its style."""
-        return Response(
-            "\n".join((_file("report", "page", "style.css"), _site("page.css"))), media_type="text/css", headers=SAFE
-        )
+        content = "\n".join((_file("report", "page", "style.css"), _site("page.css")))
+        return Response(content, media_type="text/css", headers=SAFE)
 
     @routes.get(
         "/debates/{run}/{question}/{repeat}",
