@@ -22,8 +22,8 @@ STAMP      := $(VENV)/installed
 SITE_VENV  ?= .venv-site
 SITE_STAMP := $(SITE_VENV)/installed
 DEMO   ?= runs/demo
-# Two processes, because each loads torch and a JVM into memory.
-PYTEST_ARGS ?= -n 2 --dist=worksteal $(if $(SLOW),,-m "not slow")
+# Three processes for two cores: tests often wait. Each loads torch and a JVM into memory.
+PYTEST_ARGS ?= -n 3 --dist=worksteal $(if $(SLOW),,-m "not slow")
 
 .PHONY: demo test test-python lint docs audit bench release-check clean
 

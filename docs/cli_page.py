@@ -21,14 +21,13 @@ HEAD = """# Command line
 
 def page() -> str:
     """The whole page."""
-    if not app.app.registered_commands:
-        app._register()
     root = typer.main.get_command(app.app)
     return "\n".join([HEAD, *_verbs(root, typer.Context(root, info_name="madke"))])
 
 
 def _verbs(group: Any, context: typer.Context) -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if command.hidden:
             continue
         inner = typer.Context(command, parent=context, info_name=name)

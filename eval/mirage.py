@@ -23,7 +23,7 @@ from typing import Any
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.data import read_questions
+from madke.data import read_dataset
 from madke.files import atomic_write, read_jsonl
 from madke.scoring.arms import Results, open_results, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
@@ -245,7 +245,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as temporary:
             folder = arguments.keep or Path(temporary)
             runs = convert(arguments.data, folder)
-            questions = read_questions(folder / "questions.jsonl")
+            questions = read_dataset(folder / "questions.jsonl")
             arms, by_rule = (
                 open_results([folder / f"{run.file}{reading}.jsonl" for run in RUNS], questions)
                 for reading in ("", _BY_RULE)

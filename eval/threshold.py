@@ -38,7 +38,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
-from madke.data import read_first_rounds, read_questions
+from madke.data import read_dataset, read_first_rounds
 from madke.engine.debate import debate
 from madke.engine.scene import Cast, Scene
 from madke.files import atomic_write
@@ -362,7 +362,7 @@ def main() -> int:
     """Read the arguments and do what they say."""
     arguments = read_arguments()
     try:
-        questions = read_questions(arguments.questions, task=arguments.task)
+        questions = read_dataset(arguments.questions, task=arguments.task)
         if arguments.plan:
             print(asyncio.run(plan(questions, arguments)))
             return 0

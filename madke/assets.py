@@ -38,7 +38,6 @@ def cache_dir(*parts: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"cannot be created: {error.strerror}; set MADKE_CACHE to another folder", file=folder
-        ) from None
+        why = f"cannot be created: {error.strerror}; set MADKE_CACHE to another folder"
+        raise UserError(why, file=folder) from None
     return folder

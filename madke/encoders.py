@@ -95,13 +95,9 @@ _CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = 
 def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool) -> Encoding:
     """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
 
-    Args:
-        name: For the warning that neither the model nor a card states prefixes.
-        model: The model's name or folder; only the last part of the path counts.
-        asked: The user's settings.
-        stored: The prompts that are stored with the model.
-        has_layers: Whether pooling and normalisation are stored with the model, or decided by its server.
-        use_card: False for an index that states its own settings.
+    ``name`` is for the warning that neither the model nor a card states prefixes. ``model`` is a name or a folder; only
+    the last part counts. ``has_layers``: pooling and normalisation are stored with it, or decided by its server.
+    ``use_card`` is False for an index that states its own settings.
     """
     base = re.split(r"[/\\]", model.casefold().rstrip("/"))[-1]
     cards = (card for pattern, card in _CARDS.items() if re.search(rf"(?<![a-z0-9])(?:{pattern})", base))
@@ -139,11 +135,9 @@ class Encoder(Protocol):
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of the queries, shape ``(len(texts), dimension)``."""
-        ...
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of titled passages, shape ``(len(texts), dimension)``; the same call gives the same bytes."""
-        ...
 
 
 def load_encoder(
@@ -291,10 +285,8 @@ class _SentenceEncoder(_PickledByName):
             raise ValueError("the model does not state its dimension")
         declared = self._model.similarity_fn_name  # cosine by default
         if declared not in ("cosine", "dot"):
-            raise UserError(
-                f"encoder {name!r} uses {declared} distance; search uses the inner product, "
-                "so choose a model with cosine or dot similarity"
-            )
+            remedy = "search uses the inner product, so choose a model with cosine or dot similarity"
+            raise UserError(f"encoder {name!r} uses {declared} distance; {remedy}")
         prompts = self._model.prompts
         stored = Encoding(
             query_prefix=prompts.get("query"),

@@ -252,10 +252,9 @@ def is_finished(path: Path, inputs: Inputs) -> bool:
     return intact
 
 
-def made_from(path: Path) -> dict[str, str | int] | None:
+def made_from(path: Path) -> Any:
     """The inputs of a finished file; None without a record."""
-    inputs = _record(path).get("inputs")
-    return inputs if isinstance(inputs, dict) else None
+    return _record(path).get("inputs")
 
 
 def any_finished(folder: Path) -> bool:

@@ -27,14 +27,12 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe loader, which also refuses duplicate keys and documents that :func:`_size` refuses."""
 
     def get_single_node(self) -> yaml.Node | None:
-        """The document, after a check of its expanded size."""
         node: yaml.Node | None = super().get_single_node()
         if node is not None:
             _size(node, {})
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping, after a check for duplicate keys."""
         seen: dict[str, int] = {}
         for key, _ in node.value:
             # Keys of a merged mapping (<<) may be overridden.
@@ -116,16 +114,9 @@ def read_entries(path: Path) -> dict[str, tuple[int, Any]]:
 
 
 def validated(content: Any, model: type[M], *, file: Path | str | None = None, within: Sequence[str | int] = ()) -> M:
-    """The content as a model.
+    """The content of a YAML file, or a part of it, as a model; UserError with the first wrong key and its line.
 
-    Args:
-        content: The content of a YAML file, or a part of it.
-        model: The expected model.
-        file: The YAML file, or a description of the place, for errors.
-        within: The keys that lead to the content in the file.
-
-    Raises:
-        UserError: The content is invalid. The message names the first wrong key and, in a file, its line.
+    ``file`` is the file, or a description of the place; ``within`` are the keys that lead to the content in the file.
     """
     try:
         return model.model_validate(content)

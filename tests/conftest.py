@@ -11,10 +11,17 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from madke.core.knowledge import KnowledgePool, Passage
+from tests.support import forked
 
 # The duration of an example depends on the load of the machine.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all test processes fork from one server, which imports everything once."""
+    if not hasattr(config, "workerinput"):
+        forked.share()
 
 
 @pytest.fixture(autouse=True)

@@ -4,16 +4,40 @@ import logging
 import sys
 import traceback
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 import typer.exceptions
+from typer.core import TyperGroup
 
 from madke.core.errors import RENAMED, UserError
 from madke.files import DISK_FULL
 from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 
+_VERBS = ("ask", "run", "ablate", "score", "compare", "report", "serve", "mcp", "doctor")
+_GROUPS = ("protocols", "datasets", "pool", "index", "annotate")
+
+
+class _Verbs(TyperGroup):
+    """The verbs. The module of each is imported only when the verb is asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": dict.fromkeys((*_VERBS, *_GROUPS))})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import and build a verb."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            module, one = import_module(f"madke.cli.{cmd_name}"), typer.Typer()
+            if cmd_name in _GROUPS:
+                one.add_typer(module.app, name=cmd_name)
+            else:
+                one.command(name=cmd_name, epilog=getattr(module, "EPILOG", None))(module.command)
+            self.commands.update(typer.main.get_group(one).commands)
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
+    cls=_Verbs,
     help="Answer questions in batches by debate between language models over shared, retrieved knowledge.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,7 +75,6 @@ def main() -> None:
     """
     open_streams()
     try:
-        _register()
         status = app(standalone_mode=False)
         if unwritten := close_output():
             raise unwritten
@@ -86,11 +109,3 @@ def main() -> None:
 def _fail(message: str, status: int = 2) -> NoReturn:
     say(f"madke: {' '.join(message.split())}", err=True)
     sys.exit(status)
-
-
-def _register() -> None:
-    for verb in ("ask", "run", "ablate", "score", "compare", "report", "serve", "mcp", "doctor"):
-        module = import_module(f"madke.cli.{verb}")
-        app.command(name=verb, epilog=getattr(module, "EPILOG", None))(module.command)
-    for group in ("protocols", "datasets", "pool", "index", "annotate"):
-        app.add_typer(import_module(f"madke.cli.{group}").app, name=group)

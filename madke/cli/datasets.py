@@ -33,9 +33,9 @@ def _list(
             raise UserError(f"--json before {context.invoked_subcommand} applies to the list; put it after the verb")
         return
     from madke.data.cards import cards
-    from madke.data.formats import FORMATS, READERS, get_format
+    from madke.data.formats import FORMATS, READERS
 
-    known = [(name, get_format(name).task, card) for name, card in cards().items()]
+    known = [(name, FORMATS[name].task, card) for name, card in cards().items()]
     if as_json:
         for name, task, card in known:
             record = {"name": name, "title": card.title, "task": task, "licence": card.licence, "splits": card.splits}
@@ -52,10 +52,10 @@ def show(
 ) -> None:
     """Print the card of a dataset: origin, licence, splits, task and known errors."""
     from madke.data.cards import card
-    from madke.data.formats import get_format
+    from madke.data.formats import FORMATS
     from madke.tasks import get_task
 
-    shown, task = card(name), get_task(get_format(name).task)
+    shown, task = card(name), get_task(FORMATS[name].task)
     if as_json:
         record = {"name": name, "task": task.name, "metrics": task.metrics, **shown.model_dump(mode="json")}
         say_json(record)
@@ -82,9 +82,8 @@ def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tup
     if hub:
         configs = ", ".join(config for config in hub.configs if config)
         whose = "the owner's" if hub.owner else "a copy by others"
-        lines.append(
-            ("hugging face", f"{hub.repository}{f' ({configs})' if configs else ''}, split {hub.split}; {whose}")
-        )
+        repository = f"{hub.repository} ({configs})" if configs else hub.repository
+        lines.append(("hugging face", f"{repository}, split {hub.split}; {whose}"))
     return lines
 
 
@@ -143,20 +142,19 @@ def convert(
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
-    from madke.files import atomic_write
-    from madke.knowledge.pool_file import PoolRecord, record_to_json
+    from madke.knowledge.pool_file import PoolRecord, write_pools
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} have no passages")
     sources = {"gold": f"{name}: passages with evidence", "context": f"{name}: all passages of the question"}
-    with atomic_write(out) as file:
-        for entry in entries:
-            record = PoolRecord(
-                id=entry.question.id,
-                question=entry.question.question,
-                passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
-                partial={},
-                sources=sources,
-            )
-            file.write(record_to_json(record) + b"\n")
+    records = (
+        PoolRecord(
+            id=entry.question.id,
+            question=entry.question.question,
+            passages=tuple(passage for source in sources for passage in entry.passages.get(source, ())),
+            sources=sources,
+        )
+        for entry in entries
+    )
+    write_pools(out, records)
     return sum(len(entry.passages.get("context", ())) for entry in entries)

@@ -123,8 +123,8 @@ def fetch(
     if name is None:
         raise UserError("NAME is missing; `madke index fetch --list` shows the published indexes")
     with resumable():
-        fetched = fetch_index(name, into=out, recipes=recipes, counter=counter)
-    say(f"{name}: {'already here, ' if fetched.already else ''}{fetched.folder}")
+        folder, already = fetch_index(name, into=out, recipes=recipes, counter=counter)
+    say(f"{name}: {'already here, ' if already else ''}{folder}")
 
 
 @app.command(
@@ -173,40 +173,20 @@ def build(
     address: flags.Address = None,
 ) -> None:
     """Build an index of a corpus."""
+    options = locals()  # parameters of build_index, under the same names
     from madke.cli.progress import counter, resumable
     from madke.indexing.build import build_index
     from madke.indexing.index_folder import DenseSettings
 
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     with resumable():
-        manifest = build_index(
-            corpus,
-            out,
-            kind,
-            k1=k1,
-            b=b,
-            encoder=encoder,
-            dtype=dtype,
-            query_prefix=query_prefix,
-            passage_prefix=passage_prefix,
-            pooling=pooling,
-            normalize=normalize,
-            faiss=faiss,
-            faiss_parameters=faiss_parameters,
-            shard_rows=shard_rows,
-            file_mb=file_mb,
-            vectors=vectors,
-            engine=engine,
-            address=address,
-            progress=counter("passages"),
-        )
+        manifest = build_index(**options, progress=counter("passages"))
     say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
-    if isinstance(manifest.index, DenseSettings) and manifest.index_recall is not None:
-        choice = f" (auto: {manifest.index.reason})" if manifest.index.reason else ""
-        say(
-            f"{manifest.index.factory}{choice}: recall@5 {manifest.index_recall.recall_at_5:.3f} "
-            f"±{manifest.index_recall.margin:.3f} of an exact search"
-        )
+    index, recall = manifest.index, manifest.index_recall
+    if isinstance(index, DenseSettings) and recall is not None:
+        choice = f" (auto: {index.reason})" if index.reason else ""
+        measured = f"recall@5 {recall.recall_at_5:.3f} ±{recall.margin:.3f} of an exact search"
+        say(f"{index.factory}{choice}: {measured}")
 
 
 @app.command(

@@ -120,15 +120,10 @@ def open_parts(index: str) -> tuple[HybridSpec, list[Source]]:
     if not isinstance(spec, HybridSpec):
         raise UserError(f"{index!r} is one source; expected a fusion of several, such as A+B")
     written = parse_spec(index)
-    names = (
-        written.hybrid
-        if isinstance(written, HybridSpec)
-        else [
-            part.index.name if isinstance(part, IndexSpec) else f"part {n}"
-            for n, part in enumerate(spec.hybrid, start=1)
-        ]
-    )
+    names = [part.index.name if isinstance(part, IndexSpec) else f"part {n}" for n, part in enumerate(spec.hybrid, 1)]
+    if isinstance(written, HybridSpec):
+        names = list(map(str, written.hybrid))
     if len(set(names)) < len(names):
         raise UserError(f"{index!r} names a part twice")
     pairs = zip(names, spec.hybrid, strict=True)
-    return spec, [open_spec(str(name), part) for name, part in pairs if not isinstance(part, str)]
+    return spec, [open_spec(name, part) for name, part in pairs if not isinstance(part, str)]

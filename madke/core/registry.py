@@ -22,8 +22,7 @@ class Registry(Mapping[str, T], Generic[T]):
     Plugins are loaded on first use. Looking up a name of the form ``module:object`` imports it. Do so only with names
     from the user, never with names from data (``in`` imports nothing: it tells whether the name was looked up before).
 
-    For an object that is not built in, ``check`` returns what is wrong with it, or None; ``adapt`` makes a value from
-    its name and the object, or raises a UserError.
+    ``adapt`` makes a value from the name and the object of what is not built in, or raises a UserError.
     """
 
     def __init__(
@@ -32,14 +31,12 @@ class Registry(Mapping[str, T], Generic[T]):
         own: Mapping[str, T],
         group: str,
         *,
-        check: Callable[[Any], str | None] = lambda value: None,
         adapt: Callable[[str, Any], T] = lambda name, value: value,
     ) -> None:
         self.kind = kind
         self._own = frozenset(own)
         self._values: dict[str, T] = dict(own)
         self._group = group
-        self._check = check
         self._adapt = adapt
         self._named: dict[str, object] = {}
 
@@ -106,16 +103,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:
-            value = load()
-            wrong = self._check(value)
-            adapted = self._adapt(name, value)
+            return self._adapt(name, load())
         except UserError:
             raise
         except Exception as error:  # another package's module can raise anything
             raise UserError(f"{self.kind} {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-        if wrong:
-            raise UserError(f"{self.kind} {name!r} {wrong}")
-        return adapted
 
 
 def qualified_name(value: object) -> str:

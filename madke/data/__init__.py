@@ -2,6 +2,5 @@
 
 from madke.data.dataset import read_dataset
 from madke.data.first_round import FirstRounds, first_rounds, read_first_rounds
-from madke.data.questions import read_questions
 
-__all__ = ["FirstRounds", "first_rounds", "read_dataset", "read_first_rounds", "read_questions"]
+__all__ = ["FirstRounds", "first_rounds", "read_dataset", "read_first_rounds"]

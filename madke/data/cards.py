@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from madke.assets import asset, require
-from madke.core.errors import UserError
+from madke.core.errors import UserError, unknown
 from madke.data.dataset import Entry, entries
-from madke.data.formats import FORMATS, get_format
+from madke.data.formats import FORMATS
 from madke.data.published_rows import Row
 from madke.yaml_file import read_yaml
 
@@ -24,7 +24,6 @@ class HuggingFace(BaseModel, extra="forbid", frozen=True):
     configs: tuple[_Text | None, ...] = (None,)
     """Configurations to read, in order; None: the repository has only one."""
     split: _Text
-    """The default split."""
     owner: bool
     """Whether the repository is the owner's and not a copy."""
 
@@ -56,7 +55,9 @@ class Card(BaseModel, extra="forbid", frozen=True):
 
 def card(name: str) -> Card:
     """The card of a dataset; for an unknown name, UserError with the closest name."""
-    return read_yaml(asset("eval", "datasets", f"{get_format(name).name}.yaml"), Card)
+    if name not in FORMATS:
+        raise unknown("dataset", name, FORMATS)
+    return read_yaml(asset("eval", "datasets", f"{name}.yaml"), Card)
 
 
 def cards() -> dict[str, Card]:
@@ -78,7 +79,7 @@ def read_hugging_face(
         raise UserError("no such folder; expected a copy of the Hugging Face repository", file=copy)
     source = repository.repository if copy is None else str(copy)
     rows = (row for config in repository.configs for row in _rows(source, config, split or repository.split))
-    return entries(get_format(dataset), rows, task=task, file=source)
+    return entries(FORMATS[dataset], rows, task=task, file=source)
 
 
 def _rows(source: str, config: str | None, split: str) -> Iterator[Row]:

@@ -50,7 +50,7 @@ def read_dataset(
     Args:
         path: The file; for MMLU also a folder.
         dataset: A name in :data:`madke.data.formats.READERS`; None: a file of your own
-            (:func:`madke.data.read_questions`).
+            (:func:`madke.data.questions.questions_in`): CSV, TSV, JSON, JSON Lines or Parquet.
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
         ids: The path or name of a list of ids; only these questions are read.
         limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.
@@ -102,7 +102,7 @@ def _is_of(format_: Format, rows: Iterable[Row]) -> bool:
     try:
         row = next(iter(rows))
         marked = format_.marks is None or not format_.marks.isdisjoint(row.fields)
-        return marked and bool(_item(format_, row).answers)
+        return marked and bool(format_.item(row).answers)
     except (StopIteration, UserError):
         return False
 
@@ -131,7 +131,7 @@ def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Pat
 def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, Entry]]:
     places: Counter[str | None] = Counter()
     for row in rows:
-        item = _item(format_, row)
+        item = format_.item(row)
         place = places[item.series]
         counted = f"{item.series}-{place:03}" if item.series else f"{format_.name}-{place + 1:04}"
         places[item.series] += 1
@@ -162,15 +162,6 @@ def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
     if without:
         warning = "%s: %d of %d questions have no gold answer and are not scored (first: %r)"
         _log.warning(warning, file, len(without), len(questions), without[0])
-
-
-def _item(format_: Format, row: Row) -> Item:
-    if "golden_answers" in row.fields:
-        raise row.error(
-            "found 'golden_answers', so this file is in madke's own format; omit --dataset "
-            "(madke ablate: give --data PATH without NAME=)"
-        )
-    return format_.item(row)
 
 
 def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
@@ -210,14 +201,9 @@ def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Calla
     return [item for item in items if id_of(item) in drawn]
 
 
-def shipped_ids() -> dict[str, Path]:
-    """Name -> file of every shipped list of ids (``eval/datasets/ids/``)."""
-    return {path.stem: path for path in sorted(asset("eval", "datasets", "ids").glob("*.txt"))}
-
-
 def read_ids(name: str) -> list[str]:
     """Read a list of ids by its path or shipped name: one id per line; lines that start with ``#`` are comments."""
-    shipped = shipped_ids()
+    shipped = {path.stem: path for path in sorted(asset("eval", "datasets", "ids").glob("*.txt"))}
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise unknown("list of ids", name, shipped)

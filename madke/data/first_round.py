@@ -32,7 +32,6 @@ class FirstRounds:
     """The first round of every debate of a run."""
 
     rounds: Mapping[str, Rounds]
-    """Question id -> its first rounds."""
 
     @property
     def hashes(self) -> dict[str, str]:

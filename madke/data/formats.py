@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal
 
-from madke.core.errors import UserError, unknown
+from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, short
@@ -286,9 +286,8 @@ def _commonmt_rows(path: Path) -> Iterator[Row]:
     references = path.with_suffix(".en")
     source, target = list(text_lines(path)), list(text_lines(references))
     if len(source) != len(target):
-        raise UserError(
-            f"found {len(source)} lines, but {len(target)} in {references.name}; expected as many", file=path
-        )
+        found = f"found {len(source)} lines, but {len(target)} in {references.name}"
+        raise UserError(f"{found}; expected as many", file=path)
     for number, (chinese, english) in enumerate(zip(source, target, strict=True), start=1):
         yield Row(fields={_CHINESE: chinese, _ENGLISH: english}, file=path, line=number, number=number)
 
@@ -330,17 +329,12 @@ FORMATS = {format_.name: format_ for format_ in _FORMATS}
 DatasetReader = Callable[[Path], Iterable[Question]]
 """A user's reader: returns the questions of a file."""
 
-READERS: Registry[Format | DatasetReader] = Registry(
-    "dataset",
-    FORMATS,
-    "madke.datasets",
-    check=lambda value: None if callable(value) else f"is {type(value).__name__}; expected a function of a path",
-)
+
+def _reader(name: str, value: Any) -> DatasetReader:
+    if not callable(value):
+        raise UserError(f"dataset {name!r} is {type(value).__name__}; expected a function of a path")
+    return value  # type: ignore[no-any-return]
+
+
+READERS: Registry[Format | DatasetReader] = Registry("dataset", FORMATS, "madke.datasets", adapt=_reader)
 """The values of ``--dataset``: built-in formats, readers of plug-ins, and ``module:object``."""
-
-
-def get_format(name: str) -> Format:
-    """The format of a built-in dataset; for an unknown name, UserError with the closest name."""
-    if name not in FORMATS:
-        raise unknown("dataset", name, FORMATS)
-    return FORMATS[name]

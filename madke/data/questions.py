@@ -41,8 +41,8 @@ class _Line(BaseModel, extra="forbid", frozen=True):
     metadata: dict[str, Any] = {}
 
 
-def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
-    """Read the questions of a file, in order: CSV, TSV, JSON, JSON Lines or Parquet.
+def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) -> list[Question]:
+    """The questions in the rows of a file of your own, in order. Logs what was understood as what.
 
     The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``instructions``, ``task`` and
     ``metadata``; :data:`COLUMNS` has their other names. Without ids, questions get a hash of their
@@ -54,11 +54,6 @@ def read_questions(path: Path, *, task: str | None = None) -> list[Question]:
     Raises:
         UserError: The file or an entry is invalid; the message names the line.
     """
-    return questions_in(own_rows(path), path, task=task)
-
-
-def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) -> list[Question]:
-    """The questions in the rows of a file; see :func:`read_questions`. Logs what was understood as what."""
     if task is not None:
         TASKS[task]
     columns = Columns()
@@ -120,7 +115,7 @@ def question_to_json(question: Question) -> bytes:
 
 
 def question_from_fields(item: Mapping[str, Any], task: str | None) -> Question:
-    """Make a question of the fields of a line; see :func:`read_questions`."""
+    """Make a question of the fields of a line; see :func:`questions_in`."""
     line = validated(item, _Line)
     letters = [letter for letter, _ in lettered(line.choices)]
     answers = []

@@ -17,7 +17,7 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.files import file_lock, unexpected_files
 from madke.knowledge.named import open_source
-from madke.knowledge.pool_file import merge_pools, merged_pools, record_to_json
+from madke.knowledge.pool_file import merged_pools, record_to_json, write_pools
 from madke.knowledge.pools import asking_folder, build_pools
 from madke.runs.cast import has_endpoint
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
@@ -176,7 +176,7 @@ class Experiment:
                 found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
-            merge_pools(files, questions, more, sources=specs)
+            write_pools(more, merged_pools(files, questions, sources=specs))
             if experiment_spec.staged:
                 self._add_stages(more, lambda done: progress(done, len(questions)))
         asked.unlink(missing_ok=True)

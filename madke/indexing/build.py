@@ -6,7 +6,7 @@ FAISS files stay there after an interruption, and the same command resumes from 
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,6 @@ from madke.indexing.index_folder import (
     IndexRecall,
     Manifest,
     PassageStore,
-    StoredPassage,
     describe_corpus,
     describe_files,
     read_manifest,
@@ -205,11 +204,11 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
-            count = _store_passages(corpus, index / PASSAGES, progress)
-            settings, recall = fill(PassageStore(index / PASSAGES), index, source)
+            store = _store_passages(corpus, index / PASSAGES, progress)
+            settings, recall = fill(store, index, source)
             manifest = Manifest(
                 corpus=source,
-                passages=count,
+                passages=len(store),
                 index=settings,
                 index_recall=recall,
                 files=describe_files(index),
@@ -226,7 +225,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                     work.rmdir()
 
 
-def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
+def _store_passages(corpus: Path, path: Path, progress: Progress) -> PassageStore:
     """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails."""
     if (corpus / MANIFEST).is_file():
         stored = corpus / PASSAGES
@@ -237,11 +236,9 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> int:
             os.link(stored, path)
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
-        return len(PassageStore(path))
-    count = write_passages(path, _counted(read_unique(corpus), progress))
-    if not count:
+    elif not write_passages(path, read_unique(corpus), progress):
         raise UserError("this corpus has no passages", file=corpus)
-    return count
+    return PassageStore(path)
 
 
 def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:
@@ -265,12 +262,3 @@ def _discard_unfinished(work: Path) -> None:
     for path in work.iterdir():
         if path.name not in (_VECTORS, _FAISS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _counted(passages: Iterable[StoredPassage], progress: Progress) -> Iterator[StoredPassage]:
-    count = 0
-    for count, passage in enumerate(passages, start=1):
-        yield passage
-        if count % 10_000 == 0:
-            progress(count, None)
-    progress(count, None)

@@ -55,7 +55,6 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
-    """Each passage with its file and line."""
     for file in finished_shards(path) if path.is_dir() else [path]:
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):
@@ -177,14 +176,13 @@ def finished_shards(folder: Path) -> Iterator[Path]:
     """Yield the files of a finished folder in order; each file's hash is checked before it is yielded."""
     found = read_folder(folder)
     if found is None:
-        remedy = "make one with `madke index passages`"
-        raise UserError(f"this folder holds no passages ({FINISHED} is missing); {remedy}", file=folder)
+        make = "make one with `madke index passages`"
+        raise UserError(f"this folder holds no passages ({FINISHED} is missing); {make}", file=folder)
+    remedy = "run the same `madke index passages` command again"
     if not (folder / FINISHED).is_file():
-        remedy = "run the same `madke index passages` command again"
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)
     for shard in found.shards:
         path = folder / shard_name(shard.number)
         if not is_intact(path, shard.sha256):
-            remedy = "run the same `madke index passages` command again"
             raise UserError(f"the file is missing or was changed; {remedy}", file=path)
         yield path

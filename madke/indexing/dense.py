@@ -172,10 +172,9 @@ def search_parameters(factory: str, dimension: int, given: str | None = None) ->
         _set_parameters(whole, given or "")
     except RuntimeError as error:
         asked = f"{factory!r} with {given!r}" if given else repr(factory)
-        raise UserError(
-            f"--faiss {asked} for {dimension} dimensions: {_reason(error)}; expected auto or a FAISS factory string, "
-            "for example Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
-        ) from None
+        expected = "auto or a FAISS factory string, for example Flat, SQ8, PQ96np, IVF4096,SQ8 or HNSW32"
+        found = f"--faiss {asked} for {dimension} dimensions: {_reason(error)}"
+        raise UserError(f"{found}; expected {expected}") from None
     if given is not None:
         return given
     if lists := _lists(whole):

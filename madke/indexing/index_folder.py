@@ -1,6 +1,6 @@
 """The passages (a memory-mapped Arrow file) and the manifest of an index folder."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from hashlib import sha256
 from itertools import islice
@@ -31,7 +31,9 @@ class StoredPassage(NamedTuple):
     text: str
 
 
-def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
+def write_passages(
+    path: Path, passages: Iterable[StoredPassage], progress: Callable[[int, None], None] = lambda done, total: None
+) -> int:
     """Stream passages into a new store and return their number. A failure leaves no file."""
     pa = _pyarrow()
     schema = pa.schema([(name, pa.string()) for name in StoredPassage._fields])
@@ -42,6 +44,7 @@ def write_passages(path: Path, passages: Iterable[StoredPassage]) -> int:
             columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
             writer.write_batch(pa.record_batch(columns, schema=schema))
             count += len(chunk)
+            progress(count, None)
     return count
 
 
@@ -244,11 +247,8 @@ def open_manifest(folder: Path) -> Manifest:
 def verify(folder: Path) -> list[str]:
     """The problems of an index: changed or missing files, a wrong count, a changed or missing corpus."""
     manifest = read_manifest(folder)
-    problems = [
-        f"{file.path}: missing or changed after the index was built"
-        for file in manifest.files
-        if not is_intact(folder / file.path, file.sha256)
-    ]
+    changed = (file.path for file in manifest.files if not is_intact(folder / file.path, file.sha256))
+    problems = [f"{path}: missing or changed after the index was built" for path in changed]
     if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
         problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)

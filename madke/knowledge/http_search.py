@@ -294,10 +294,8 @@ class HttpOptions(MappedOptions):
     params: dict[str, _Value] = Field(default_factory=dict)
     """The query of the address."""
     body: dict[str, Any] | None = None
-    """The JSON body."""
     headers: dict[str, str] = Field(default_factory=dict)
     concurrency: Annotated[int, Field(ge=1, le=64)] = 8
-    """Requests at once."""
     refused: str = ""
     """Why the service may reject access although it needs no key, for messages."""
     no_credits: dict[int, str] = Field(default_factory=dict)

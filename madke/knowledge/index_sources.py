@@ -57,10 +57,8 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
         texts = texts or published.texts_of(file)
         return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
     if not folder.is_dir():
-        raise UserError(
-            f"source {name!r}: no folder {str(folder)!r}; expected an index folder, A+B, a .jsonl file of results, "
-            "serper, or module:object"
-        )
+        expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
+        raise UserError(f"source {name!r}: no folder {str(folder)!r}; {expected}")
     built_by_madke = (folder / MANIFEST).exists()
     if not built_by_madke and published.is_faiss(folder):
         if encoder is None or texts is None:
@@ -221,17 +219,13 @@ class DenseSource:
             )
             encoder = open_encoder(encoder, **as_built)
         if encoder.dimension != self._index.dimension:
-            raise UserError(
-                f"the index has vectors of {self._index.dimension} dimensions, but encoder {encoder.name!r} produces "
-                f"{encoder.dimension}",
-                file=self._folder,
-            )
+            found = f"the index has vectors of {self._index.dimension} dimensions"
+            why = f"{found}, but encoder {encoder.name!r} produces {encoder.dimension}"
+            raise UserError(why, file=self._folder)
         if built is not None and encoder.revision != built.revision and encoder.revision and built.revision:
-            raise UserError(
-                f"encoder {encoder.name!r} changed after the index was built (found revision {encoder.revision}, "
-                f"expected {built.revision}); build the index again",
-                file=self._folder,
-            )
+            revisions = f"found revision {encoder.revision}, expected {built.revision}"
+            why = f"encoder {encoder.name!r} changed after the index was built ({revisions}); build the index again"
+            raise UserError(why, file=self._folder)
         return encoder
 
     @cached_property

@@ -43,7 +43,6 @@ class McpOptions(MappedOptions):
     """
 
     run: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The server's program and its arguments."""
     url: Address | None = None
     """The server's address, instead of ``run``."""
     folder: Path = Path()
@@ -170,7 +169,6 @@ class _Connection:
             return None
 
     def close(self) -> None:
-        """End the session and the program."""
         source_loop().call_soon_threadsafe(self._over.set)
         self._ended.result()
 

@@ -47,16 +47,14 @@ _chosen: Path | None = None
 
 
 def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
-    """Parse ``--sources`` (see :func:`parse_sources`): ``"none"`` is no source, None the protocol's ``default``."""
+    """Parse ``--sources``: ``"none"`` is no source, None the protocol's ``default``.
+
+    ``"wiki=a+b,google,./docs"`` is ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order.
+    """
     if text is None:
         return dict.fromkeys(default)
-    return {} if text.strip() == "none" else parse_sources(text)
-
-
-def parse_sources(text: str) -> dict[str, str | None]:
-    """Parse ``"wiki=a+b,google,./docs"`` to ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order."""
     specs: dict[str, str | None] = {}
-    for part in text.split(","):
+    for part in text.split(",") if text.strip() != "none" else ():
         name, equals, spec = (piece.strip() for piece in part.partition("="))
         if not equals and _is_folder(name):
             name, spec = _NOT_IN_NAMES.sub("-", at_home(Path(name)).resolve().name) or "documents", name
@@ -74,23 +72,20 @@ def _is_folder(word: str) -> bool:
     return word != "" and at_home(Path(word)).is_dir() and (is_path or word not in known_sources())
 
 
-def use_sources_file(file: Path | None) -> None:
-    """Read source names from this file, which may refer to code, instead of ``MADKE_SOURCES``; None resets."""
-    global _chosen
-    _chosen = file
-
-
 def use_files(sources_file: Path | None, models_file: Path | None) -> None:
-    """Use the files that a run's options name: sources, if given, and the endpoints of encoders."""
-    if sources_file is not None:
-        use_sources_file(sources_file)
+    """Use the files that a run's options name: sources, if given, instead of ``MADKE_SOURCES``; endpoints of encoders.
+
+    The sources may refer to code.
+    """
+    global _chosen
+    _chosen = sources_file or _chosen
     use_models_file(models_file)
 
 
 def known_sources() -> dict[str, str]:
     """Name -> origin, for every source that needs no specification.
 
-    In order of precedence: the entries of the file that :func:`use_sources_file` or ``MADKE_SOURCES`` names, else of
+    In order of precedence: the entries of the file that :func:`use_files` or ``MADKE_SOURCES`` names, else of
     ``./sources.yaml`` if it exists; the indexes that ``madke index fetch`` registered; the built-in sources; and
     those of installed packages (entry points).
     """
@@ -149,9 +144,8 @@ def resolve(name: str, spec: str | None = None) -> SourceSpec:
     for known, place in known_sources().items():
         places.setdefault(place, []).append(known)
     where = "; ".join(f"{', '.join(names)}: {place}" if len(places) > 1 else place for place, names in places.items())
-    raise UserError(
-        f"{unknown('source', name, known_sources())} ({where}); define it with {name}=SPEC or an entry in {_FILE}"
-    )
+    remedy = f"define it with {name}=SPEC or an entry in {_FILE}"
+    raise UserError(f"{unknown('source', name, known_sources())} ({where}); {remedy}")
 
 
 def source_paths(specs: Mapping[str, str | None]) -> list[Path]:

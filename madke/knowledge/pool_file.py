@@ -107,13 +107,10 @@ def record_from_json(line: bytes | str) -> PoolRecord:
     return _Line.model_validate_json(line).root
 
 
-def merge_pools(
-    files: Sequence[Path], questions: Sequence[Question], out: Path, *, sources: Collection[str] = ()
-) -> None:
-    """Write what :func:`merged_pools` returns into one file, atomically."""
-    merged = merged_pools(files, questions, sources=sources)
-    with atomic_write(out) as file_out:
-        file_out.writelines(record_to_json(record) + b"\n" for record in merged)
+def write_pools(out: Path, records: Iterable[PoolRecord]) -> None:
+    """Write a pool file, atomically."""
+    with atomic_write(out) as file:
+        file.writelines(record_to_json(record) + b"\n" for record in records)
 
 
 def merged_pools(
@@ -152,11 +149,8 @@ def merged_pools(
     for source, without in lacking.items():
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
-        raise UserError(
-            f"the pool files ({', '.join(map(str, files))}) hold {what} for "
-            f"{counted(len(without), 'question')}: {named}; "
-            "build pools from the same data"
-        )
+        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what} for {counted(len(without), 'question')}"
+        raise UserError(f"{held_by}: {named}; build pools from the same data")
     return merged
 
 

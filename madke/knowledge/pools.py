@@ -23,7 +23,7 @@ from madke.engine.protocol import Knowledge, Rerank
 from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
-from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json
+from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools
 from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.knowledge.stages import Reranking, scope_of
 from madke.workers import IN_THIS_PROCESS, Workers
@@ -64,9 +64,8 @@ def build_pools(
     done = 0
     with _partial_results(out) as folder:
         kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
-        answers = workers.map(
-            partial(_ask_remotely, remotes, k), (part.queries for part in kept if part.missing & at_workers)
-        )
+        asked = (part.queries for part in kept if part.missing & at_workers)
+        answers = workers.map(partial(_ask_remotely, remotes, k), asked)
         for part in kept:
             if part.missing & at_workers:
                 for name, hits in next(answers).items():
@@ -115,24 +114,20 @@ class _Remote:
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    """Source name -> its result for each query."""
     return {source.name: ask(_opened(source), queries, k) for source in sources}
 
 
 @cache
 def _opened(source: _Remote) -> Source:
+    where = f"on node {platform.node()}, which runs a worker"
     try:
         opened = open_spec(source.name, source.spec)
     except UserError as error:
-        raise UserError(
-            f"{error} (on node {platform.node()}, which runs a worker; a source's files must be at the same path on "
-            "every node)"
-        ) from None
+        expected = "a source's files must be at the same path on every node"
+        raise UserError(f"{error} ({where}; {expected})") from None
     if served_by(opened) != source.served_by:
-        raise UserError(
-            f"source {source.name!r} is {served_by(opened)} on node {platform.node()}, which runs a worker, but "
-            f"{source.served_by} here; both must be the same"
-        )
+        found = f"source {source.name!r} is {served_by(opened)} {where}, but {source.served_by} here"
+        raise UserError(f"{found}; both must be the same")
     return opened
 
 
@@ -158,8 +153,7 @@ class _Chunk:
 
     def write(self, name: str, hits: Sequence[Hits]) -> None:
         records = _records(self._chunk, name, self._sources[name], hits)
-        with atomic_write(self._files[name]) as file:
-            file.writelines(record_to_json(record) + b"\n" for record in records)
+        write_pools(self._files[name], records)
         self.missing.discard(name)
         if not any(record.partial for record in records):
             finish(self._files[name], self._inputs[name])

@@ -100,9 +100,8 @@ class Serper(HttpService):
         self.address = (base_url or os.environ.get("SERPER_BASE_URL") or _BASE_URL).rstrip("/")
         if "@" in self.address or "?" in self.address:
             # The address is written to pool files and the cache.
-            raise UserError(
-                "SERPER_BASE_URL contains a user or a query; expected the address alone (the key is SERPER_API_KEY)"
-            )
+            expected = "expected the address alone (the key is SERPER_API_KEY)"
+            raise UserError(f"SERPER_BASE_URL contains a user or a query; {expected}")
         self._options = options
         self._key = os.environ.get(SERPER_KEY, "").strip()
         changed = f" ({options.changed})" if options.changed else ""

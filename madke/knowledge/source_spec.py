@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
@@ -22,7 +22,7 @@ from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.serper import Serper, SerperOptions
-from madke.knowledge.web import SnippetsSource, WebOptions
+from madke.knowledge.web import SnippetsSource
 from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 from madke.yaml_file import read_entries, validated
@@ -135,6 +135,13 @@ SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | ResultsSpec | PythonSpec |
 
 _MODELS: dict[str, type[SourceSpec]] = {next(iter(model.model_fields)): model for model in get_args(SourceSpec)}
 """By kind, which is the name of the first field."""
+_SERVICES: dict[str, Callable[[Any], Service]] = {
+    "serper": Serper,
+    "http": HttpSearch,
+    "wikipedia": Wikipedia,
+    "mcp": McpSearch,
+    "command": CommandSearch,
+}
 _ONE_OF = f"one of {', '.join(_MODELS)}"
 
 
@@ -192,13 +199,8 @@ def is_code(text: str) -> bool:
 
 def keys_of(spec: SourceSpec | str) -> list[str]:
     """The environment variables with keys that the source needs. A search with a key may cost money."""
-    return [key for part in parts_of(spec) if isinstance(part, WebSpec) for key in _options(part).keys]
-
-
-def _options(spec: WebSpec) -> WebOptions:
-    ((_, options),) = spec
-    assert isinstance(options, WebOptions)
-    return options
+    services = (part for part in parts_of(spec) if isinstance(part, WebSpec))
+    return [key for service in services for _, options in service for key in options.keys]
 
 
 def asks_service(spec: SourceSpec) -> bool:
@@ -226,8 +228,9 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
         parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
     if isinstance(spec, WebSpec):
-        cache = cache_dir("serper" if isinstance(spec, SerperSpec) else "searches") / "answers.sqlite"
-        return WebSource(_service(spec), _options(spec), name=name, cache=cache)
+        ((kind, options),) = spec
+        cache = cache_dir("serper" if kind == "serper" else "searches") / "answers.sqlite"
+        return WebSource(_SERVICES[kind](options), options, name=name, cache=cache)
     if isinstance(spec, ResultsSpec):
         return SnippetsSource(spec.results, name=name)
     if isinstance(spec, PythonSpec):
@@ -235,16 +238,6 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
     if isinstance(spec, DocumentsSpec):
         return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
     return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
-
-
-def _service(spec: WebSpec) -> Service:
-    if isinstance(spec, SerperSpec):
-        return Serper(spec.serper)
-    if isinstance(spec, HttpSpec):
-        return HttpSearch(spec.http)
-    if isinstance(spec, WikipediaSpec):
-        return Wikipedia(spec.wikipedia)
-    return McpSearch(spec.mcp) if isinstance(spec, McpSpec) else CommandSearch(spec.command)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,12 +260,9 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
         folder = path.absolute().parent
         risk = next(filter(None, (_risk(part, folder) for part in parts_of(spec))), None)
         if risk and not named:
-            raise UserError(
-                f"source {name!r} {risk}, which is allowed only in a file that you name: use --sources-file "
-                f"{path} or MADKE_SOURCES={path}",
-                file=path,
-                line=line,
-            )
+            remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
+            why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
+            raise UserError(why, file=path, line=line)
         entries[name] = Entry(spec=spec, file=path, line=line)
     return entries
 

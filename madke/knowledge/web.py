@@ -141,10 +141,8 @@ class SnippetsSource:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The first ``k`` results for each query."""
-        return [
-            web_hits(self._results.get(_normalised(query), ()), k, source=self.name, retrieved_at=None)
-            for query in queries
-        ]
+        found = (self._results.get(_normalised(query), ()) for query in queries)
+        return [web_hits(results, k, source=self.name, retrieved_at=None) for results in found]
 
 
 def _normalised(query: str) -> str:

@@ -11,9 +11,9 @@ import os
 import random
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -57,7 +57,6 @@ class TryAgain(Exception):
         super().__init__(reason)
         self.wait = wait
         self.reached = reached
-        """Whether the service replied."""
 
 
 Fetch = Callable[[Request], Any]
@@ -72,7 +71,6 @@ class Service(Protocol):
     description: str
     """Address and settings that change results, without secrets: written to pool files."""
     concurrency: int
-    """Requests at once."""
 
     def send(self, request: Request) -> Answer:
         """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
@@ -95,35 +93,27 @@ class _Cache:
     def __init__(self, path: Path, address: str) -> None:
         self._path = path
         self._address = address
-        with self._open() as database:
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS replies "
-                "(base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters))"
-            )
+        columns = "base_url TEXT, parameters TEXT, retrieved_at TEXT, reply TEXT, PRIMARY KEY (base_url, parameters)"
+        self._execute(f"CREATE TABLE IF NOT EXISTS replies ({columns})")
 
     def is_empty(self) -> bool:
-        with self._open() as database:
-            return database.execute("SELECT 1 FROM replies WHERE base_url = ?", (self._address,)).fetchone() is None
+        return self._execute("SELECT 1 FROM replies WHERE base_url = ?", self._address) is None
 
     def read(self, request: Request) -> _Kept | None:
         """The cached reply, of any age."""
-        with self._open() as database:
-            row = database.execute(
-                "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?",
-                (self._address, json.dumps(request, sort_keys=True)),
-            ).fetchone()
+        select = "SELECT retrieved_at, reply FROM replies WHERE base_url = ? AND parameters = ?"
+        row = self._execute(select, self._address, json.dumps(request, sort_keys=True))
         return None if row is None else _Kept(json.loads(row[1]), datetime.fromisoformat(row[0]))
 
     def write(self, request: Request, kept: _Kept) -> None:
-        row = (self._address, json.dumps(request, sort_keys=True), kept.retrieved_at.isoformat())
-        with self._open() as database:
-            database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", (*row, json.dumps(kept.value)))
+        row = (json.dumps(request, sort_keys=True), kept.retrieved_at.isoformat(), json.dumps(kept.value))
+        self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", self._address, *row)
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _execute(self, statement: str, *values: str) -> Any:
+        """The first row of the result; None if there is none."""
         try:
             with closing(sqlite3.connect(self._path, timeout=30)) as database, database:
-                yield database
+                return database.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             raise UserError(f"the cache of web searches cannot be used: {error}", file=self._path) from None
 
@@ -278,6 +268,8 @@ class _Asking:
             wait = min(2.0**sent, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
             try:
                 answer = self._send(request)
+                self._reached = True
+                return answer
             except TryAgain as error:
                 self._reached |= error.reached
                 reason = str(error)
@@ -291,9 +283,6 @@ class _Asking:
                     self.refusal = str(error)
                     self.end(self.refusal)
                 raise
-            else:
-                self._reached = True
-                return answer
         reason = f"{reason} after {_ATTEMPTS} attempts"
         if not self._reached:
             self.end(reason)

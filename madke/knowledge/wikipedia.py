@@ -138,13 +138,10 @@ def _best(passages: Sequence[_Passage], query: str, k: int) -> list[tuple[_Passa
     found_in = Counter(term for count in counts for term in count)
     asked = set(_terms(query))
 
+    rarity = {term: math.log(1 + (len(counts) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
+
     def score(count: Counter[str]) -> float:
-        return sum(
-            math.log(1 + (len(counts) - found_in[term] + 0.5) / (found_in[term] + 0.5))
-            * count[term]
-            / (count[term] + 0.9)
-            for term in asked & count.keys()
-        )
+        return sum(rarity[term] * count[term] / (count[term] + 0.9) for term in asked & count.keys())
 
     scored = [(passage, round(score(count), 6)) for passage, count in zip(passages, counts, strict=True)]
     return sorted(scored, key=lambda each: -each[1])[:k]

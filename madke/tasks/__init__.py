@@ -24,9 +24,8 @@ def get_task(name: str) -> BaseTask:
     A task ``module:object`` must have been named by the user before, or be in a module that is already imported.
     """
     if ":" in name and name not in TASKS and not is_imported_task(name):
-        raise UserError(
-            f"task {name!r} is code that only a file names; if you trust it, give --task {name} (in Python: import it)"
-        )
+        remedy = f"if you trust it, give --task {name} (in Python: import it)"
+        raise UserError(f"task {name!r} is code that only a file names; {remedy}")
     return TASKS[name]
 
 

@@ -16,12 +16,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from madke.assets import require
 from madke.core.question import Question
@@ -214,8 +213,7 @@ _DECIMAL = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
 _LETTER = re.compile(r"\(([A-Za-z])\)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """A mathematical answer, split into value and unit."""
 
     value: str

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, spelling, stems, vocabulary, words
 
@@ -28,8 +29,7 @@ _DATE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Date:
+class Date(NamedTuple):
     """A date or a part of one."""
 
     year: int | None = None

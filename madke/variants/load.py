@@ -296,9 +296,8 @@ def check_templates(variant: Variant) -> None:
     checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
-    if protocol.finish == "weighted" and not any(
-        "confidence" in text.casefold() for _, texts in checked for text in texts
-    ):
+    asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
+    if protocol.finish == "weighted" and not asked:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 

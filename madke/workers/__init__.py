@@ -36,7 +36,6 @@ class Workers(Protocol):
         Closing the iterator early cancels the running tasks. Exceptions of the function are raised here; a UserError
         means that the work cannot continue.
         """
-        ...
 
 
 class InProcess:
@@ -125,7 +124,6 @@ class _Processes:
         return in_order(submit, Future.result, tasks, ahead=2 * self._count, cancel=Future.cancel)
 
     def _run(self, function: Callable[[T], R], task: T) -> R:
-        """Run a task on an idle process and return its result."""
         pipe = self.idle.get()
         try:
             pipe.send_bytes(pickle.dumps((function, task), pickle.HIGHEST_PROTOCOL))

@@ -76,6 +76,7 @@ def test_passages_that_come_along_make_a_pool_file(tmp_path: Path) -> None:
     assert [passage.title for passage in whole.passages] == ["Lake Como", "Lake Baikal", "Lake Ohrid"]
 
 
+@pytest.mark.slow
 def test_hugging_face_from_a_copy(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     config = {"config_name": "default", "data_files": [{"split": "test", "path": "RAMDocs_test.jsonl"}]}

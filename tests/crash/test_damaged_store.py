@@ -258,6 +258,7 @@ def as_a_run_does(path: Any) -> Any:
         return len(missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "harm", [pytest.param(harm, marks=[] if harm in QUICK else [pytest.mark.slow]) for harm in HARM]
 )

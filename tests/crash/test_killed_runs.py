@@ -134,6 +134,7 @@ def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(tmp_path: Pa
         assert sent_to_killed > calls // 2
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> None:
     reached, go_on = threading.Event(), threading.Event()
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from madke.data.questions import question_to_json, read_questions
+from madke.data.questions import question_to_json
 from tests.data.published import FILES, KILT, write
 
 VALUES = st.recursive(
@@ -60,7 +60,7 @@ def read_or_refused(name: Any, text: Any, dataset: Any) -> None:
             return
         ours = Path(folder) / "ours.jsonl"
         ours.write_bytes(b"".join(question_to_json(question) + b"\n" for question in questions))
-        assert read_questions(ours) == questions
+        assert read_dataset(ours) == questions
 
 
 @pytest.mark.parametrize("dataset", DOCUMENTS)

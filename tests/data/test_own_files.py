@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.data import read_dataset, read_questions
+from madke.data import read_dataset
+from madke.data.questions import own_rows, questions_in
 
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deeper?"
 
@@ -76,7 +77,7 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
 def understood(path: Path, caplog: pytest.LogCaptureFixture) -> str:
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        read_questions(path)
+        questions_in(own_rows(path), path)
     return caplog.text.split(f"{path}: ")[1].strip() if caplog.text else ""
 
 
@@ -100,8 +101,8 @@ def test_nothing_is_said_of_our_own_form(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_made_ids_depend_on_the_text_only(tmp_path: Path) -> None:
-    first = read_questions(write(tmp_path / "a.csv", "question,answer\nWho?,a\nWhich?,b\n"))
-    second = read_questions(write(tmp_path / "b.jsonl", '{"query": "Which?"}\n{"query": "Who?"}\n{"query": "Who?"}'))
+    first = read_dataset(write(tmp_path / "a.csv", "question,answer\nWho?,a\nWhich?,b\n"))
+    second = read_dataset(write(tmp_path / "b.jsonl", '{"query": "Which?"}\n{"query": "Who?"}\n{"query": "Who?"}'))
     assert {question.question: question.id for question in first} == {
         question.question: question.id for question in second[:2]
     }
@@ -109,7 +110,7 @@ def test_made_ids_depend_on_the_text_only(tmp_path: Path) -> None:
 
 
 def test_choices_in_a_table(tmp_path: Path) -> None:
-    (question,) = read_questions(write(tmp_path / "q.csv", "question,choices,answer\nWhich?,\"['x', 'y']\",B\n"))
+    (question,) = read_dataset(write(tmp_path / "q.csv", "question,choices,answer\nWhich?,\"['x', 'y']\",B\n"))
     assert (question.task, question.choices, question.answers) == ("choice", ("x", "y"), ("B",))
 
 

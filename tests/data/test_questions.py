@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from madke.assets import asset
-from madke.data import read_questions
+from madke.data import read_dataset
 
 
 def read(tmp_path: Path, *items: Any, task: Any = None) -> Any:
     path = tmp_path / "data.jsonl.gz"
     with gzip.open(path, "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(item) + "\n" for item in items)
-    return read_questions(path, task=task)
+    return read_dataset(path, task=task)
 
 
 def test_a_line_becomes_a_question(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_question_without_gold_is_read(tmp_path: Path) -> None:
 
 
 def test_the_sample_is_whole() -> None:
-    questions = read_questions(asset("eval", "samples", "questions.jsonl"))
+    questions = read_dataset(asset("eval", "samples", "questions.jsonl"))
     passages = {json.loads(line)["id"]: json.loads(line) for line in open_lines("indexes", "sample", "passages.jsonl")}
     assert len(questions) >= 120
     assert len(passages) >= 400

@@ -78,6 +78,7 @@ def test_single_entries(shared_data: Path) -> None:
     assert money.answers == ("70000",)
 
 
+@pytest.mark.slow
 def test_the_traps_of_ciar_are_no_answers(shared_data: Path) -> None:
     for entry in by_id(shared_data, "ciar_50.json", "ciar").values():
         task = get_task(entry.question.task)

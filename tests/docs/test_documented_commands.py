@@ -82,8 +82,6 @@ def test_blocks_are_of_known_kinds(page: Any) -> None:
 
 @pytest.fixture(scope="module")
 def command_line() -> Any:
-    if not app.app.registered_commands:
-        app._register()
     return typer.main.get_command(app.app)
 
 
@@ -108,7 +106,7 @@ def unknown(call: Any, command: Any) -> Iterator[Any]:
             if word not in command.commands:
                 yield word
                 return
-            command = command.commands[word]
+            command = command.get_command(None, word)
         else:
             verbs = False
 

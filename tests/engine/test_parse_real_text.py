@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from madke.core.question import Question
 from madke.engine.parse import parse_answer, parse_selection, parse_verdict
 from madke.tasks import TASKS
@@ -43,6 +45,7 @@ def test_letters_are_read_where_there_is_one_and_nowhere_else(shared_data: Path)
     assert (letters, several) == (1655, 45)
 
 
+@pytest.mark.slow
 def test_bracketed_document_numbers_are_chosen_and_are_no_answers(shared_data: Path) -> None:
     items = list(mirage(shared_data, "gpt-35-turbo-16k_rag_32", "gpt-4-32k_rag_32"))
     texts = [item["outputs"][0].partition('"answer_choice"')[0] for item in items]

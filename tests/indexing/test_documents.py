@@ -138,6 +138,7 @@ def test_a_script_without_spaces_is_divided_and_its_lines_are_joined() -> None:
     assert [len(one) for one in found] == [220, 220, 220]
 
 
+@pytest.mark.slow
 def test_a_document_that_hangs_or_needs_too_much_memory_does_not_stop_the_others(tmp_path: Path) -> None:
     contents = {"endless.pdf": documents.endless_pdf(), "bomb.docx": documents.bomb_docx()}
     contents |= {"huge.txt.gz": gzip.compress(b" " * (200 << 20), 1), "good.pdf": documents.pdf(["Still here."])}

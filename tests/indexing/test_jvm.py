@@ -32,6 +32,7 @@ def test_without_java_home_the_packaged_runtime_is_used(monkeypatch: pytest.Monk
     assert home is not None and (home / "lib" / "server").is_dir()
 
 
+@pytest.mark.slow
 def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"

@@ -82,6 +82,7 @@ def test_kill_while_encoding_leaves_finished_shards_and_the_same_bytes_at_the_en
     assert contents(tmp_path / "index") == contents(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(corpus: Path, tmp_path: Path) -> None:
     killed(
         """

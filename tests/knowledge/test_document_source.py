@@ -14,7 +14,7 @@ import madke
 from madke.core.errors import UserError
 from madke.indexing.documents.bounded import BoundedReader
 from madke.knowledge.index_sources import DocumentSource
-from madke.knowledge.named import open_source, parse_sources, resolve
+from madke.knowledge.named import open_source, resolve, source_specs
 from madke.knowledge.source_spec import DocumentsSpec, IndexSpec
 from tests.support import cli, documents
 from tests.support.corpus import WordEncoder
@@ -213,13 +213,13 @@ def test_a_folder_without_a_name_gives_its_own(folder: Path, monkeypatch: pytest
     monkeypatch.chdir(folder.parent)
     folder.with_name("wiki").mkdir()
     (folder / "my notes").mkdir()
-    assert parse_sources("./birds") == {"birds": "./birds"}
-    assert parse_sources("birds,b=birds") == {"birds": "birds", "b": "birds"}
-    assert parse_sources("birds/my notes,.") == {"my-notes": "birds/my notes", folder.parent.name: "."}
-    assert parse_sources("wiki") == {"wiki": None}  # a source keeps its name, whatever folders there are
-    assert parse_sources("./wiki") == {"wiki": "./wiki"}
+    assert source_specs("./birds", ()) == {"birds": "./birds"}
+    assert source_specs("birds,b=birds", ()) == {"birds": "birds", "b": "birds"}
+    assert source_specs("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
+    assert source_specs("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
+    assert source_specs("./wiki", ()) == {"wiki": "./wiki"}
     with pytest.raises(UserError, match="'wiki' is named twice; name folders with NAME=FOLDER"):
-        parse_sources("wiki,./wiki")
+        source_specs("wiki,./wiki", ())
 
 
 def test_an_entry_of_a_sources_file_may_name_documents_and_the_encoder(

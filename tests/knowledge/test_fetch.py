@@ -106,7 +106,7 @@ def brought(server: PublishedServer, tmp_path: Path) -> Callable[..., Path]:
 
     def bring(*, into: Path | None = None, waits: Waits | None = None, **fields: Any) -> Path:
         file = recipes(tmp_path, tiny=recipe(server, **fields))
-        return fetch("tiny", into=into, recipes=file, sleep=waits if waits is not None else Waits()).folder
+        return fetch("tiny", into=into, recipes=file, sleep=waits if waits is not None else Waits())[0]
 
     return bring
 
@@ -595,8 +595,8 @@ def test_vectors_need_the_index_with_their_texts(
         fetch("tiny.words", recipes=file)
     assert server.requests == []
 
-    texts = fetch("tiny", recipes=file).folder
-    folder = fetch("tiny.words", recipes=file).folder
+    texts = fetch("tiny", recipes=file)[0]
+    folder = fetch("tiny.words", recipes=file)[0]
     monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: WordEncoder())
 
     assert folder == cache / "tiny.words"
@@ -632,7 +632,8 @@ def ended_by(number: int, server: PublishedServer, file: Path, part: Path) -> tu
     return process.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_fetch_that_was_stopped_goes_on(
     number: signal.Signals, server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
@@ -652,6 +653,7 @@ def test_a_fetch_that_was_stopped_goes_on(
     assert again.stdout == f"tiny: already here, {cache / 'tiny'}\n"
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_what_was_downloaded(
     server: PublishedServer, tmp_path: Path, cache: Path, lucene: Path
 ) -> None:
@@ -663,7 +665,7 @@ def test_a_disk_that_fills_up_keeps_what_was_downloaded(
     assert "cannot be written: File too large; the downloaded part is kept" in done.stderr
     assert (cache / "tiny.tar.gz.part").stat().st_size == 600_000
 
-    assert_is_whole(fetch("tiny", recipes=file).folder, lucene)
+    assert_is_whole(fetch("tiny", recipes=file)[0], lucene)
     assert server.ranges == [None, "bytes=600000-"]
 
 

@@ -14,9 +14,10 @@ from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.indexing.build import build_index
 from madke.indexing.published_folders import Lines
+from madke.knowledge import named
 from madke.knowledge.asking import ask
 from madke.knowledge.index_sources import DenseSource, open_index
-from madke.knowledge.named import open_source, use_sources_file
+from madke.knowledge.named import open_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
 
@@ -73,25 +74,24 @@ def test_the_same_vectors_give_equal_hits(tmp_path: Path, encoders: list[str]) -
         assert len(mine.passages) == 5
 
 
-def test_the_file_itself_and_an_entry_with_another_encoder_open_too(tmp_path: Path, encoders: list[str]) -> None:
+def test_the_file_itself_and_an_entry_with_another_encoder_open_too(
+    tmp_path: Path, encoders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = search_r1_folder(tmp_path / "search-r1")
-    named = folder.rename(tmp_path / "mine")
-    (named / "e5_Flat.index").rename(named / "own_Flat.index")
-    (named / "wiki-18.jsonl").rename(tmp_path / "texts.jsonl")
+    mine = folder.rename(tmp_path / "mine")
+    (mine / "e5_Flat.index").rename(mine / "own_Flat.index")
+    (mine / "wiki-18.jsonl").rename(tmp_path / "texts.jsonl")
     entry = {"index": "mine/own_Flat.index", "encoder": "some/model", "texts": "texts.jsonl"}
     (tmp_path / "sources.yaml").write_text(json.dumps({"wiki": entry}))
-    use_sources_file(tmp_path / "sources.yaml")
-    try:
-        source = open_source("wiki")
-    finally:
-        use_sources_file(None)
+    monkeypatch.setattr(named, "_chosen", tmp_path / "sources.yaml")
+    source = open_source("wiki")
 
     (hits,) = ask(source, ["submarine sonar hull"], 1)
 
     assert "sonar" in hits.passages[0].text and encoders == ["some/model"]
-    again = open_index("wiki", named, encoder="some/model", texts=tmp_path / "texts.jsonl")
+    again = open_index("wiki", mine, encoder="some/model", texts=tmp_path / "texts.jsonl")
     assert again.fingerprint == source.fingerprint  # type: ignore[attr-defined]
-    assert str(named / "own_Flat.index") in source.description
+    assert str(mine / "own_Flat.index") in source.description
 
 
 def test_what_is_missing_is_asked_for(tmp_path: Path, encoders: list[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.knowledge.pool_file import merge_pools, read_pools
+from madke.knowledge.pool_file import merged_pools, read_pools, write_pools
 
 QUESTIONS = [Question(id="a", question="A?"), Question(id="b", question="B?")]
 
@@ -25,6 +25,10 @@ def pool_file(path: Any, source: Any, ids: Any = ("a", "b"), **more: Any) -> Any
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+def merge_pools(files: list[Path], questions: list[Question], out: Path, **sources: Any) -> None:
+    write_pools(out, merged_pools(files, questions, **sources))
 
 
 def test_every_question_has_what_each_file_holds(tmp_path: Path) -> None:

@@ -12,19 +12,19 @@ from madke.core.errors import UserError
 from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import named
 from madke.knowledge.asking import search
-from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge.named import known_sources, open_source, register, resolve, source_specs
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
 
 def test_sources_are_parsed_in_order() -> None:
-    assert list(parse_sources(" wiki = a+b , google").items()) == [("wiki", "a+b"), ("google", None)]
+    assert list(source_specs(" wiki = a+b , google", ()).items()) == [("wiki", "a+b"), ("google", None)]
 
 
 @pytest.mark.parametrize("text", ["", "wiki,", "wiki=", "=a", "wiki,wiki=a"])
 def test_a_broken_list_of_sources_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="sources"):
-        parse_sources(text)
+        source_specs(text, ())
 
 
 def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(folder: Path) -> None:

@@ -20,7 +20,7 @@ from madke.core.registry import Registry
 from madke.knowledge import asking, named
 from madke.knowledge.asking import ask, close_sources, served_by
 from madke.knowledge.fusion import HybridSource
-from madke.knowledge.named import known_sources, open_source, resolve, use_sources_file
+from madke.knowledge.named import known_sources, open_source, resolve, use_files
 from madke.knowledge.pool_file import read_pools
 from madke.knowledge.pools import build_pools, retrieve
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
@@ -91,9 +91,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
     monkeypatch.setattr(asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN), "madke.sources"))
     monkeypatch.setattr(named, "SOURCES", own)
+    monkeypatch.setattr(named, "_chosen", None)
     asking._no_fingerprint.cache_clear()
     yield tmp_path
-    use_sources_file(None)
     sys.modules.pop("my_notes", None)
 
 
@@ -175,7 +175,7 @@ def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
     [
         ("my_notes:needs_more", "cannot be created: TypeError"),
         ("my_notes:broken", "cannot be created: ZeroDivisionError"),
-        ("my_notes:number", "cannot be created: TypeError"),
+        ("my_notes:number", "expected an object with name, description and search, found 3"),
         ("my_notes:nothing", "module 'my_notes' has no attribute 'nothing'"),
         ("no_such_module:x", "cannot be imported: ModuleNotFoundError"),
         ("my_notes:Hits", "expected an object with name, description and search"),
@@ -238,7 +238,7 @@ def test_a_part_that_the_working_directory_names_like_code_stays_refused_once_it
 def test_a_file_can_be_named_for_this_process(folder: Path) -> None:
     (folder / "mine.yaml").write_text("docs: {python: 'my_notes:ready'}\n")
 
-    use_sources_file(folder / "mine.yaml")
+    use_files(folder / "mine.yaml", None)
 
     assert known_sources()["docs"] == str(folder / "mine.yaml")
     assert open_source("docs").description == "my notes (n1)"

@@ -169,6 +169,7 @@ def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
     script = """
         import sys

@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from madke.data.questions import id_of
 from madke.llm.human import ANSWER, PASSAGES, REASONS
 
@@ -71,6 +73,7 @@ def write_inputs(folder: Path) -> None:
             file.write(json.dumps({"id": id_of(text), "question": text, "passages": passages}) + "\n")
 
 
+@pytest.mark.slow
 def test_a_person_leaves_with_ctrl_d_and_comes_back(tmp_path: Path) -> None:
     write_inputs(tmp_path)
     first = [(PASSAGES, "9\n"), (PASSAGES, "0 1\n"), (ANSWER, "\n"), (ANSWER, "Angara\n"), (REASONS, "Seen.\n\n")]

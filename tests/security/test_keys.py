@@ -51,14 +51,8 @@ def said(content: Any) -> Any:
     ]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        pytest.param(PLAIN, id="plain", marks=pytest.mark.slow),
-        pytest.param(FROM_A_FILE, id="from a file", marks=pytest.mark.slow),
-        pytest.param(UNUSUAL, id="unusual"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [PLAIN, FROM_A_FILE, UNUSUAL], ids=["plain", "from a file", "unusual"])
 def test_a_run_whose_server_repeats_keys_and_headers_in_its_errors(tmp_path: Path, keys: Any) -> None:
     def answer(body: Any, n: Any) -> Any:
         sent = server.requests[-1].headers["authorization"]

@@ -133,7 +133,6 @@ def test_a_bug_whose_message_is_hostile_does_not_steer(
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
     monkeypatch.setattr(app, "app", broken)
-    monkeypatch.setattr(app, "_register", lambda: None)
     with pytest.raises(SystemExit) as ended:
         app.main()
     said = capsys.readouterr().err

@@ -82,8 +82,15 @@ def test_no_module_of_the_folder_is_imported(cloned: Any, program: Any, command:
     assert not (cloned / "RAN").exists(), (cloned / "RAN").read_text()
 
 
-@pytest.mark.parametrize("key", ["python", "command"])
-@pytest.mark.parametrize("file", ["sources.yaml", "models.yaml"])
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [
+        ("sources.yaml", "python"),
+        pytest.param("sources.yaml", "command", marks=pytest.mark.slow),
+        pytest.param("models.yaml", "python", marks=pytest.mark.slow),
+        ("models.yaml", "command"),
+    ],
+)
 def test_no_entry_of_a_file_that_was_not_named_is_run(cloned: Any, file: str, key: str) -> None:
     """Such an entry may be refused; it may not run."""
     ours = "google" if file == "sources.yaml" else "openai/gpt-4o-mini"
@@ -108,6 +115,7 @@ def test_a_task_that_only_a_question_file_names_is_not_imported(cloned: Any, arg
     assert not (cloned / "RAN").exists()
 
 
+@pytest.mark.slow
 def test_a_task_that_only_a_run_names_is_not_imported(cloned: Any) -> None:
     (cloned / "colours.py").write_text(COLOURS)
     write_questions(cloned, "colours:Colour")
@@ -128,6 +136,7 @@ def test_code_that_the_command_line_names_runs(cloned: Any) -> None:
     assert (cloned / "RAN").read_text() == "evil"
 
 
+@pytest.mark.slow
 def test_a_checkout_that_is_not_installed_still_runs(tmp_path: Path) -> None:
     """There the package is found in the working directory alone."""
     checkout = tmp_path / "checkout"

@@ -327,6 +327,7 @@ def open_session(running: subprocess.Popen[str]) -> None:
     send(running, method="notifications/initialized")
 
 
+@pytest.mark.slow
 def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: Path) -> None:
     with process(tmp_path / "out", upstream, *PROGRAM, "-v") as running:
         open_session(running)

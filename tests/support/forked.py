@@ -34,6 +34,9 @@ _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
 _FIXED = ("HF_", "HOME", "LD_", "MPL", "PYTHON", "TRANSFORMERS_", "XDG_")
 """Prefixes of environment variables that Python and packages read only at startup or import."""
 
+_SHARED = "MADKE_TEST_FORKS"
+"""The environment variable with the address of the server that all test processes share."""
+
 _CHECKOUT = Path(__file__).parents[2]
 _ENVIRONMENT = dict(os.environ)
 
@@ -43,12 +46,17 @@ class ForkServer:
 
     Args:
         env: The environment of its imports. Each program has its own environment otherwise.
+        address: The socket of a server that runs already, with the same imports. Default: start one.
     """
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], address: str | None = None) -> None:
+        self._fixed = _fixed(env)
+        self._process: subprocess.Popen[bytes] | None = None
+        if address is not None:
+            self.address = address
+            return
         self._folder = tempfile.TemporaryDirectory()
         self.address = f"{self._folder.name}/socket"
-        self._fixed = _fixed(env)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as requests:
             requests.bind(self.address)
             requests.listen(16)
@@ -60,8 +68,9 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server; programs that it started continue."""
-        self._process.communicate()
-        self._folder.cleanup()
+        if self._process is not None:
+            self._process.communicate()
+            self._folder.cleanup()
 
     def suits(self, env: Mapping[str, str]) -> bool:
         """Whether a program with this environment would import the same way."""
@@ -132,13 +141,19 @@ def run(
 def installed() -> Path:
     """A command ``madke`` that runs in a fork, with the imports of this process's environment."""
     path = Path(_server().address).with_name("madke")
-    _server().install(path, "madke")
+    if not path.exists():
+        _server().install(path, "madke")
     return path
+
+
+def share() -> None:
+    """Start the server of this process, and use it in the test processes that this one starts, too."""
+    os.environ[_SHARED] = str(installed().with_name("socket"))
 
 
 @cache
 def _server() -> ForkServer:
-    server = ForkServer(_ENVIRONMENT)
+    server = ForkServer(_ENVIRONMENT, os.environ.get(_SHARED))
     atexit.register(server.close)
     return server
 

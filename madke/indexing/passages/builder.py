@@ -100,8 +100,6 @@ def build_passages(
 
 @dataclass
 class _Build:
-    """A folder that is being written."""
-
     _out: Path
     _settings: Settings
     _shards: list[Shard]

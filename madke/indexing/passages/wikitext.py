@@ -148,8 +148,6 @@ def _with_literals(text: str) -> str:
 
 
 class _Scan:
-    """One pass over a text."""
-
     def __init__(self, text: str, hidden: frozenset[str]) -> None:
         self._text = text
         self._hidden = hidden
@@ -233,9 +231,8 @@ class _Scan:
 
     def _is_hidden(self, start: int, end: int) -> bool:
         target = self._text[start : min(end, start + 300)]
-        return target.partition(":")[0].strip().lower().replace("_", " ") in self._hidden or bool(
-            _LANGUAGE_LINK.match(target)
-        )
+        namespace = target.partition(":")[0].strip().lower().replace("_", " ")
+        return namespace in self._hidden or bool(_LANGUAGE_LINK.match(target))
 
     def _tag(self, token: re.Match[str]) -> None:
         name = token["tag"].lower()
