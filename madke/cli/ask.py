@@ -8,7 +8,7 @@ import typer
 
 from madke.cli import flags
 from madke.runs.options import RunOptions
-from madke.terminal import say, say_json
+from madke.terminal import say_json
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
     from madke.cli.live import LiveDebate
-    from madke.cli.progress import status_line
+    from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
     from madke.runs.job import prepared
 
@@ -41,8 +41,7 @@ def command(
         job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
     with LiveDebate(job, debate=not as_json) as live:
         transcript = asyncio.run(live.transcript(options))
-    for line in job.spent:
-        say(line, err=True)
+    show_spent(job.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":

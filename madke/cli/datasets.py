@@ -10,8 +10,7 @@ import typer
 
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:

@@ -120,7 +120,6 @@ _SHARED: Mapping[str, Any] = {
     "settings": Settings,
     "prompts": Prompts,
 }
-"""Shared options and their types."""
 _DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
 """The defaults of shared options; None for the others."""
 

@@ -8,8 +8,7 @@ import typer
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.terminal import say, say_json, say_table, say_wrapped
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)

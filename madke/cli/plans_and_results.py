@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from madke.cli.progress import duration, exit_status, listening, resumable, why_stopped
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
+from madke.core.errors import UserError, counted
 from madke.llm import CallStore
 from madke.llm.prices import Prices
 from madke.runs.cast import SERVICE_STAGES
@@ -150,8 +149,7 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
             raise typer.Exit(exit_status(interrupt)) from None
         finally:
             job.close()
-        for line in job.spent:
-            say(line, err=True)
+        show_spent(job.opened)
     _show_scores(out, meter, own.budget.prices, options)
 
 
@@ -177,10 +175,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
-        say(
-            f"madke: {counted(degraded, 'question')} lost a debater or a verdict; --retry-degraded retries them",
-            err=True,
-        )
+        lost = f"{counted(degraded, 'question')} lost a debater or a verdict"
+        say(f"madke: {lost}; --retry-degraded retries them", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)
@@ -205,8 +201,7 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
                 reply_tokens=pace.reply_tokens,
                 signals=True,
             )
-        for line in done.spent:
-            say(line, err=True)
+        show_spent(done.sources.values())
         _show_results(done)
     _show_unfinished(done, options)
 

@@ -46,7 +46,7 @@ def build(
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
-    from madke.cli.progress import counter, resumable, show_counts, show_source
+    from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.data import read_dataset
     from madke.engine.protocol import Knowledge
     from madke.experiments.plan import Planner
@@ -98,9 +98,7 @@ def build(
         )
     close_sources(opened)
     show_counts(found)
-    for source in opened:
-        if hasattr(source, "spent"):
-            say(source.spent.line(), err=True)
+    show_spent(opened)
     say(f"pools: {out}")
 
 

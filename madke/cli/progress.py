@@ -5,26 +5,25 @@ On a terminal one line is redrawn, cut to its width. Elsewhere a plain line is p
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import math
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
+from madke.core.errors import counted
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
-from madke.core.wording import counted
 from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
-    from madke.core.knowledge import SourceCounts
+    from madke.core.knowledge import Source, SourceCounts
     from madke.runs.meter import Meter
 
 _TERMINAL_SECONDS = 0.5
@@ -86,10 +85,17 @@ def show_counts(found: Mapping[str, SourceCounts]) -> None:
         say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
 
 
+def show_spent(sources: Iterable[Source]) -> None:
+    """Show the requests and the cost of each source that counts them."""
+    for source in sources:
+        if hasattr(source, "spent"):
+            say(source.spent.line(), err=True)
+
+
 @contextmanager
-def run_progress() -> Iterator[Listener]:
+def run_progress(what: str = "questions") -> Iterator[Listener]:
     """A listener that shows :class:`madke.core.events.RunProgress` during the block and once at its end."""
-    line = _Line("questions")
+    line = _Line(what)
     latest: RunProgress | None = None
 
     def listen(event: Event) -> None:
@@ -117,26 +123,6 @@ def counts(progress: RunProgress) -> list[str]:
         f"{counted(progress.too_long, 'prompt')} too long": progress.too_long,
     }
     return [text for text, shown in parts.items() if shown]
-
-
-@asynccontextmanager
-async def showing(line: Callable[[], str]) -> AsyncIterator[None]:
-    """Show a line of text during the block and once at its end."""
-    shown = _Line("")
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(_TERMINAL_SECONDS)
-            shown.show(line())
-
-    ticker = asyncio.create_task(tick())
-    try:
-        yield
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
-        shown.show(line(), last=True)
 
 
 def why_stopped(meter: Meter) -> str:
@@ -208,7 +194,6 @@ class _Line:
         """Times of the pace's window, and the counts then."""
 
     def show(self, text: str, *, last: bool = False) -> None:
-        """Show a text."""
         self._show(lambda options: text, text, last=last)
 
     def count(self, done: int, total: int | None, extra: Sequence[str] = (), *, last: bool = False) -> None:

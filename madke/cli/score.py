@@ -12,13 +12,11 @@ import typer
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
-from madke.core.errors import UserError
-from madke.core.wording import counted
+from madke.core.errors import UserError, counted
 from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
     from madke.command_scorer import CommandScorer
-    from madke.runs.meter import Meter
     from madke.scoring.arms import Results
     from madke.scoring.outside import Grader
     from madke.scoring.scores import Scores
@@ -128,14 +126,11 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
 
 def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
     """Run the scorers and the grader. Return the number of answers without a grade because of failed calls."""
-    from madke.cli.progress import counts, resumable, showing
+    from madke.cli.progress import resumable, run_progress
     from madke.scoring.scored import ask_outside
 
-    def line(meter: Meter) -> str:
-        return f"graded: {meter.done:,}/{meter.total:,} answers, {', '.join(counts(meter.progress()))}"
-
     with resumable():
-        return ask_outside(arms, grader, commands, watch=lambda meter: showing(lambda: line(meter)))
+        return ask_outside(arms, grader, commands, watch=lambda: run_progress("graded answers"))
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:

@@ -25,9 +25,6 @@ Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. De
 DebateDeadline = Annotated[float | None, option("Maximum seconds of a debate.", "S", COST, min=0.001)]
 Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
 EPILOG = flags.epilog(
     *flags.NAMES,
     flags.SCORER,
@@ -65,11 +62,11 @@ def command(
     """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
     require("madke serve needs", "serve", *PACKAGES)
     from madke.serve.debates import Debates
-    from madke.serve.gate import KEYS, Access, keys_from_environment
+    from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment
     from madke.serve.server import bound, create_app, serve
 
     keys = keys_from_environment()
-    if host not in _LOOPBACK and not keys and not no_auth:
+    if host not in LOCAL_HOSTS and not keys and not no_auth:
         raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
     if no_auth and keys:
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
@@ -78,11 +75,8 @@ def command(
     debates = Debates(offered)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = bound(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    say(
-        f"madke: serving {', '.join(debates.offers.variants)} at http://{shown}:{listening.getsockname()[1]}/v1",
-        err=True,
-    )
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
+    say(f"madke: serving {', '.join(debates.offers.variants)} at {address}", err=True)
     asyncio.run(serve(app, debates, listening, grace=grace))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
 

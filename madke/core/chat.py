@@ -110,6 +110,11 @@ def _hashed(parts: tuple[object, ...]) -> int:
     return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 
 
+def writable(text: str) -> str:
+    """The text with ``?`` for unpaired surrogates, which models emit and UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def fields_of(record: Any) -> dict[str, Any]:
     """Field -> value of a dataclass with slots: an ``asdict`` that does not recurse, ten times as fast."""
     return {name: getattr(record, name) for name in record.__slots__}

@@ -1,4 +1,4 @@
-"""Exceptions: bad input, a failed model call, an unknown name."""
+"""Exceptions: bad input, a failed model call, an unknown name; and counts in their sentences."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -64,6 +64,11 @@ class Unfinished(UserError):
             f"the pools are not complete: {why}; the same command goes on, with a higher limit if one is "
             "reached; finished calls are kept"
         )
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 question``, ``1,234 questions``. ``many`` is the plural; by default ``one`` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

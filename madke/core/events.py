@@ -6,6 +6,7 @@ identifies each.
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from madke.core.chat import ChatRequest, Completion, Purpose
@@ -17,8 +18,8 @@ from madke.core.transcript import Round, Search, Selection, Stance, Transcript, 
 class Event:
     """Base class of all events."""
 
-    question: str
-    """The question's id."""
+    question: str = ""
+    """The question's id; empty for events of a whole run."""
     repeat: int = 0
     at: float = 0.0
     """Seconds since the debate began, by the caller's clock; 0 without a clock."""
@@ -26,6 +27,9 @@ class Event:
 
 Listener = Callable[[Event], None]
 """A function that receives events. It cannot change the debate; an exception in it is logged as a bug, not raised."""
+
+Watch = Callable[[], AbstractContextManager[Listener]]
+"""Opens a listener for some work."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,8 +163,6 @@ class PoolsReady(Event):
 class RunProgress(Event):
     """From the runner: its counters in this process. ``at`` is seconds since this process started the run."""
 
-    question: str = ""
-    """The question that has just ended, or empty."""
     done: int
     """Questions that have ended; each repeat counts."""
     total: int

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from madke.assets import require
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.question import Question
-from madke.core.wording import counted
 from madke.data.published_rows import Row, json_rows, jsonl_rows, short
 from madke.files import cells_of, opened, text_lines
 from madke.tasks import TASKS, get_task

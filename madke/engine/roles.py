@@ -96,7 +96,7 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     if reply.error is not None:
         return Verdict(consensus=None, **fields_of(reply))
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse.parse_verdict(reply.text, sides=sides, read=scene.read)
+    parsed = parse.parse_verdict(reply.text, sides=sides, read=lambda raw: scene.task.read(raw, scene.question))
     return replace(parsed.value, rule=parsed.rule, **fields_of(reply))
 
 

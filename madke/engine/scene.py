@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of, writable
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
@@ -100,10 +100,6 @@ class Scene:
             "level": self.protocol.level,
         }
 
-    def read(self, raw: str) -> str | None:
-        """The task's reader for this question."""
-        return self.task.read(raw, self.question)
-
     def tell(self, kind: type[Event], **fields: Any) -> None:
         """Tell the listener, if there is one."""
         if self.listen is not None:
@@ -159,8 +155,8 @@ class Scene:
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         return Called(
-            text=_writable(without_reasoning(completion.text)),
-            error=error and _writable(error),
+            text=writable(without_reasoning(completion.text)),
+            error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
         )
 
@@ -259,11 +255,6 @@ def _line(spoken: Spoken) -> str:
     # ``_shared/stance.j2`` writes the same.
     quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
     return spoken.text if spoken.own else quoted
-
-
-def _writable(text: str) -> str:
-    """The text with ``?`` for unpaired surrogates, which models emit and UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

@@ -8,10 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
-from madke.core.wording import counted
 from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.plan import Planned
@@ -175,7 +174,7 @@ class Experiment:
             if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
                 k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
                 found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
-                self.tell(PoolsReady(question="", found=found))
+                self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))
             if experiment_spec.staged:
@@ -204,13 +203,8 @@ class Experiment:
         for name, spec in specs.items():
             if name not in self.sources:
                 source = self.sources[name] = open_source(name, self.experiment_spec.own_sources.get(name, spec))
-                self.tell(SourceOpened(question="", name=name, spec=spec, description=source.description))
+                self.tell(SourceOpened(name=name, spec=spec, description=source.description))
         return [self.sources[name] for name in specs]
-
-    @property
-    def spent(self) -> list[str]:
-        """The costs of each open source that costs money, one line per source."""
-        return [source.spent.line() for source in self.sources.values() if hasattr(source, "spent")]
 
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.core.wording import counted
 from madke.files import atomic_write, opened, parse_object, refuse_repeated
 from madke.knowledge.stages import FurtherQueries, Reranking
 from madke.yaml_file import validated

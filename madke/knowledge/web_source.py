@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from madke.assets import cache_dir
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.knowledge import Hits
-from madke.core.wording import counted
 from madke.knowledge.web import WebOptions, WebResult, web_hits
 
 _ATTEMPTS = 5

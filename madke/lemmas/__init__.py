@@ -225,11 +225,8 @@ class _Debate:
     whole_words: bool
 
     async def run(self, ask: _Ask) -> DebateResult:
-        cast = {seat.name: self._agent(seat, ask) for seat in self.seats}
-        judge = None
-        if self.judge is not None:
-            span: tuple[str, Mapping[str, Any]] = ("lemmas.debate.judge", {})
-            judge = _Caller(self.judge, ask, self.tracer, lambda _: span, lambda text: {"winner": self._winner(text)})
+        cast = {seat.name: _Caller(self, ask, seat.complete, seat) for seat in self.seats}
+        judge = None if self.judge is None else _Caller(self, ask, self.judge)
         scene = Scene(
             Question(id="debate", question=str(self.query)),
             self._protocol(),
@@ -248,7 +245,7 @@ class _Debate:
             scores = dict(zip(drafts, overlaps(list(drafts.values())), strict=True))
             judgment, winner = "(convergence-based, no judge)", max(scores, key=scores.__getitem__)
         else:
-            judgment, winner = judge.replies[0], self._winner(judge.replies[0])
+            judgment, winner = judge.replies[0], self.winner(judge.replies[0])
         return DebateResult(drafts[winner], winner, rounds, judgment, transcript.usage, transcript)
 
     def _protocol(self) -> Protocol:
@@ -265,15 +262,8 @@ class _Debate:
             }
         )
 
-    def _winner(self, verdict: str) -> str:
+    def winner(self, verdict: str) -> str:
         return _picked(verdict, list(dict.fromkeys(seat.label for seat in self.seats)), self.whole_words)
-
-    def _agent(self, seat: _Seat, ask: _Ask) -> _Caller:
-        def described(purpose: Purpose) -> tuple[str, Mapping[str, Any]]:
-            name = "lemmas.debate.draft" if purpose.round == 1 else "lemmas.debate.revise"
-            return name, {"agent": seat.label, "round": purpose.round - 1}
-
-        return _Caller(seat.complete, ask, self.tracer, described, lambda text: {"draft_len": len(text)}, seat.heard)
 
 
 @contextmanager
@@ -292,15 +282,11 @@ def _span(tracer: Tracer | None, name: str, **attrs: Any) -> Iterator[dict[str, 
 class _Caller:
     """A ChatModel over a completion function."""
 
-    function: Callable[[ChatMessages], Any]
+    debate: _Debate
     ask: _Ask
-    tracer: Tracer | None
-    span: Callable[[Purpose], tuple[str, Mapping[str, Any]]]
-    """The name and attributes of the span of a call."""
-    found: Callable[[str], Mapping[str, Any]]
-    """Attributes of the end of the span, from the reply."""
-    heard: bool = True
-    """False: the engine gets an empty reply."""
+    function: Callable[[ChatMessages], Any]
+    seat: _Seat | None = None
+    """None: the judge."""
     name: str = "function"
     replies: list[str] = field(default_factory=list)
 
@@ -313,7 +299,8 @@ class _Caller:
         reply = await self.ask(self, messages, request.purpose)
         text, counted = self.replies[-1], getattr(reply, "usage", None)
         usage = counted if isinstance(counted, Usage) else estimated_usage(request.messages, text)
-        return Completion(text=text if self.heard else "", usage=usage, seconds=self.seconds)
+        heard = self.seat is None or self.seat.heard
+        return Completion(text=text if heard else "", usage=usage, seconds=self.seconds)
 
     def make(self, messages: ChatMessages, purpose: Purpose) -> Any:
         """Make a call; TypeError if the function is asynchronous."""
@@ -323,7 +310,7 @@ class _Caller:
                 if inspect.iscoroutine(reply):
                     reply.close()
                 raise TypeError("debate: an agent is asynchronous; await madke.adebate(...) with it")
-            self.replies.append(_text(reply))
+            self.replies.append((reply or "").strip())
         return reply
 
     async def make_async(self, messages: ChatMessages, purpose: Purpose) -> Any:
@@ -331,25 +318,22 @@ class _Caller:
         with self._traced(purpose):
             reply = self.function(messages)
             reply = await reply if inspect.isawaitable(reply) else reply
-            self.replies.append(_text(reply))
+            self.replies.append((reply or "").strip())
         return reply
 
     @contextmanager
     def _traced(self, purpose: Purpose) -> Iterator[None]:
         start = time.perf_counter()
-        name, attrs = self.span(purpose)
-        with _span(self.tracer, name, **attrs) as results:
+        attrs = {"agent": self.seat.label, "round": purpose.round - 1} if self.seat else {}
+        what = "judge" if self.seat is None else "draft" if purpose.round == 1 else "revise"
+        with _span(self.debate.tracer, f"lemmas.debate.{what}", **attrs) as results:
             yield
-            results.update(self.found(self.replies[-1]))
+            text = self.replies[-1]
+            results.update({"draft_len": len(text)} if self.seat else {"winner": self.debate.winner(text)})
         self.seconds = time.perf_counter() - start
 
 
 _Ask = Callable[[_Caller, ChatMessages, Purpose], Awaitable[Any]]
-
-
-def _text(reply: Any) -> str:
-    text: str = (reply or "").strip()
-    return text
 
 
 def _in_this_thread(play: Callable[[_Ask], Coroutine[Any, Any, T]]) -> T:

@@ -102,11 +102,6 @@ class Models:
                 raise UserError(f"{name}: {restricted} {why}", file=self.file, line=self.lines.get(name))
         return entry
 
-    @property
-    def prices(self) -> dict[str, Price]:
-        """Model name -> price, for the entries that have one."""
-        return {name: entry.price for name, entry in self.entries.items() if entry.price is not None}
-
 
 def read_models(file: Path | None = None) -> Models:
     """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""

@@ -68,7 +68,6 @@ class HumanChat:
         self._at_terminal = ask is None
         self._dialogue = Dialogue(ask or ask_terminal, show or partial(say, err=True))
         self._turn = asyncio.Lock()
-        self._busy = False
         self._roles: frozenset[str] = frozenset()
         self._debates = False
         self._reads_all = False
@@ -80,7 +79,6 @@ class HumanChat:
         """Show the request to the person and wait for the reply."""
         async with self._turn:
             started = time.monotonic()
-            self._busy = True
             try:
                 # The loop's own threads are joined at exit, so Ctrl-C would wait for Enter.
                 text = await asyncio.wrap_future(in_thread(lambda: self._dialogue.reply(request)))
@@ -89,8 +87,6 @@ class HumanChat:
                     return Completion(outcome="failed", error="the person left", finish_reason="error")
                 signal.raise_signal(signal.SIGINT)
                 raise asyncio.CancelledError from None
-            finally:
-                self._busy = False
             self._show_held()
         return Completion(text=text, seconds=time.monotonic() - started)
 
@@ -106,7 +102,7 @@ class HumanChat:
             self._spoken[event.question, event.repeat] = event.n
         elif isinstance(event, VerdictGiven | DebateFinished) or (isinstance(event, StanceGiven) and self._reads_all):
             self._held.append(event)
-        if not self._busy:
+        if not self._turn.locked():
             self._show_held()
 
     def _show_held(self) -> None:

@@ -200,11 +200,16 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of a run: one for each endpoint, and one for all models on this machine; arguments as there."""
+    """The limiters of a run: one for each endpoint, one for all models on this machine, one for services.
+
+    Arguments as for :class:`Limiter`.
+    """
 
     def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
         self._default = (concurrency, rpm, tpm)
         self._limiters: dict[str | None, Limiter] = {}
+        self.services = Limiter(concurrency, start=concurrency)
+        """Of searches and answer scoring; not part of :meth:`state`."""
 
     def of(self, model: object) -> Limiter:
         """The limiter of a model's calls."""
@@ -223,13 +228,22 @@ class Limits:
 
     def close(self) -> None:
         """Start no further calls."""
-        for limiter in self._limiters.values():
+        for limiter in self._all:
             limiter.close()
 
     async def drained(self) -> None:
         """Wait until no call is in flight."""
-        for limiter in self._limiters.values():
+        for limiter in self._all:
             await limiter.drained()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight, also to services."""
+        return sum(limiter.state().in_flight for limiter in self._all)
+
+    @property
+    def _all(self) -> list[Limiter]:
+        return [*self._limiters.values(), self.services]
 
 
 class Limited:

@@ -290,15 +290,15 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
     return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
-def open_rerank_endpoint(name: str, models: Models, *, needs_key: bool = True) -> RerankEndpoint:
+def open_rerank_endpoint(name: str, models: Models) -> RerankEndpoint:
     """Open ``NAME@URL``, or an entry of ``models.yaml`` with a ``base_url``; UserError for any other name."""
     if found := ADDRESS.fullmatch(name):
-        return RerankEndpoint(found[1], name=found[1], at=found[2], needs_key=needs_key)
+        return RerankEndpoint(found[1], name=found[1], at=found[2])
     entry = models.entry(name)
     if entry is None or entry.base_url is None:
         expected = "llm, hf/NAME_OR_PATH, NAME@URL, or an entry with a base_url in models.yaml"
         raise UserError(f"unknown reranker {name!r}; expected {expected}")
-    return RerankEndpoint(entry.model or name, name=name, entry=entry, named=models.named, needs_key=needs_key)
+    return RerankEndpoint(entry.model or name, name=name, entry=entry, named=models.named)
 
 
 def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from madke.core.addresses import bare_url, retry_after
-from madke.core.chat import ChatRequest, Completion, Outcome, Usage
+from madke.core.chat import ChatRequest, Completion, Outcome, Usage, writable
 from madke.core.errors import CallError
 from madke.engine.parse import checked
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import ServerError, as_text, field, refused, text_of
+from madke.llm.refusals import ServerError, field, refused, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -171,7 +171,7 @@ def _message_parts(message: Any) -> tuple[str, str, str]:
 
 def _joined(parts: list[Any]) -> str:
     texts = (part if isinstance(part, str) else field(part, "text") for part in parts)
-    return as_text("".join(text for text in texts if isinstance(text, str)))
+    return writable("".join(text for text in texts if isinstance(text, str)))
 
 
 _MAX_COUNT = 10**9

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, PositiveInt
 
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest, Completion, writable
 from madke.core.errors import CallError
 
 RETRYABLE = (408, 409, 429)
@@ -139,12 +139,7 @@ def field(value: Any, *names: str) -> Any:
 def text_of(value: Any, *names: str) -> str:
     """A string field of nested mappings; the empty string if it is missing or of another type."""
     found = field(value, *names)
-    return as_text(found) if isinstance(found, str) else ""
-
-
-def as_text(text: str) -> str:
-    """The text without lone surrogates, which cannot be sent to a server or written to a file."""
-    return text.encode("utf-8", "replace").decode()
+    return writable(found) if isinstance(found, str) else ""
 
 
 def _status(value: Any) -> int | None:
@@ -157,7 +152,7 @@ def _message(body: Any) -> str:
     """The server's message, followed by that of the provider behind it (OpenRouter's ``raw``)."""
     message = field(body, "message") or field(body, "detail") or body
     try:
-        text = as_text(message) if isinstance(message, str) else json.dumps(message, default=str)
+        text = writable(message) if isinstance(message, str) else json.dumps(message, default=str)
     except RecursionError:
         text = "an error that is nested too deep to show"
     raw = text_of(body, "metadata", "raw")

@@ -103,9 +103,8 @@ class LocalModel:
             # Padding is masked, so any token will do.
             self._tokenizer.pad_token_id = min(self._ends, default=0)
         # Of the model's own generation settings, keep only those that end a reply.
-        model.generation_config = GenerationConfig(
-            eos_token_id=sorted(self._ends) or None, pad_token_id=self._tokenizer.pad_token_id
-        )
+        ends, padding = sorted(self._ends) or None, self._tokenizer.pad_token_id
+        model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=padding)
         self._control = _control_tokens(self._tokenizer)
         self._takes_system = self._keeps_system_message()
         self.batch_size = batch_size
@@ -182,9 +181,7 @@ class LocalModel:
                     **batch,
                     max_new_tokens=max(r.max_tokens for r in requests),
                     do_sample=False,
-                    logits_processor=[
-                        _Sampler([r.temperature for r in requests], [r.seed for r in requests], self.device)
-                    ],
+                    logits_processor=[_Sampler(requests, self.device)],
                     stopping_criteria=[ends],
                 )
         except RuntimeError as error:
@@ -226,15 +223,15 @@ class LocalModel:
 class _Sampler:
     """Samples by greedy choice: the maximum of logits / T plus Gumbel noise is a sample of softmax(logits / T)."""
 
-    def __init__(self, temperatures: Sequence[float], seeds: Sequence[int | None], device: str) -> None:
+    def __init__(self, requests: Sequence[ChatRequest], device: str) -> None:
         import torch
 
-        self._temperatures = torch.tensor([[t if t > 0 else 1.0] for t in temperatures], device=device)
+        self._temperatures = torch.tensor([[r.temperature or 1.0] for r in requests], device=device)
         self._generators: list[Any] = []
-        for temperature, seed in zip(temperatures, seeds, strict=True):
+        for request in requests:
             generator = torch.Generator(device)
-            generator.manual_seed(generator.seed() if seed is None else seed)
-            self._generators.append(generator if temperature > 0 else None)
+            generator.manual_seed(generator.seed() if request.seed is None else request.seed)
+            self._generators.append(generator if request.temperature > 0 else None)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         import torch

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
-from madke.core.wording import counted
 from madke.report.tables import (
     HEADINGS,
     MARK,

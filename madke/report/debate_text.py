@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from madke.core.errors import counted
 from madke.core.question import Question
 from madke.core.transcript import PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
-from madke.core.wording import counted
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered

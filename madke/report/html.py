@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from madke.core.wording import counted
+from madke.core.errors import counted
 from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table

@@ -8,7 +8,7 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
-from madke.core.wording import counted
+from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
 from madke.report.tables import (

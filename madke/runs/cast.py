@@ -11,6 +11,7 @@ import resource
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from madke.assets import require
@@ -19,12 +20,12 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
-from madke.encoders import no_progress_bars, revision_of
+from madke.encoders import loading, revision_of
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
 from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.knowledge.pools import pool_of, retrieve
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, open_model
+from madke.llm import CallStore, Limited, Limits, Retrying, Stored, open_model
 from madke.llm.batching import Batching
 from madke.llm.endpoints import Models, probe, refuse_two_addresses
 from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
@@ -85,9 +86,8 @@ def open_models(
     opened: dict[str, ChatModel] = {}
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
-        raise UserError(
-            f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {', '.join(names.values())}"
-        )
+        given = ", ".join(names.values())
+        raise UserError(f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {given}")
     for name in names.values():
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
@@ -97,29 +97,36 @@ def open_models(
     return {role: opened[name] for role, name in names.items()}
 
 
-def guarded(
-    models: Mapping[str, ChatModel],
-    *,
-    limiter: Limits | Limiter,
-    store: CallStore | None = None,
-    replay: bool = False,
-    meter: Meter | None = None,
-    payer: str = "",
-) -> dict[str, ChatModel]:
-    """Wrap the models of all roles in limiter, retries, meter and call store, from the inside out.
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """Wraps the models and services of a run in limiter, retries, meter and call store, from the inside out.
 
-    The meter is inside the store, so it counts only calls that reach a model. ``payer`` identifies the run among those
-    that share the store. Under ``replay`` only the store answers.
+    The meter is inside the store, so it counts only calls that reach a model.
     """
 
-    def guard(model: ChatModel) -> ChatModel:
-        own = limiter.of(model) if isinstance(limiter, Limits) else limiter
-        guarded: ChatModel = Retrying(Limited(model, own), on_event=meter.count_retry if meter else None)
-        if meter is not None:
-            guarded = Metered(guarded, meter)
-        return Stored(guarded, store, replay=replay, payer=payer) if store else guarded
+    limits: Limits
+    meter: Meter | None = None
+    store: CallStore | None = None
+    replay: bool = False
+    """Whether only the store answers."""
+    payer: str = ""
+    """Identifies the run among those that share the store."""
+    innermost: Callable[[ChatModel], ChatModel] = lambda model: model
+    """A further wrapper, inside the limiter."""
 
-    return {role: guard(model) for role, model in models.items()}
+    def model(self, model: ChatModel) -> ChatModel:
+        """A model behind the limiter of its endpoint; failed calls are retried."""
+        limited = Limited(self.innermost(model), self.limits.of(model))
+        return self.recorded(Retrying(limited, on_event=self.meter.count_retry if self.meter else None))
+
+    def service(self, service: ChatModel) -> ChatModel:
+        """A search or an answer scorer. Failed calls are not retried and do not stop the run."""
+        return self.recorded(Limited(self.innermost(service), self.limits.services), service=True)
+
+    def recorded(self, model: ChatModel, *, service: bool = False) -> ChatModel:
+        """A model with only meter and call store."""
+        metered = Metered(model, self.meter, service=service) if self.meter else model
+        return Stored(metered, self.store, replay=self.replay, payer=self.payer) if self.store else metered
 
 
 def allow_connections(concurrency: int) -> None:
@@ -129,9 +136,8 @@ def allow_connections(concurrency: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UserError(
-            f"--concurrency {concurrency} needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
-        )
+        why = f"needs {needed} open files, but this system allows {hard} (ulimit -Hn)"
+        raise UserError(f"--concurrency {concurrency} {why}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
@@ -176,12 +182,12 @@ class AnswerScorer(Batching):
             raise UserError(f"--answer-scorer {command!r}: there is no program {program!r}")
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        items = [[Item(source=asked[0], candidate=text) for text in asked[1:]] for asked in map(_texts, requests)]
+        pairs = [(r.messages[0].content, candidate.content) for r in requests for candidate in r.messages[1:]]
         try:
-            scores = iter(await self._scorer.ascores([item for asked in items for item in asked]))
+            scores = iter(await self._scorer.ascores([Item(source=asked, candidate=text) for asked, text in pairs]))
         except UserError as error:
             return [_failed(str(error)) for _ in requests]
-        return [Completion(text=json.dumps([next(scores) for _ in asked])) for asked in items]
+        return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
 
 
 class CrossEncoderReranker(Batching):
@@ -197,25 +203,17 @@ class CrossEncoderReranker(Batching):
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         pairs = [(r.messages[0].content, passage.content) for r in requests for passage in r.messages[1:]]
-        scores = iter(await asyncio.to_thread(self._scores, pairs))
+        found = await asyncio.to_thread(self._model.predict, pairs, batch_size=_BATCH, show_progress_bar=False)
+        scores = map(float, found)
         return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]
-
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        found = self._model.predict(list(pairs), batch_size=_BATCH, show_progress_bar=False)
-        return [float(score) for score in found]
 
 
 def _loaded(model: str) -> Any:
     require(f"hf/{model} needs", "dense", "sentence_transformers")
     from sentence_transformers import CrossEncoder
 
-    try:
-        with no_progress_bars():
-            loaded = CrossEncoder(model, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        first_line = next(iter(str(error).splitlines()), type(error).__name__)
-        expected = "expected a cross-encoder, as a folder or a name on the Hub"
-        raise UserError(f"cannot load the reranker hf/{model} ({first_line}); {expected}") from error
+    with loading(f"the reranker hf/{model}", "a cross-encoder, as a folder or a name on the Hub"):
+        loaded = CrossEncoder(model, trust_remote_code=False)
     if loaded.num_labels != 1:
         raise UserError(f"hf/{model} gives {loaded.num_labels} scores for a pair; expected a reranker with one")
     return loaded
@@ -270,10 +268,6 @@ def service_request(purpose: Purpose, *texts: str) -> ChatRequest:
     """A request to a service: a query, or texts to score."""
     messages = tuple(Message(role="user", content=text) for text in texts)
     return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
-
-
-def _texts(request: ChatRequest) -> list[str]:
-    return [message.content for message in request.messages]
 
 
 def _failed(reason: str) -> Completion:

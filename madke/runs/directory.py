@@ -3,40 +3,37 @@
 import fcntl
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, TypeVar
 
-from pydantic import ValidationError
-from pydantic_core import from_json
+import pydantic_core
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.question import Question
-from madke.core.transcript import Transcript, to_json
-from madke.core.transcript import from_json as transcript_from_json
-from madke.core.wording import counted
+from madke.core.transcript import Transcript, from_json, to_json
 from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
 from madke.knowledge.pools import asking_folder
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import MORE
 from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
 
+T = TypeVar("T")
+
 Key = tuple[str, int]
 """Question id and repeat."""
 
 _log = logging.getLogger(__name__)
 
-_POOLS = "pools.jsonl"
-
-_CALLS = "calls.sqlite"
-_EARLY_FILES = {"lock", _POOLS, MORE, asking_folder(MORE), *(_CALLS + end for end in ("", "-wal", "-shm"))}
+_EARLY_FILES = {"lock", "pools.jsonl", MORE, asking_folder(MORE)}
+_EARLY_FILES |= {f"calls.sqlite{end}" for end in ("", "-wal", "-shm")}
 """Files that a run may leave if it is stopped before it writes ``run.json``."""
 
-_ATOMIC = "run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
-_RUN_FILES = {_POOLS, MORE, *_ATOMIC.split()}
+_ATOMIC = "pools.jsonl run.json transcripts.jsonl unfinished.jsonl metrics.json external.json report.html"
+_RUN_FILES = {MORE, *_ATOMIC.split()}
 """Files that are written atomically in a run directory."""
 
 
@@ -250,35 +247,26 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
     file = path / "transcripts.jsonl"
     if not file.is_file():
         raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)
-    for number, line in _whole(file):
-        if line is None:
-            return
-        try:
-            yield transcript_from_json(line)
-        except ValidationError:
-            raise _no_transcript(file, number) from None
+    yield from filter(None, _each_line(file, from_json))
 
 
 def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
     """The outcome of each line, without validating the rest; None for an incomplete last line."""
-    for number, line in _whole(path):
-        if line is None:
-            yield None
-            return
-        try:
-            record = from_json(line)
-            key = (str(record["id"]), int(record["repeat"]))
-            yield OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise _no_transcript(path, number) from None
+
+    def outcome(line: bytes) -> OutcomeLine:
+        record = pydantic_core.from_json(line)
+        key = (str(record["id"]), int(record["repeat"]))
+        return OutcomeLine(key, record["status"] == "failed", record.get("degraded") is True)
+
+    return _each_line(path, outcome)
 
 
-def _whole(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """(1-based number, line) of each line; the line is None for an incomplete last one."""
+def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
+    """What ``read`` makes of each line; None for an incomplete last one. UserError if it raises."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            yield number, line if line.endswith(b"\n") else None
-
-
-def _no_transcript(path: Path, number: int) -> UserError:
-    return UserError("is not a transcript", file=path, line=number)
+            try:
+                found = read(line) if line.endswith(b"\n") else None
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise UserError("is not a transcript", file=path, line=number) from None
+            yield found

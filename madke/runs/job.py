@@ -67,20 +67,21 @@ class Job:
     """Name -> model, for models passed as objects."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
     """Name -> source, for sources passed as objects."""
-    _opened: list[Source] = field(default_factory=list)
+    opened: list[Source] = field(default_factory=list)
+    """The sources that are open so far."""
 
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
-        for name, spec in list(self.spec.source_specs.items())[len(self._opened) :]:
-            listen(SourceOpening(question="", name=name, spec=spec))
+        for name, spec in list(self.spec.source_specs.items())[len(self.opened) :]:
+            listen(SourceOpening(name=name, spec=spec))
             source = open_source(name, self.own_sources.get(name, spec))
-            self._opened.append(source)
-            listen(SourceOpened(question="", name=name, spec=spec, description=source.description))
-        return self._opened
+            self.opened.append(source)
+            listen(SourceOpened(name=name, spec=spec, description=source.description))
+        return self.opened
 
     def close(self) -> None:
         """Close the sources opened by name; the caller closes its own objects."""
-        close_sources(source for source in self._opened if source.name not in self.own_sources)
+        close_sources(source for source in self.opened if source.name not in self.own_sources)
 
     def open_models(self, options: RunOptions, *, replay: bool = False) -> dict[str, ChatModel]:
         """Role -> model; opens models given by name, see :func:`madke.runs.cast.open_models`."""
@@ -121,11 +122,6 @@ class Job:
     @property
     def protocol(self) -> Protocol:  # noqa: D102
         return self.variant.protocol
-
-    @property
-    def spent(self) -> list[str]:
-        """One line for each opened source that costs money, with its cost so far."""
-        return [source.spent.line() for source in self._opened if hasattr(source, "spent")]
 
 
 def prepared(
@@ -290,9 +286,8 @@ def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:
     held = list(sources_in(record for _, record in pool_records(pools)))
     if set(default) <= set(held):
         return default
-    _log.warning(
-        "%s lacks a source of the protocol (%s): using its own, %s", pools, ", ".join(default), ", ".join(held)
-    )
+    wanted, found = ", ".join(default), ", ".join(held)
+    _log.warning("%s lacks a source of the protocol (%s): using its own, %s", pools, wanted, found)
     return held
 
 

@@ -1,8 +1,9 @@
 """Limits on the cost of runs, and counters of a run."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.core.events import RunProgress
+from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
-from madke.llm import CallStore, Limiter, Limits, read_models
+from madke.llm import CallStore, Limits, read_models
 from madke.llm.models import UNPAID, kind_of
 from madke.llm.prices import Prices, cost, price_of, read_prices
 from madke.runs.options import RunOptions
@@ -26,6 +27,8 @@ limit is twice the concurrency, since one short outage can fail all calls in fli
 MAX_TRUNCATED_IN_A_ROW = 3
 """Number of consecutive calls of one model that reach ``max_tokens`` without visible text, after which no further
 question starts: its reasoning exceeds the limit, and would for every remaining question."""
+
+_PROGRESS_SECONDS = 0.5
 
 _COUNTED = ("failed", "calls", "failed_calls", "retries", "prompt_tokens", "cached_tokens", "completion_tokens")
 
@@ -101,7 +104,9 @@ class Account:
 
 def prices_of(options: RunOptions) -> Prices:
     """The prices in the price file and in ``models.yaml``; the price file wins."""
-    return {**read_models(options.models_file).prices, **(read_prices(options.prices) if options.prices else {})}
+    entries = read_models(options.models_file).entries
+    prices = {name: entry.price for name, entry in entries.items() if entry.price is not None}
+    return prices | (read_prices(options.prices) if options.prices else {})
 
 
 def account(options: RunOptions) -> Account:
@@ -135,7 +140,7 @@ class Meter:
     """Cost of the calls of models with a price."""
     budget: Budget | None = None
     """The budget that pays for the calls; None if nothing is paid (a replay)."""
-    limiter: Limits | Limiter | None = None
+    limits: Limits | None = None
     left_over: int = 0
     """Questions without an outcome because the run was stopped."""
     ended: str = ""
@@ -193,9 +198,25 @@ class Meter:
             resumed=self.resumed,
             too_long=self.too_long,
             cost=self.budget.cost if self.budget is not None and self.budget.prices else None,
-            in_flight=self.limiter.state().in_flight if self.limiter is not None else 0,
+            in_flight=self.limits.state().in_flight if self.limits is not None else 0,
             **self._counts(),
         )
+
+    @asynccontextmanager
+    async def told_to(self, listen: Listener) -> AsyncIterator[None]:
+        """Send the counts to a listener, twice a second during the block and once at its end."""
+
+        async def send() -> None:
+            while True:
+                await asyncio.sleep(_PROGRESS_SECONDS)
+                listen(self.progress())
+
+        sending = asyncio.create_task(send())
+        try:
+            yield
+        finally:
+            sending.cancel()
+            listen(self.progress())
 
     def session(self) -> dict[str, Any]:
         """The work of one command, for ``run.json``; ``concurrency`` is the state of the limiters."""
@@ -205,7 +226,7 @@ class Meter:
             "questions": self.done,
             "left_over": self.left_over,
             "cost": self.cost if self.budget is not None and self.budget.prices else None,
-            "concurrency": asdict(self.limiter.state()) if self.limiter is not None else None,
+            "concurrency": asdict(self.limits.state()) if self.limits is not None else None,
             **self._counts(),
         }
 
@@ -224,7 +245,3 @@ class Metered:
         completion = await self._model.complete(request)
         self._meter.count(self.name, completion, service=self._service)
         return completion
-
-
-MeterDisplay = Callable[[Meter], AbstractAsyncContextManager[None]]
-"""Displays a meter while calls are running."""

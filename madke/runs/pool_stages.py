@@ -25,24 +25,16 @@ from madke.core.transcript import StageUsage
 from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import counted
 from madke.files import atomic_write
+from madke.knowledge import stages
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
 from madke.knowledge.pools import build_pools, candidates
-from madke.knowledge.stages import (
-    FurtherQueries,
-    Ranked,
-    Reranking,
-    Stage,
-    messages,
-    read_order,
-    read_queries,
-    scope_of,
-)
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored, close, read_models
+from madke.knowledge.stages import FurtherQueries, Ranked, Reranking
+from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.endpoints import probe
 from madke.llm.openai_client import open_rerank_endpoint
-from madke.runs.cast import CrossEncoderReranker, LiveSearch, guarded, has_endpoint, open_models, service_request
-from madke.runs.meter import Account, Meter, Metered, account
+from madke.runs.cast import CrossEncoderReranker, Guard, LiveSearch, has_endpoint, open_models, service_request
+from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -85,7 +77,7 @@ class PoolStages:
 
     async def _with_queries(self, record: PoolRecord, stage: Literal["rewrite", "decompose"]) -> PoolRecord:
         completion = await self._call(record, stage)
-        queries, error = read_queries(completion, stage, record.question)
+        queries, error = stages.read_queries(completion, stage, record.question)
         known = {passage.query for passage in record.passages}
         purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
         asked = [service_request(purpose, query) for query in queries if query not in known]
@@ -105,7 +97,7 @@ class PoolStages:
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
         found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
         listwise = rerank.model == LLM
-        scope = scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
+        scope = stages.scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
         mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
         name = self.models[rerank.model].name
         ranking = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
@@ -123,7 +115,7 @@ class PoolStages:
     async def _listed(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
         """One call that orders all passages; scores are reciprocal ranks."""
         completion = await self._call(record, "rerank", found)
-        order, repaired, error = read_order(completion, len(found))
+        order, repaired, error = stages.read_order(completion, len(found))
         scores = [(found[n], 1 / (after + 1)) for after, n in enumerate(order)]
         ranked = _ranked(scores, found)
         return replace(ranking, passages=ranked, error=error, repaired=repaired, usage=_usage(completion))
@@ -144,11 +136,11 @@ class PoolStages:
         both = [*older, *zip(found, scores, strict=True)]
         return replace(ranking, passages=_ranked(both, [p for p, _ in both]), usage=usage)
 
-    async def _call(self, record: PoolRecord, stage: Stage, passages: Sequence[Passage] = ()) -> Completion:
+    async def _call(self, record: PoolRecord, stage: stages.Stage, passages: Sequence[Passage] = ()) -> Completion:
         purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
         return await self.models[LLM].complete(
             ChatRequest(
-                messages=messages(stage, record.question, passages),
+                messages=stages.messages(stage, record.question, passages),
                 purpose=purpose,
                 temperature=0.0,
                 max_tokens=_MAX_TOKENS,
@@ -207,6 +199,11 @@ def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str
     return opened
 
 
+def guarded(models: Mapping[str, ChatModel], guard: Guard) -> dict[str, ChatModel]:
+    """The opened models of pool stages, wrapped; rerankers in this process are services."""
+    return {name: guard.service(m) if name.startswith(LOCAL) else guard.model(m) for name, m in models.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageBuild:
     """What the stages of some pools need."""
@@ -221,34 +218,19 @@ class StageBuild:
     seed: int | None = None
 
     @asynccontextmanager
-    async def open(
-        self, meter: Meter | None = None, store: CallStore | None = None, payer: str = ""
-    ) -> AsyncIterator[PoolStages]:
-        """The stages, behind limiter, meter and call store."""
+    async def open(self, guard: Guard) -> AsyncIterator[PoolStages]:
+        """The stages, with their models open."""
         options = self.options
-        limits = Limits(options.concurrency, options.rpm, options.tpm)
-        services = Limiter(options.concurrency, start=options.concurrency)
         opened = open_rerankers(self.wanted, options)
         if isinstance(self.retriever, str):
             at = options.base_url if has_endpoint(self.retriever) else None
             opened |= open_models({LLM: self.retriever}, base_url=at, models=read_models(options.models_file))
-        local = {name: opened[name] for name in opened if name.startswith(LOCAL)}
+        models = guarded(opened, guard)
+        if self.retriever is not None and not isinstance(self.retriever, str):
+            models[LLM] = guard.model(self.retriever)
         if any(each.query != "none" for each in self.wanted):
             served = {source.name: served_by(source) for source in self.sources}
-            local[SEARCH] = LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted)))
-        remote = {name: opened[name] for name in opened if name not in local}
-        if self.retriever is not None and not isinstance(self.retriever, str):
-            remote[LLM] = self.retriever
-        if meter is not None:
-            meter.limiter = limits
-
-        def service(model: ChatModel) -> ChatModel:
-            limited: ChatModel = Limited(model, services)
-            limited = limited if meter is None else Metered(limited, meter, service=True)
-            return limited if store is None else Stored(limited, store, payer=payer)
-
-        chat = guarded(remote, limiter=limits, store=store, meter=meter, payer=payer)
-        models = {**chat, **{name: service(model) for name, model in local.items()}}
+            models[SEARCH] = guard.service(LiveSearch(served, self.sources, max(self.k, *map(depth, self.wanted))))
         try:
             yield PoolStages(wanted=self.wanted, models=models, seed=self.seed)
         finally:
@@ -274,33 +256,32 @@ class StageBuild:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
         assert own.calls is not None
-        meter = Meter(total=0, budget=own.budget)
+        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
+        meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
-            async with self.open(meter, store, own.payer) as stages:
+            async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as pools:
                 await asyncio.to_thread(search)
 
                 async def batch() -> None:
                     records = (record for _, record in pool_records(file))
                     with atomic_write(out) as whole:
                         while chunk := list(islice(records, _CHUNK)):
-                            for record in await self._chunk(chunk, stages, meter, progress):
+                            for record in await self._chunk(chunk, pools, meter, progress):
                                 whole.write(record_to_json(record) + b"\n")
 
-                assert isinstance(meter.limiter, Limits)
-                drain = partial(drained, meter.limiter)
-                if not await until_stopped(batch(), drain, seconds=own.seconds, signals=signals):
+                if not await until_stopped(batch(), partial(drained, limits), seconds=own.seconds, signals=signals):
                     raise Unfinished("--deadline")
-                stages.report(meter.done)
+                pools.report(meter.done)
 
     async def _chunk(
-        self, chunk: Sequence[PoolRecord], stages: PoolStages, meter: Meter, progress: Callable[[int], None]
+        self, chunk: Sequence[PoolRecord], pools: PoolStages, meter: Meter, progress: Callable[[int], None]
     ) -> list[PoolRecord]:
         done: dict[int, PoolRecord] = {}
 
         async def work(numbered: tuple[int, PoolRecord]) -> None:
             n, record = numbered
-            done[n] = await stages.add(record)
+            done[n] = await pools.add(record)
             meter.done += 1
             progress(meter.done)
 

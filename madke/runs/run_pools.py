@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import atomic_write
+from madke.files import atomic_write, opened
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.knowledge.pools import build_pools, pool_of
 from madke.runs.spec import RunSpec, question_hash, short_hash
@@ -94,12 +93,11 @@ class PoolLines:
 
     def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
         self._file = file
-        try:
-            lines = lines_of(file, ids)
-            # A compressed file has no random access.
-            self._unpacked = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else None
-        except (OSError, EOFError) as error:
-            raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file) from None
+        lines = lines_of(file, ids)
+        self._unpacked: bytes | None = None
+        if file.suffix == ".gz":  # it has no random access
+            with opened(file) as whole:
+                self._unpacked = whole.read()
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
         """Question id -> hash of its line."""
         self._starts = {id_: start for id_, (_, start) in lines.items()}
@@ -127,7 +125,7 @@ def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int
     """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
     found = {}
     start = 0
-    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+    with opened(file) as lines:
         for line in lines:
             with suppress(ValueError, TypeError, KeyError):
                 id_ = str(from_json(line)["id"])
@@ -201,7 +199,7 @@ async def own_pools(
         if count.failed:
             _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
     if counts:
-        tell(PoolsReady(question="", found=counts))
+        tell(PoolsReady(found=counts))
     return file
 
 
@@ -220,7 +218,7 @@ def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[l
 
 def pool_progress(listen: Listener, done: int, total: int) -> None:
     """Send the progress of a search for pools."""
-    listen(PoolProgress(question="", done=done, total=total))
+    listen(PoolProgress(done=done, total=total))
 
 
 def from_thread(listen: Listener) -> Listener:

@@ -16,13 +16,13 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
-from madke.llm import CallStore, Limited, Limiter, Limits, Stored
+from madke.llm import CallStore, Limits
 from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
-from madke.runs.cast import AnswerScorer, LiveSearch, allow_connections, debate_services, guarded
+from madke.runs.cast import AnswerScorer, Guard, LiveSearch, allow_connections, debate_services
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
-from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, Metered, account
+from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
 from madke.runs.run_pools import RunPools, depth, own_pools
@@ -33,9 +33,6 @@ _log = logging.getLogger(__name__)
 
 COLLECTING = (20_000, 20, 20)
 """Thresholds of the garbage collector: debates leave few cycles, and collecting takes a tenth of a run."""
-
-_PROGRESS_SECONDS = 0.5
-"""Seconds between two :class:`madke.core.events.RunProgress`."""
 
 
 async def execute(
@@ -101,15 +98,13 @@ async def execute(
         with CallStore(calls) as store:
             run = _Run(job=job, directory=directory, options=options, own=own, store=store, pools=found, models=models)
             run.tell = with_people(models, job.protocol, tell)
-            run.services = debate_services(run.service, live, answer_scorer, knowledge)
+            run.services = debate_services(run.guard.service, live, answer_scorer, knowledge)
             await run.to_the_end(pending, signals=signals)
     return run.meter
 
 
 @dataclass(kw_only=True)
 class _Run:
-    """A run in progress."""
-
     job: Job
     directory: RunDirectory
     options: RunOptions
@@ -123,20 +118,15 @@ class _Run:
 
     def __post_init__(self) -> None:
         options = self.options
-        self._limits = Limits(options.concurrency, options.rpm, options.tpm)
-        # For searches and answer scoring: a run that stops also waits for these calls.
-        self._service_limiter = Limiter(options.concurrency, start=options.concurrency)
+        limits = Limits(options.concurrency, options.rpm, options.tpm)
         self.meter = Meter(
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,
-            limiter=self._limits,
+            limits=limits,
             max_failed=max(MAX_FAILED_IN_A_ROW, 2 * options.concurrency),
         )
-
-    def service(self, service: ChatModel) -> ChatModel:
-        """A service of debates, behind limiter, meter and call store."""
-        metered = Metered(Limited(service, self._service_limiter), self.meter, service=True)
-        return Stored(metered, self.store, replay=self.options.replay, payer=self.own.payer)
+        replay, payer = options.replay, self.own.payer
+        self.guard = Guard(limits=limits, meter=self.meter, store=self.store, replay=replay, payer=payer)
 
     async def to_the_end(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
         """Debate the pending questions; on every exit, complete the session in the directory."""
@@ -149,11 +139,11 @@ class _Run:
             pending = self.directory.pending(self.job.questions, self.job.spec.repeats, options)
         self.directory.resume(options)
         meter.resumed = len(self.directory.done)
-        progress = asyncio.create_task(self._send_progress())
         collections = gc.get_threshold()
         gc.set_threshold(*COLLECTING)
         try:
-            await self._debate_all(pending, signals=signals)
+            async with meter.told_to(self.tell):
+                await self._debate_all(pending, signals=signals)
         except BaseException as error:
             meter.ended = "interrupted" if isinstance(error, KeyboardInterrupt | asyncio.CancelledError) else "an error"
             with suppress(UserError):  # such as a full disk: report the first error
@@ -163,15 +153,11 @@ class _Run:
             self._end(pending)
         finally:
             gc.set_threshold(*collections)
-            progress.cancel()
-            self.tell(meter.progress())
 
     async def _debate_all(self, pending: Sequence[tuple[Question, int]], *, signals: bool) -> None:
-        meter, replay = self.meter, self.options.replay
-        cast = guarded(
-            self.models, limiter=self._limits, store=self.store, replay=replay, meter=meter, payer=self.own.payer
-        )
-        drain = partial(drained, self._limits, self._service_limiter)
+        meter = self.meter
+        cast = {role: self.guard.model(model) for role, model in self.models.items()}
+        drain = partial(drained, self.guard.limits)
         workers, quietly = self.options.concurrency, partial(drain, log=False)
         batch = until_limit(meter, pending, partial(self._debate, cast), workers=workers, drain=quietly)
         try:
@@ -197,11 +183,6 @@ class _Run:
         meter.left_over = len(left)
         worked = meter.calls or meter.done or left
         self.directory.end(meter.session() if worked else None, left, endpoints_of(self.models.values()))
-
-    async def _send_progress(self) -> None:
-        while True:
-            await asyncio.sleep(_PROGRESS_SECONDS)
-            self.tell(self.meter.progress())
 
 
 def _models(job: Job, options: RunOptions, *, no_calls: bool) -> AbstractContextManager[Mapping[str, ChatModel]]:

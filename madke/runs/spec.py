@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
@@ -93,7 +94,7 @@ def short_hash(content: bytes) -> str:
 
 def question_hash(question: Question) -> str:
     """The hash of a question with all its fields; independent of the format of its file."""
-    known = {each.name: getattr(question, each.name) for each in fields(question)}
+    known = fields_of(question)
     if not question.instructions:
         del known["instructions"]  # runs without instructions keep the hashes that earlier versions wrote
     return short_hash(json.dumps(known, sort_keys=True).encode())
@@ -142,10 +143,8 @@ def run_files(path: Path) -> RunFiles:
     """Paths of a run's calls and pools in its last session; the files may have been moved or removed since."""
     sessions = sessions_of(path)
     files = sessions[-1].get("files", {}) if sessions else {}
-    pools = files.get("pools")
-    return RunFiles(
-        calls=path / str(files.get("calls", "calls.sqlite")), pools=None if pools is None else path / str(pools)
-    )
+    calls, pools = files.get("calls", "calls.sqlite"), files.get("pools")
+    return RunFiles(calls=path / str(calls), pools=None if pools is None else path / str(pools))
 
 
 def endpoints_before(path: Path) -> Mapping[str, Any]:

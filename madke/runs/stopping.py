@@ -16,9 +16,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from madke.concurrency import gather
-from madke.core.errors import UserError
-from madke.core.wording import counted
-from madke.llm import Limiter, Limits
+from madke.core.errors import UserError, counted
+from madke.llm import Limits
 
 if TYPE_CHECKING:
     from madke.runs.meter import Meter
@@ -126,20 +125,17 @@ async def until_limit(
     await gather(worker() for _ in range(workers))
 
 
-async def drained(*limiters: Limits | Limiter, log: bool = True) -> None:
+async def drained(limits: Limits, *, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
-    for limiter in limiters:
-        limiter.close()
-    in_flight = sum(limiter.state().in_flight for limiter in limiters)
-    if in_flight and log:
-        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", counted(in_flight, "call"))
+    limits.close()
+    if limits.in_flight and log:
+        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", counted(limits.in_flight, "call"))
     try:
         async with asyncio.timeout(GRACE):
-            for limiter in limiters:
-                await limiter.drained()
+            await limits.drained()
     except TimeoutError:
-        left = sum(limiter.state().in_flight for limiter in limiters)
-        _log.warning("%d calls did not finish within %.0f s and are cancelled; they will be made again", left, GRACE)
+        why = "%d calls did not finish within %.0f s and are cancelled; they will be made again"
+        _log.warning(why, limits.in_flight, GRACE)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from madke.core.errors import UserError
@@ -157,15 +157,8 @@ def is_binary(name: str) -> bool:
 
 
 def question_of(transcript: Transcript) -> Question:
-    """The question of a transcript, for metrics and tasks."""
-    return Question(
-        id=transcript.id,
-        question=transcript.question,
-        answers=transcript.answers,
-        task=transcript.task,
-        choices=transcript.choices,
-        metadata=transcript.metadata,
-    )
+    """The question of a transcript."""
+    return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
 
 
 def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:

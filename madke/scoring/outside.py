@@ -25,16 +25,17 @@ from madke.assets import asset
 from madke.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
+from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
 from madke.files import write_file
-from madke.llm import CallStore, Limiter, close, open_model
+from madke.llm import CallStore, Limits, close, open_model
 from madke.llm.endpoints import probe
-from madke.runs.cast import guarded
+from madke.runs.cast import Guard
 from madke.runs.directory import Key
-from madke.runs.meter import Meter, MeterDisplay
+from madke.runs.meter import Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.debate_rows import GRADER
@@ -278,7 +279,7 @@ def grade(
     grader: Grader,
     store: Path,
     *,
-    watch: MeterDisplay = lambda meter: nullcontext(),
+    watch: Watch = lambda: nullcontext(silent),
 ) -> Grades:
     """Grade answers at temperature 0; equal answers to one question are graded once.
 
@@ -286,7 +287,7 @@ def grade(
         answers: Questions with their references, and an answer to each; question ids must be unique.
         grader: The grading model.
         store: The call store; created if missing. Failed calls are retried.
-        watch: Shows a meter during the calls; it counts answers, not questions.
+        watch: Opens a listener for the calls, which gets :class:`madke.core.events.RunProgress` of answers.
 
     Raises:
         UserError: The model or the store cannot be used, or a task has no worked grading examples.
@@ -304,16 +305,16 @@ def grade(
     }
     model = open_model(grader.model, base_url=grader.base_url)
     probe([model])
-    limiter = Limiter(grader.concurrency)
-    meter = Meter(total=len(requests), limiter=limiter)
+    limits = Limits(grader.concurrency)
+    meter = Meter(total=len(requests), limits=limits)
     right: dict[Pair, bool] = {}
     missing: dict[Pair, str] = {}
-    with CallStore(store) as calls:
-        guarded_model = guarded({"grader": model}, limiter=limiter, store=calls, meter=meter)["grader"]
+    with CallStore(store) as calls, watch() as listen:
+        guarded = Guard(limits=limits, store=calls, meter=meter).model(model)
 
         async def work(asked: tuple[Pair, ChatRequest]) -> None:
             pair, request = asked
-            completion = await guarded_model.complete(request)
+            completion = await guarded.complete(request)
             found = read_grade(completion.text) if completion.outcome == "ok" else None
             if found is not None:
                 right[pair] = found
@@ -325,8 +326,8 @@ def grade(
         async def watched() -> None:
             batch = until_limit(meter, requests.items(), work, workers=grader.concurrency)
             try:
-                async with watch(meter):
-                    await until_stopped(batch, partial(drained, limiter), seconds=None)
+                async with meter.told_to(listen):
+                    await until_stopped(batch, partial(drained, limits), seconds=None)
             finally:
                 await close(model)
 
@@ -335,7 +336,7 @@ def grade(
     return Grades(model=model.name, right=right, missing=missing)
 
 
-def grade_results(results: Results, grader: Grader, *, watch: MeterDisplay = lambda meter: nullcontext()) -> int:
+def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda: nullcontext(silent)) -> int:
     """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
 
     An abstained answer is wrong without a call; a failed question has no grade. Returns the number of answers whose

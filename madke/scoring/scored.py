@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from madke.command_scorer import CommandScorer
 from madke.core.errors import UserError
+from madke.core.events import Watch, silent
 from madke.files import fingerprint, write_file
 from madke.llm import CallStore
 from madke.llm.prices import Prices, cost, price_of
 from madke.runs.directory import is_being_written
-from madke.runs.meter import MeterDisplay
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
@@ -77,12 +77,12 @@ def ask_outside(
     grader: Grader | str | None = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
     *,
-    watch: MeterDisplay = lambda meter: nullcontext(),
+    watch: Watch = lambda: nullcontext(silent),
 ) -> int:
     """Run external scorers and a grader on the answers of arms, and store their scores next to the arms.
 
-    ``watch`` shows a meter during the grader's calls. Returns the number of answers whose grading call failed; grading
-    again retries them. UserError if there is nothing to score, or a grader or scorer cannot be used.
+    ``watch`` opens a listener for the grader's calls on an arm. Returns the number of answers whose grading call
+    failed; grading again retries them. UserError if there is nothing to score, or a grader or scorer cannot be used.
     """
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     if commands:

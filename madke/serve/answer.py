@@ -156,13 +156,12 @@ class Answer(Debating):
         return self._chunk(reasoning_content=part, reasoning=part)
 
     def _ended(self, final: FinalText) -> Iterator[bytes]:
-        options = self._body.stream_options
         if self._options.think_tags and self._thought:
             yield self._chunk(content="</think>\n\n")
         cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
         yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **final.own)
-        if options is not None and options.include_usage:
+        if (self._body.stream_options or {}).get("include_usage"):
             yield self._event(choices=[], usage=final.usage.model_dump())
 
     def _whole(self, thoughts: str, final: FinalText) -> Any:

@@ -76,9 +76,8 @@ class Transcripts:
 
     async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
         """The debate at an address; Refusal if there is none."""
-        known = hmac.compare_digest(
-            self._token(f"{run}/{question}/{repeat}").encode(), token.encode("utf-8", "replace")
-        )
+        expected = self._token(f"{run}/{question}/{repeat}").encode()
+        known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
         found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
         if found is None:
             raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
@@ -125,8 +124,8 @@ class _Repeats:
 
 
 @dataclass(slots=True)
-class Place:
-    """One request's debate."""
+class Attempt:
+    """One request's debate of a question."""
 
     repeat: int
     delivered: bool = False
@@ -134,7 +133,7 @@ class Place:
 
 
 class Ledger:
-    """The debates that were started and delivered, in ``served.jsonl``.
+    """The debates that were started and delivered, in the file ``served.jsonl``.
 
     A request takes the first repeat of its question that no other request waits for and that was not delivered: after
     a lost connection or a crash that is the debate which it continues. A request that says it is a retry may also
@@ -155,27 +154,19 @@ class Ledger:
                 known = self._asked[run, question]
                 (known.delivered if state == "delivered" else known.started).add(int(repeat))
 
-    @classmethod
     @contextmanager
-    def of(cls, folder: Path) -> Iterator[Ledger]:
-        """The ledger of a server's folder; UserError if another server is using it."""
-        busy = UserError("another server is using it; choose another --out", file=folder)
-        with file_lock(folder / "served.jsonl", busy) as file:
-            yield cls(file)
-
-    @contextmanager
-    def place(self, run: str, question: str, *, retry: bool) -> Iterator[Place]:
-        """The repeat for a request, until the request ends."""
+    def attempt(self, run: str, question: str, *, retry: bool) -> Iterator[Attempt]:
+        """The attempt of a request, until the request ends."""
         known = self._asked[run, question]
-        place = Place(_retried(known) if retry else _free(known))
-        self._write(run, question, place.repeat, known.started, "started")
-        known.live[place.repeat] += 1
+        attempt = Attempt(_retried(known) if retry else _free(known))
+        self._write(run, question, attempt.repeat, known.started, "started")
+        known.live[attempt.repeat] += 1
         try:
-            yield place
+            yield attempt
         finally:
-            known.live -= Counter([place.repeat])
-            if place.delivered:
-                self._write(run, question, place.repeat, known.delivered, "delivered")
+            known.live -= Counter([attempt.repeat])
+            if attempt.delivered:
+                self._write(run, question, attempt.repeat, known.delivered, "delivered")
 
     def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
         if repeat not in known:
@@ -203,10 +194,12 @@ class Debates:
         self.options = options
         self.offers = Offers(options)
         self.transcripts = Transcripts(options.out)
-        self.running = self.turns = 0
+        self.running = 0
+        """Requests that hold a slot."""
+        self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
-        self.places = asyncio.Semaphore(options.run.concurrency)
+        self.slots = asyncio.Semaphore(options.run.concurrency)
         self._held = ExitStack()
 
     def admitted(self) -> Turn:
@@ -223,14 +216,16 @@ class Debates:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a place, or whose answers are on their way."""
+        """Requests that wait for a slot, or whose answers are on their way."""
         return self.turns - self.running
 
     async def __aenter__(self) -> Self:
         allow_connections(self.options.run.concurrency + self.options.queue)
-        self.options.out.mkdir(parents=True, exist_ok=True)
-        self.ledger = self._held.enter_context(Ledger.of(self.options.out))
-        for store in self.options.out.glob("*/calls.sqlite"):
+        out = self.options.out
+        out.mkdir(parents=True, exist_ok=True)
+        busy = UserError("another server is using it; choose another --out", file=out)
+        self.ledger = Ledger(self._held.enter_context(file_lock(out / "served.jsonl", busy)))
+        for store in out.glob("*/calls.sqlite"):
             with CallStore(store) as calls:
                 self.offers.shared.budget.pay_stored(calls)
         return self
@@ -247,19 +242,19 @@ class Debates:
 
 
 class Turn:
-    """One request, from its place in the queue to the delivery of its answer.
+    """One request, from its start in the queue to the delivery of its answer.
 
     Close it only when the answer has been sent: until then the request counts as waiting for it.
     """
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
-        self._place: Place | None = None
+        self._attempt: Attempt | None = None
         self._held = ExitStack()
         debates.turns += 1
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
-        """Debate the question when there is a free place.
+        """Debate the question when there is a free slot.
 
         Cancel the task to end the debate: waiting calls are not made, calls under way finish and are stored. With
         ``deltas`` the listener also gets the parts of streamed replies. Refusal if the question cannot be answered.
@@ -272,8 +267,8 @@ class Turn:
                 completion = await run.call("condense", ask.condensing)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
-            self._place = self._held.enter_context(debates.ledger.place(run.name, question.id, retry=ask.retry))
-            transcript, pool = await run.debate(question, self._place.repeat, ask.cast, listen, deltas=deltas)
+            self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
+            transcript, pool = await run.debate(question, self._attempt.repeat, ask.cast, listen, deltas=deltas)
         if transcript.status == "failed":
             message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
             raise Refusal(502, message, kind="server_error", code="debate_failed")
@@ -293,14 +288,14 @@ class Turn:
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
-        if self._place is not None:
-            self._place.delivered = True
+        if self._attempt is not None:
+            self._attempt.delivered = True
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
-        """Wait for a free place, and hold it for the block."""
+        """Wait for a free slot, and hold it for the block."""
         debates = self._debates
-        async with debates.places:
+        async with debates.slots:
             debates.running += 1
             try:
                 async with asyncio.timeout(debates.options.deadline):

@@ -26,7 +26,7 @@ MAX_BODY = 4 << 20
 BODY_SECONDS = 30.0
 """Time for a request's body to arrive."""
 
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 _OPEN_PATHS = ("/health", "/")  # the page asks for a key
 _OPEN_PREFIXES = ("/debates/", "/assets/")  # secret addresses, and the page's files
@@ -46,7 +46,7 @@ class Access:
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refusal if the request is not allowed."""
         host = _host(headers.get("host", ""))
-        if not self.keys and self.host in _LOCAL and host not in _LOCAL:
+        if not self.keys and self.host in LOCAL_HOSTS and host not in LOCAL_HOSTS:
             # A page of another site that gave its name this machine's address (DNS rebinding).
             raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
         origin = headers.get("origin")

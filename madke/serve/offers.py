@@ -15,10 +15,10 @@ from madke.engine.protocol import Knowledge, role_key
 from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
 from madke.knowledge.pools import pool_of, retrieve
-from madke.llm import Limiter, Limits, close, read_models
+from madke.llm import Limits, close, read_models
 from madke.runs.cast import open_models
 from madke.runs.job import Job, prepared, source_specs
-from madke.runs.meter import Budget, prices_of
+from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec
 from madke.serve.served_run import ServedRun, Shared
@@ -76,9 +76,8 @@ class Offers:
         run = options.run
         self.shared = Shared(
             options=run,
-            budget=Budget(prices=prices_of(run), max_cost=run.max_cost, max_tokens=run.token_budget),
+            budget=account(run).budget,
             limits=Limits(run.concurrency, run.rpm, run.tpm),
-            services=Limiter(run.concurrency, start=run.concurrency),
         )
         self._options = options
         self._runs: dict[object, ServedRun] = {}

@@ -63,12 +63,6 @@ class Choice(BaseModel):
     sources: list[str]
 
 
-class Choices(BaseModel):
-    """What the page offers."""
-
-    protocols: list[Choice]
-
-
 class Asked(BaseModel, extra="forbid"):
     """A question that is asked at the page."""
 
@@ -208,17 +202,15 @@ def router(debates: Debates) -> APIRouter:
     @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
     async def script() -> Response:
         """Its script."""
-        content = "\n".join(
-            [*(_file("report", "page", "script", name) for name in _SCRIPTS), *(_site(name) for name in _OWN_SCRIPTS)]
-        )
+        of_report = [_file("report", "page", "script", name) for name in _SCRIPTS]
+        content = "\n".join([*of_report, *map(_site, _OWN_SCRIPTS)])
         return Response(content, media_type="text/javascript", headers=SAFE)
 
     @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
     async def style() -> Response:
         """Its style."""
-        return Response(
-            "\n".join((_file("report", "page", "style.css"), _site("page.css"))), media_type="text/css", headers=SAFE
-        )
+        content = "\n".join((_file("report", "page", "style.css"), _site("page.css")))
+        return Response(content, media_type="text/css", headers=SAFE)
 
     @routes.get(
         "/debates/{run}/{question}/{repeat}",
@@ -237,15 +229,14 @@ def router(debates: Debates) -> APIRouter:
         return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
-    async def choices() -> Choices:
+    async def choices() -> list[Choice]:
         """What can be asked."""
         offers = debates.offers
         specs = {name: offers.spec(name) for name in offers.variants}
-        listed = [
+        return [
             Choice(name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs))
             for name, spec in specs.items()
         ]
-        return Choices(protocols=listed)
 
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: Asked, request: Request) -> Response:

@@ -23,11 +23,7 @@ _CHARACTERS_PER_TOKEN = 4
 _THINKING = "<think"
 _THINK_TAG = re.compile(r"<(?=/?\s*think)", re.IGNORECASE)
 
-_VERDICTS = {
-    True: "The debaters agree.",
-    False: "The debaters do not agree.",
-    None: "No verdict could be read.",
-}
+VERDICTS = {True: "the debaters agree", False: "the debaters do not agree", None: "no verdict could be read"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,5 +208,5 @@ def _searched(search: Search) -> str:
 
 
 def _verdict(verdict: Verdict) -> str:
-    words = _VERDICTS[verdict.consensus] if verdict.error is None else f"(no verdict: {verdict.error})"
+    words = f"{VERDICTS[verdict.consensus].capitalize()}." if not verdict.error else f"(no verdict: {verdict.error})"
     return f"**Judge**\n\n{verdict.text}\n\n{words}" if verdict.text else f"**Judge**: {words}"

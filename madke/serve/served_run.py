@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
@@ -24,16 +24,17 @@ from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.knowledge.pool_file import record_from_json, record_to_json
 from madke.knowledge.pools import pool_of
-from madke.llm import CallStore, Limited, Limiter, Limits, Retrying, Stored, close
+from madke.llm import CallStore, Limits, close
 from madke.llm.endpoints import endpoints_of
-from madke.runs.cast import AnswerScorer, LiveSearch, debate_services, service_request
+from madke.runs.cast import AnswerScorer, Guard, LiveSearch, debate_services, service_request
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job
-from madke.runs.meter import Budget, Meter, Metered
+from madke.runs.meter import Budget, Meter
 from madke.runs.options import RunOptions
-from madke.runs.pool_stages import LLM, LOCAL, SEARCH, PoolStages, open_rerankers, staged
+from madke.runs.pool_stages import LLM, SEARCH, PoolStages, guarded, open_rerankers, staged
 from madke.runs.run_pools import PoolLines, depth
 from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
+from madke.scoring.metrics import question_of
 from madke.serve.wire import Refusal
 
 SAVE_SECONDS = 30.0
@@ -47,9 +48,6 @@ class Shared:
     options: RunOptions
     budget: Budget
     limits: Limits
-    """Of model calls."""
-    services: Limiter
-    """Of searches and answer scoring."""
     landing: set[asyncio.Task[Completion]] = field(default_factory=set)
     """Calls under way whose clients have gone."""
 
@@ -88,23 +86,22 @@ class ServedRun:
             files = RunFiles(calls=self._store.path, pools=path / "pools.jsonl" if knowledge else None)
             self._directory.begin(spec, endpoints_of(models.values()), files)
             self._directory.resume(shared.options)
-            self._hashes = {each.id: question_hash(_asked_in(each)) for each in read_transcripts(path)}
+            self._hashes = {each.id: question_hash(question_of(each)) for each in read_transcripts(path)}
             self._pools = _pool_lines(path / "pools.jsonl")
             self._wrap(live)
             self._held = held.pop_all()
 
     def _wrap(self, live: LiveSearch | None) -> None:
         """Put models and services behind limiter, meter and call store."""
-        self.meter = Meter(total=0, budget=self.shared.budget, limiter=self.shared.limits)
-        self._cast = {role: self._guarded(model) for role, model in self.models.items()}
+        limits = self.shared.limits
+        self.meter = Meter(total=0, budget=self.shared.budget, limits=limits)
+        self._guard = Guard(limits=limits, meter=self.meter, store=self._store, innermost=_Sent)
+        self._cast = {role: self._leavable(self._guard.model(model)) for role, model in self.models.items()}
         scorer = AnswerScorer(self.spec.answer_scorer) if self.spec.answer_scorer else None
         self._services = debate_services(self._service, live, scorer, self._knowledge)
         wanted = staged(self._knowledge)
         self._rerankers = open_rerankers(wanted, self.shared.options)
-        models = {
-            name: self._service(model) if name.startswith(LOCAL) else self._guarded(model)
-            for name, model in self._rerankers.items()
-        }
+        models = {name: self._leavable(model) for name, model in guarded(self._rerankers, self._guard).items()}
         if self._search is not None:
             models[SEARCH] = self._service(self._search)
         if RETRIEVER in self._cast:
@@ -126,7 +123,7 @@ class ServedRun:
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        own = {role: self._leavable(self._recorded(model)) for role, model in cast.items()}
+        own = {role: self._leavable(self._guard.recorded(model)) for role, model in cast.items()}
         cast = {**self._cast, **own}
         scene = self.job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services)
         transcript = await debate(scene)
@@ -170,35 +167,22 @@ class ServedRun:
         if self._search is None or self._knowledge is None:
             return EMPTY_POOL
         if question.id not in self._pools.hashes:
-            found = await self._found(self._search, question)
+            request = service_request(Purpose(question=question.id, stage="pool", agent="", round=1), question.question)
+            completion = await self._leavable(_Sent(self._search)).complete(request)
+            if completion.outcome != "ok":
+                raise UserError(f"the search for knowledge failed: {completion.error}")
+            found = record_to_json(await self._stages.add(record_from_json(completion.text)))
             if question.id not in self._pools.hashes:  # an equal question may have been faster
                 self._pools.append(question.id, found)
         if (record := self._pools.record(question.id)) is None:
             raise UserError("was replaced or changed; restart the server", file=self._directory.path / "pools.jsonl")
         return pool_of(record, self._knowledge)
 
-    async def _found(self, search: LiveSearch, question: Question) -> bytes:
-        """The question's line in the pool file."""
-        purpose = Purpose(question=question.id, stage="pool", agent="", round=1)
-        request = service_request(purpose, question.question)
-        completion = await self._leavable(_Sent(search)).complete(request)
-        if completion.outcome != "ok":
-            raise UserError(f"the search for knowledge failed: {completion.error}")
-        return record_to_json(await self._stages.add(record_from_json(completion.text)))
-
-    def _guarded(self, model: ChatModel) -> ChatModel:
-        """As :func:`madke.runs.cast.guarded`, but calls under way finish when their client has gone."""
-        limited = Limited(_Sent(model), self.shared.limits.of(model))
-        return self._leavable(self._recorded(Retrying(limited, on_event=self.meter.count_retry)))
-
     def _service(self, service: ChatModel) -> ChatModel:
-        limited = Limited(_Sent(service), self.shared.services)
-        return self._leavable(Stored(Metered(limited, self.meter, service=True), self._store))
-
-    def _recorded(self, model: ChatModel) -> ChatModel:
-        return Stored(Metered(model, self.meter), self._store)
+        return self._leavable(self._guard.service(service))
 
     def _leavable(self, model: ChatModel) -> ChatModel:
+        """The model; its calls under way finish when their client has gone."""
         return _Leavable(model, self.shared.landing)
 
     def _save(self) -> None:
@@ -215,10 +199,6 @@ def _pool_lines(file: Path) -> PoolLines:
         opened.seek(0)
         opened.truncate(opened.read().rfind(b"\n") + 1)
     return PoolLines(file)
-
-
-def _asked_in(transcript: Transcript) -> Question:
-    return Question(**{each.name: getattr(transcript, each.name) for each in fields(Question)})
 
 
 @dataclass(slots=True)

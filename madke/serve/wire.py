@@ -94,19 +94,13 @@ class ChatMessage(BaseModel, extra="allow"):
         return "\n".join(part.text or "" for part in self.content)
 
 
-class StreamOptions(BaseModel, extra="allow"):
-    """Options of a streamed answer."""
-
-    include_usage: bool | None = None
-
-
 class ChatBody(BaseModel, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: dict[str, Any] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.wording import counted
+from madke.core.errors import counted
 from madke.data import read_dataset
 from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS

@@ -1,6 +1,5 @@
 """What people see of a run while it goes on."""
 
-import asyncio
 import io
 import re
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.cli.progress import counter, run_progress, showing, status_line
+from madke.cli.progress import counter, run_progress, status_line
 from madke.core.events import RoundStarted, RunProgress
 
 
@@ -127,12 +126,7 @@ def test_a_text_cannot_steer_the_terminal(
     where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = terminal_of(monkeypatch) if where == "terminal" else None
-
-    async def shown() -> None:
-        async with showing(lambda: "\x1b]0;owned\x07 [red]arm[/red]"):
-            pass
-
-    asyncio.run(shown())
+    counter("\x1b]0;owned\x07 [red]arm[/red]")(1, 1)
     text = stream.getvalue() if stream else capsys.readouterr().err
     assert "]0;owned [red]arm[/red]" in text
     assert "\x1b]0" not in text

@@ -60,7 +60,7 @@ def test_an_entry_says_where_and_how_a_model_is_asked(tmp_path: Path) -> None:
     assert (seen.body["model"], seen.body["top_k"], seen.body["max_completion_tokens"]) == ("org/Judge-7B", 5, 64)
     assert (seen.headers["authorization"], seen.headers["x-team"]) == (f"Bearer {OTHER}", OTHER)
     assert Limits(16).of(model).state().limit == 3
-    assert models.prices["judge-model"].completion == 2
+    assert models.entries["judge-model"].price.completion == 2
 
 
 @pytest.mark.parametrize(

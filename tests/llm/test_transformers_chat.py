@@ -212,7 +212,8 @@ def test_samples_follow_the_models_distribution_at_the_temperature() -> None:
     import torch
 
     logits = torch.tensor([[2.0, 1.0, 0.0, -float("inf")]]).repeat(4000, 1)
-    drawn = _Sampler([0.5] * 4000, list(range(4000)), "cpu")(None, logits).argmax(dim=1)
+    requests = [chat_request(temperature=0.5, seed=seed) for seed in range(4000)]
+    drawn = _Sampler(requests, "cpu")(None, logits).argmax(dim=1)
     shares = torch.bincount(drawn, minlength=4) / 4000
     assert torch.allclose(shares, torch.softmax(logits[0] / 0.5, dim=0), atol=0.03)
     assert shares[3] == 0

@@ -42,8 +42,10 @@ def test_scores_are_those_of_the_model_and_waiting_questions_share_a_batch(
     model = CrossEncoderReranker(str(folder))
     assert capfd.readouterr() == ("", "")
     batches = []
-    scores = model._scores
-    monkeypatch.setattr(model, "_scores", lambda pairs: batches.append(len(pairs)) or scores(pairs))
+    predict = model._model.predict
+    monkeypatch.setattr(
+        model._model, "predict", lambda pairs, **options: batches.append(len(pairs)) or predict(pairs, **options)
+    )
 
     async def ask() -> list[list[float]]:
         questions = ("how deep is lake baikal", "how deep is lake geneva")

@@ -20,7 +20,7 @@ from madke.core.chat import Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.llm import Limited, Limiter
+from madke.llm import Limited, Limits
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
@@ -240,8 +240,8 @@ class _Answering:
 
 def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path) -> None:
     """What they said is paid for: it is stored before the error ends them."""
-    model, limiter, said = _Answering(), Limiter(4, start=4), []
-    limited = Limited(model, limiter)
+    model, limits, said = _Answering(), Limits(4), []
+    limited = Limited(model, limits.of(model))
 
     async def play(number: int) -> None:
         if number == 3:
@@ -253,7 +253,7 @@ def test_an_error_in_one_debate_waits_for_the_calls_of_the_others(tmp_path: Path
 
     async def run() -> None:
         meter = Meter(total=4)
-        drain = partial(drained, limiter)
+        drain = partial(drained, limits)
         batch = until_limit(meter, range(4), play, workers=4, drain=drain)
         with pytest.raises(UserError, match="changed"):
             await until_stopped(batch, drain, seconds=None)

@@ -15,8 +15,8 @@ from madke.core.question import Question
 from madke.core.transcript import to_json
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
-from madke.llm import CallStore, Limiter, close
-from madke.runs.cast import guarded
+from madke.llm import CallStore, Limits, close
+from madke.runs.cast import Guard
 from madke.runs.meter import Meter
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -46,7 +46,8 @@ def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter
         return to_json(await debate(Scene(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0)))
 
     with CallStore(store_file) as store:
-        cast = guarded(models, limiter=Limiter(CONCURRENCY), store=store, meter=meter)
+        guard = Guard(limits=Limits(CONCURRENCY), store=store, meter=meter)
+        cast = {role: guard.model(model) for role, model in models.items()}
         transcripts = [json.loads(line) for line in asyncio.run(play())]
     for transcript in transcripts:
         for usage in transcript["usage"].values():

@@ -30,7 +30,7 @@ function sayAnswer({ answer }) {
 /** Show what can be asked, or ask for the key. */
 async function begin() {
   try {
-    choices = (await (await ask("/page/choices")).json()).protocols;
+    choices = await (await ask("/page/choices")).json();
   } catch (error) {
     if (error.status !== 401) return failed(error);
     byId("key-wrong").textContent = keptKey() ? "The server does not know this key." : "";
