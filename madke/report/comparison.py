@@ -20,7 +20,7 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     p_value,
-    score_cell,
+    value_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
@@ -279,7 +279,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
-            low, high = (_figure_cell(value, _unit(test), "+").text for value in test.if_failed)
+            low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = HEADINGS.get(test.metric, test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
@@ -291,37 +291,22 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit = _unit(test)
+    unit = " %" if in_percent(test.metric) else ""
     cells = {
         "first": Cell(text=test.left),
         "second": Cell(text=test.right),
         "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
         "n": count_cell(test.n),
-        "difference": _figure_cell(test.difference, unit, "+"),
+        "difference": value_cell(test.metric, test.difference, sign="+"),
         "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
-        "of first": _figure_cell(test.left_value, unit),
-        "of second": _figure_cell(test.right_value, unit),
+        "of first": value_cell(test.metric, test.left_value),
+        "of second": value_cell(test.metric, test.right_value),
     }
     if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {"effect": NOTHING, "detectable": NOTHING}
+    cells |= {"effect": NOTHING, "detectable": value_cell(test.metric, test.detectable)}
     if (effect := test.effect) is not None:
         text = f"{effect.name[-1]} {effect.value:+z.2f}"
         cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
-    if test.detectable is not None:
-        cells["detectable"] = _figure_cell(test.detectable, unit)
     return cells
-
-
-def _unit(test: PairedTest) -> str:
-    return " %" if in_percent(test.metric) else ""
-
-
-def _figure_cell(found: Estimate | float, unit: str, signed: str = "") -> Cell:
-    """A figure, with its interval if known; without a minus sign for what rounds to zero."""
-    times, digits = (100, f"{signed}z.1f") if unit else (1, f"{signed}z.4g")
-    if not isinstance(found, Estimate):
-        return score_cell(times * found, digits=digits)
-    scaled = Estimate(value=times * found.value, low=times * found.low, high=times * found.high, n=found.n)
-    return score_cell(scaled, digits=digits)

@@ -59,7 +59,7 @@ def _models(arm: Results) -> str:
 
 
 def _figure(value: float) -> Cell:
-    return score_cell(100 * value, digits=".1f") if 0 <= value <= 1 else score_cell(value, digits=".2f")
+    return percent_cell(value) if 0 <= value <= 1 else score_cell(value, digits=".2f")
 
 
 def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from madke.report.tables import HEADINGS, in_percent, one_line, p_value
+from madke.report.tables import HEADINGS, in_percent, one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, common_metric, shared_questions
 from madke.scoring.metrics import is_binary
 from madke.scoring.paired import PairedTest
@@ -97,7 +97,7 @@ class _Shown:
         return f"{self._figure(found)} % {self._name}" if self._share else f"{self._name} {self._figure(found)}"
 
     def interval(self, found: Estimate) -> str:
-        return f"95 % {self._figure(found.low)} to {self._figure(found.high)}"
+        return f"95 % {value_cell(self.metric, found).interval}"
 
     def compared(self, test: PairedTest, *, family: bool = False) -> str:
         """Which of two runs is better and by how much, or that no difference was found."""
@@ -121,7 +121,7 @@ class _Shown:
         )
 
     def _figure(self, value: float) -> str:
-        return f"{100 * value:z.1f}" if self._share else f"{value:z.4g}"
+        return value_cell(self.metric, value).text
 
 
 def all_failed(scores: Scores) -> bool:

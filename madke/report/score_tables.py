@@ -21,7 +21,6 @@ from madke.report.tables import (
     count_cell,
     in_percent,
     interval,
-    percent,
     percent_cell,
     rich_table,
     score_cell,
@@ -32,7 +31,7 @@ from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate
+from madke.scoring.statistics import Estimate, Spread
 from madke.terminal import printable
 
 
@@ -147,9 +146,11 @@ def _correct(arm: _Arm) -> Cell:
 
 def _over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    if spread is None:
-        return NOTHING
-    return percent_cell(Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats))
+    return percent_cell(_mean(spread)) if spread else NOTHING
+
+
+def _mean(spread: Spread) -> Estimate:
+    return Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
 
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
@@ -202,7 +203,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     rows = []
     for arm in arms:
         cells = [(column.cell(arm), column.interval) for column in columns]
-        shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
+        shown = (cell if whole else replace(cell, interval="") for cell, whole in cells)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
     notes = [*incomplete, *([] if details else [_HALF])]
@@ -293,16 +294,14 @@ def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
 def _repeated(scores: Scores) -> str:
     found = []
     for name, spread in scores.repeats.items():
-        times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
-        figures = (spread.mean, spread.low, spread.high, spread.sd)
-        mean, low, high, sd = (f"{times * value:{digits}}" for value in figures)
-        found.append(f"{printable(name)} {mean} ({low} to {high}; sd {sd})")
+        mean, sd = value_cell(name, _mean(spread)), value_cell(name, spread.sd)
+        found.append(f"{printable(name)} {mean.text} ({mean.interval}; sd {sd.text})")
     repeats = max(spread.repeats for spread in scores.repeats.values())
     return f"over {repeats} repeats, for these questions: {', '.join(found)}"
 
 
 def _amount(name: str, found: Estimate | None) -> str:
-    return f"{found.value:.2f}" if found and name in NO_SHARES else percent(found)
+    return (score_cell(found, digits=".2f") if name in NO_SHARES else percent_cell(found)).text
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:
@@ -331,7 +330,7 @@ def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate |
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
-        *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
+        *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
         _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
         _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
     ]
@@ -351,8 +350,7 @@ def score_details(scores: Scores) -> str:
         low, high = scores.correct_if_failed
         lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
     if scores.mean_rounds is not None:
-        found = scores.mean_rounds
-        lines.append(f"rounds {found.value:.2f} ({found.low:.2f} to {found.high:.2f})")
+        lines.append(f"rounds {score_cell(scores.mean_rounds, digits='.2f').whole}")
     if "grade" in scores.parse_failures:
         missing = grades_missing(scores)
         lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
@@ -363,7 +361,7 @@ def score_details(scores: Scores) -> str:
             f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
-            + (f", unparsed {percent(missed)} %" if missed else "")
+            + (f", unparsed {percent_cell(missed).text} %" if missed else "")
         )
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost

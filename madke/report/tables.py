@@ -51,7 +51,9 @@ class Cell:
     """One cell of a table."""
 
     text: str
-    """Text without the mark. It may be untrusted, so renderers must escape it."""
+    """Words or a figure, without interval and mark. It may be untrusted, so renderers must escape it."""
+    interval: str = ""
+    """The interval of the figure, as text."""
     value: float | None = None
     """The figure, in the unit of the column heading. None for words and missing figures."""
     low: float | None = None
@@ -63,19 +65,15 @@ class Cell:
     @property
     def with_half_interval(self) -> str:
         """The text, with half the width of the interval (``70.8 ±8``) instead of its ends."""
-        figure, interval = self.figure_and_interval
-        if not interval or self.low is None or self.high is None:
+        if not self.interval or self.low is None or self.high is None:
             return self.text
         half = (self.high - self.low) / 2
-        return f"{figure} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
+        return f"{self.text} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
 
     @property
-    def figure_and_interval(self) -> tuple[str, str]:
-        """The figure and its interval as separate texts. The interval may be empty."""
-        if self.value is None or self.low is None:
-            return self.text, ""
-        figure, bracket, interval = self.text.partition(" (")
-        return figure, interval.removesuffix(")") if bracket else ""
+    def whole(self) -> str:
+        """The text, with its interval in brackets if there is one."""
+        return f"{self.text} ({self.interval})" if self.interval else self.text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,38 +114,30 @@ def count_cell(n: int) -> Cell:
     return Cell(text=f"{n:,}", value=n)
 
 
-def percent_cell(found: Estimate | None, mark: str = "") -> Cell:
-    """A share in percent, with its interval; :data:`NOTHING` for None."""
-    if found is None:
-        return NOTHING
-    return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
-
-
-def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4g") -> Cell:
-    """A figure in its own unit, with its interval if known; :data:`NOTHING` for None."""
+def score_cell(found: Estimate | float | None, mark: str = "", digits: str = "z.4g", times: int = 1) -> Cell:
+    """A figure, ``times`` a number, with its interval if known; :data:`NOTHING` for None."""
     if found is None:
         return NOTHING
     if not isinstance(found, Estimate):
-        return Cell(text=f"{found:{digits}}", value=found, mark=mark)
-    text = f"{found.value:{digits}} ({found.low:{digits}} to {found.high:{digits}})"
-    return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
+        return Cell(text=f"{times * found:{digits}}", value=times * found, mark=mark)
+    value, low, high = (times * each for each in (found.value, found.low, found.high))
+    within = f"{low:{digits}} to {high:{digits}}"
+    return Cell(text=f"{value:{digits}}", interval=within, value=value, low=low, high=high, mark=mark)
 
 
-def value_cell(name: str, found: Estimate | None, mark: str = "") -> Cell:
-    """The mean of a value: in percent if it is a share, otherwise in its own unit."""
-    return (percent_cell if in_percent(name) else score_cell)(found, mark)
+def percent_cell(found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+    """A share in percent with one decimal. ``sign``: as in a format specification."""
+    return score_cell(found, mark, f"{sign}z.1f", times=100)
 
 
-def percent(found: Estimate | None) -> str:
-    """The mean in percent with one decimal; a dash for None."""
-    return "-" if found is None else f"{100 * found.value:.1f}"
+def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+    """A figure of the value of this name: in percent if it is a share, otherwise in its own unit."""
+    return percent_cell(found, mark, sign) if in_percent(name) else score_cell(found, mark, f"{sign}z.4g")
 
 
 def interval(found: Estimate | None) -> str:
     """The mean in percent with its 95 % interval; a dash for None."""
-    if found is None:
-        return "-"
-    return f"{100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    return percent_cell(found).whole
 
 
 def p_value(p: float) -> str:
@@ -176,7 +166,7 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
 
 
 def _on_terminals(cell: Cell, *, details: bool) -> str:
-    text = cell.text if details else cell.with_half_interval
+    text = cell.whole if details else cell.with_half_interval
     return "\n".join(map(one_line, text.split("\n"))) + cell.mark
 
 
@@ -260,11 +250,11 @@ def table_latex(table: Table) -> str:
 
 
 def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    parts = [cell.figure_and_interval for cell in row]
-    yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
-    if any(interval for _, interval in parts):
+    yield " & ".join(latex(f"{cell.text}{cell.mark}") for cell in row) + r" \\"
+    within = [cell.interval for cell in row]
+    if any(within):
         # With a dash, unless a sign could be mistaken for one.
-        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for _, each in parts)
+        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for each in within)
         small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
         yield " & ".join(small) + r" \\"
         yield r"\addlinespace"
