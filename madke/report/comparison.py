@@ -18,12 +18,11 @@ from madke.report.tables import (
     Cell,
     Table,
     count_cell,
-    in_percent,
     p_value,
     value_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
-from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
@@ -291,7 +290,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit = " %" if in_percent(test.metric) else ""
+    unit = " %" if is_share(test.metric) else ""
     cells = {
         "first": Cell(text=test.left),
         "second": Cell(text=test.right),

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from madke.report.tables import HEADINGS, in_percent, one_line, p_value, value_cell
+from madke.report.tables import HEADINGS, one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, common_metric, shared_questions
+from madke.scoring.debate_rows import is_share
 from madke.scoring.metrics import is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
@@ -27,12 +28,11 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     """
     if len(arms) == 1:
         return one_line(_score(arms[0], scores[arms[0].name]))
-    held = [test for test in tests if test.over == "questions"]
-    if not held:
+    if not tests:
         return "Nothing to compare: no shared question has a score in both of two runs."
     first = common_metric(arm.first_metric for arm in arms)
-    metric = first if any(test.metric == first for test in held) else held[0].metric
-    family = [test for test in held if test.metric == metric]
+    metric = first if any(test.metric == first for test in tests) else tests[0].metric
+    family = [test for test in tests if test.metric == metric]
     shown = _Shown(metric, first)
     if len(arms) == 2:
         sentence = shown.compared(family[0])
@@ -90,7 +90,7 @@ class _Shown:
         self.metric = metric
         correct = metric == "correct" or (metric == first and is_binary(metric))
         self._name = "correct" if correct else HEADINGS.get(metric, metric)
-        self._share = in_percent(metric)
+        self._share = is_share(metric)
         self._of = "" if correct else f" of {self._name}"
 
     def value(self, found: float) -> str:

@@ -19,7 +19,6 @@ from madke.report.tables import (
     Cell,
     Table,
     count_cell,
-    in_percent,
     interval,
     percent_cell,
     rich_table,
@@ -27,7 +26,7 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, common_metric, only
-from madke.scoring.debate_rows import NO_SHARES
+from madke.scoring.debate_rows import NO_SHARES, is_share
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
@@ -164,7 +163,7 @@ def _metric(name: str, first: str) -> _Column:
     def cell(arm: _Arm) -> Cell:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
-    if in_percent(name):
+    if is_share(name):
         return _Column(f"{heading} %", cell, place="screen" if name == first else "all")
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
     return _Column(name, cell, interval=True, note=note)

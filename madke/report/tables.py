@@ -16,8 +16,7 @@ from madke.assets import require
 from madke.core.errors import UserError
 from madke.files import atomic_write, write_file
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import GRADER, correct
-from madke.scoring.metrics import METRICS
+from madke.scoring.debate_rows import correct, is_share
 from madke.scoring.statistics import Estimate
 from madke.terminal import FittedTable, printable
 
@@ -39,11 +38,6 @@ HEADINGS = {
     "grader": "grader",
 }
 """Short headings of metrics, in column order. Other metrics follow under their own names."""
-
-
-def in_percent(name: str) -> bool:
-    """Whether a value is a share, shown in percent. External scorers have their own scales."""
-    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +126,7 @@ def percent_cell(found: Estimate | float | None, mark: str = "", sign: str = "")
 
 def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
     """A figure of the value of this name: in percent if it is a share, otherwise in its own unit."""
-    return percent_cell(found, mark, sign) if in_percent(name) else score_cell(found, mark, f"{sign}z.4g")
+    return percent_cell(found, mark, sign) if is_share(name) else score_cell(found, mark, f"{sign}z.4g")
 
 
 def interval(found: Estimate | None) -> str:
@@ -276,8 +270,7 @@ _SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
 
 def latex(text: str) -> str:
     """The text escaped for LaTeX, on one line."""
-    line = " ".join(printable(text).split())
-    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
+    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], one_line(text))
     # LaTeX would read a row that starts so as an argument of the \\ before it.
     return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
 

@@ -60,7 +60,7 @@ def score_run(
     scores = score(arm.transcripts(), external_values(arm))
     if not arm.path.is_dir():
         return scores
-    kept = _kept(arm.path, state)
+    kept = kept_scores(arm.path, state)
     spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
     scores = replace(scores, spending=spending, scored=state, incomplete=incomplete(arm, scores.transcripts))
     try:
@@ -97,19 +97,17 @@ def ask_outside(
     return sum(grade_results(arm, spec, watch=watch) for arm in arms)
 
 
-def kept_scores(directory: Path) -> Scores | None:
-    """The scores that :func:`score_run` stored, or None if they are missing or out of date."""
-    return _kept(directory, _state(directory))
-
-
-def scores_of(run: Path | str | Results) -> Scores:
-    """The scores of an arm, including stored external scores and costs; writes nothing."""
-    (arm,) = opened([run])
-    return scored_arm(arm)[0]
+def kept_scores(directory: Path, state: str = "") -> Scores | None:
+    """The scores that :func:`score_run` stored, or None if they are missing or not of this (or the present) state."""
+    try:
+        scores = scores_from_json((directory / _METRICS).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return scores if scores.scored == (state or _state(directory)) else None
 
 
 def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
-    """The scores of an arm as in :func:`scores_of`, and the values behind them; transcripts are read once."""
+    """The scores of an arm, including stored external scores and costs, and the values behind them; writes nothing."""
     kept = kept_scores(arm.path) if arm.path.is_dir() else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
@@ -153,14 +151,6 @@ def incomplete(arm: Results, debates: int) -> str | None:
     # "finished": a later command had fewer questions.
     text = f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)"
     return " ".join(printable(text).split())
-
-
-def _kept(directory: Path, state: str) -> Scores | None:
-    try:
-        scores = scores_from_json((directory / _METRICS).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return scores if scores.scored == state else None
 
 
 def _state(directory: Path) -> str:

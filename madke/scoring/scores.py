@@ -222,9 +222,9 @@ def _adapter() -> TypeAdapter[Scores]:
     return TypeAdapter(Scores)
 
 
-def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
+def scores_to_json(scores: Scores) -> bytes:
     """The scores as JSON with a final newline."""
-    return _adapter().dump_json(scores, indent=indent) + b"\n"
+    return _adapter().dump_json(scores, indent=2) + b"\n"
 
 
 def scores_from_json(text: bytes) -> Scores:

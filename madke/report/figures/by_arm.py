@@ -57,7 +57,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
 
 
 def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     if max(costs) > 8 * min(costs):  # too wide a range for a linear scale
         axis.set_xscale("log")
@@ -68,7 +68,7 @@ def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
     else:
         axis.set_xlim(0, 1.15 * max(costs))
         axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axis.xaxis.set_major_formatter(canvas.thousands)
 
 
 def _estimated(arms: Sequence[DrawnArm]) -> str:
@@ -77,8 +77,6 @@ def _estimated(arms: Sequence[DrawnArm]) -> str:
 
 def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Mean tokens per question: a bar for each arm, a segment for each stage."""
-    from matplotlib.ticker import FuncFormatter
-
     spent = [(arm, tokens) for arm in arms if (tokens := _tokens(arm.scores))]
     if not spent:
         return None
@@ -97,7 +95,7 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
         axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
     canvas.rows_in_blocks(axis, [("", [arm.label for arm, _ in spent])])
     axis.set_xlim(0, 1.1 * longest)
-    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axis.xaxis.set_major_formatter(canvas.thousands)
     axis.grid(True, axis="x")
     axis.set_xlabel("Prompt and completion tokens per question")
     canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
