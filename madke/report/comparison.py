@@ -17,8 +17,10 @@ from madke.report.tables import (
     NOTHING,
     Cell,
     Table,
+    TableRow,
     count_cell,
     p_value,
+    table_of,
     value_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
@@ -250,9 +252,6 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     """Paired tests, one row each. Differences are second minus first."""
     if not tests:
         return Table(title=title, columns=("first", "second", "value"), rows=())
-    rows = [_test_cells(test) for test in tests]
-    columns = tuple(dict.fromkeys(column for cells in rows for column in cells))
-    filled = tuple(tuple(cells.get(column, NOTHING) for column in columns) for cells in rows)
     kinds: dict[str, dict[str, None]] = {}
     for test in tests:
         kinds.setdefault(test.test, {})[test.metric] = None
@@ -270,7 +269,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
                 f"Up to {counted(left_out, 'question is', 'questions are')} excluded from a test, because {why}."
             )
     notes += if_failed_notes(tests)
-    return Table(title=title, columns=columns, rows=filled, notes=tuple(notes))
+    return table_of(title, [_test_cells(test) for test in tests], notes)
 
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
@@ -289,12 +288,12 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
         )
 
 
-def _test_cells(test: PairedTest) -> dict[str, Cell]:
+def _test_cells(test: PairedTest) -> TableRow:
     unit = " %" if is_share(test.metric) else ""
-    cells = {
-        "first": Cell(text=test.left),
-        "second": Cell(text=test.right),
-        "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
+    cells: TableRow = {
+        "first": test.left,
+        "second": test.right,
+        "value": f"{HEADINGS.get(test.metric, test.metric)}{unit}",
         "n": count_cell(test.n),
         "difference": value_cell(test.metric, test.difference, sign="+"),
         "p": Cell(text=p_value(test.p), value=test.p),

@@ -25,7 +25,7 @@ from madke.report.tables import (
     score_cell,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, Results, common_metric, only
+from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
 from madke.scoring.debate_rows import NO_SHARES, is_share
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
@@ -229,8 +229,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Mapping[str 
     pairs = []
     for arm in map(arm_of, results):
         for dataset in scores[arm.name]:
-            keys = [key for key, name in arm.questions.items() if dataset in (None, name or "")]
-            rows.append(replace(only(arm, keys), name=row_name(arm.name, dataset)))
+            rows.append(replace(of_dataset(arm, dataset), name=row_name(arm.name, dataset)))
             if dataset in first:
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
@@ -103,6 +103,18 @@ NOTHING = Cell(text="-")
 """A figure that is unknown or does not apply. Files have an empty cell."""
 
 
+TableRow = dict[str, Cell | str]
+"""Heading -> figure or words."""
+
+
+def table_of(title: str, rows: Sequence[TableRow], notes: Sequence[str] = ()) -> Table:
+    """A table from its rows. A missing cell is :data:`NOTHING`."""
+    columns = tuple(dict.fromkeys(heading for row in rows for heading in row))
+    cells = ([row.get(heading, NOTHING) for heading in columns] for row in rows)
+    filled = (tuple(Cell(text=each) if isinstance(each, str) else each for each in row) for row in cells)
+    return Table(title=title, columns=columns, rows=tuple(filled), notes=tuple(notes))
+
+
 def count_cell(n: int) -> Cell:
     """A count."""
     return Cell(text=f"{n:,}", value=n)
@@ -194,14 +206,9 @@ def write_table(table: Table, path: Path) -> None:
 
     UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
-    forms: dict[str, Callable[[Table], bytes]] = {
-        ".csv": lambda table: table_csv(table).encode(),
-        ".parquet": _parquet,
-        ".tex": lambda table: table_latex(table).encode(),
-    }
     check_ending(path, TABLE_FILES)
-    content = forms[path.suffix](table)
-    write_file(path, content)
+    texts = {".csv": table_csv, ".tex": table_latex}
+    write_file(path, texts[path.suffix](table).encode() if path.suffix in texts else _parquet(table))
 
 
 def table_csv(table: Table) -> str:
