@@ -28,7 +28,7 @@ from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
 from madke.runs.run_pools import MORE, depth, missing_pools, pool_progress
 from madke.runs.runner import execute
-from madke.runs.spec import read_record, read_spec, short_hash, write_record
+from madke.runs.spec import question_hashes, read_record, read_spec, short_hash, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 
@@ -304,7 +304,7 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
         # exclude_unset: an unset value is not the same as the default.
         "recipe": experiment_spec.recipe.model_dump(mode="json", exclude_unset=True),
         "data": experiment_spec.data,
-        "questions": experiment_spec.questions_of,
+        "questions": question_hashes(experiment_spec.questions),
         "sample_seed": experiment_spec.sample_seed,
         "repeats": experiment_spec.repeats,
         "seed": experiment_spec.seed,

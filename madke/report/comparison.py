@@ -27,7 +27,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, re
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
-from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
+from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, score
 from madke.scoring.statistics import Estimate, estimate, half_width
@@ -106,8 +106,8 @@ class Comparison:
         return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
-        return repeat_tests(_tested(self.arms, all_pairs), self._known(metrics))
+        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.paired_tests`."""
+        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics), over="repeats")
 
     @property
     def notes(self) -> list[str]:
@@ -171,13 +171,11 @@ def compare(
     UserError if no question is shared.
     """
     asked: dict[QuestionKey, Question] = {}
-    columns: list[dict[QuestionKey, Outcome]] = []
+    columns: dict[str, dict[QuestionKey, Outcome]] = {name: {} for name in runs}
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
-        column: dict[QuestionKey, Outcome] = {}
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arms.append(read_arm(name, _recording(transcripts, name, column, asked), outside))
-        columns.append(column)
+        arms.append(read_arm(name, _recording(transcripts, name, columns[name], asked), outside))
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
@@ -188,21 +186,20 @@ def compare(
             task=asked[key].task,
             answers=asked[key].answers,
             asked=asked[key],
-            runs=tuple(column[key] for column in columns),
+            runs=tuple(column[key] for column in columns.values()),
         )
         for key in shared
     )
-    unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
-    of_shared = tuple(only(arm, shared) for arm in arms)
-    debates = {name: sum(kept.repeats for kept in column.values()) for name, column in zip(runs, columns, strict=True)}
-    return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
+    return Comparison(
+        questions=questions,
+        unshared={name: len(column) - len(shared) for name, column in columns.items()},
+        arms=tuple(only(arm, shared) for arm in arms),
+        debates={name: sum(kept.repeats for kept in column.values()) for name, column in columns.items()},
+    )
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
-    """Compare runs like :func:`compare`, with their scores on the shared questions.
-
-    UserError if a path is not a run, or the runs share no question.
-    """
+    """Compare runs like :func:`compare`, with their scores on the shared questions; UserError if a path is no run."""
     results = opened(runs)
     external = {arm.name: external_values(arm) for arm in results}
     found = compare({arm.name: arm.transcripts() for arm in results}, external)

@@ -53,14 +53,15 @@ def _score(arm: ArmValues, scores: Scores) -> str:
 def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> str:
     """The best of three or more runs against the next one, or against all from which no test tells it apart."""
     shared = shared_questions(arms)
-    tested = {name for test in family for name in _pair(test)}
+    tested = {name for test in family for name in (test.left, test.right)}
     means = {
         arm.name: fmean(fmean(values[key].values()) for key in shared if key in values)
         for arm in arms
         if arm.name in tested and (values := arm.values[shown.metric])
     }
     best, *others = sorted(means, key=means.__getitem__, reverse=True)
-    against = {test.left if test.right == best else test.right: test for test in family if best in _pair(test)}
+    against = {test.right: test for test in family if test.left == best}
+    against |= {test.left: test for test in family if test.right == best}
     tied = [name for name in others if name in against and not against[name].significant]
     rival = against[next(name for name in [*tied, *others] if name in against)]
     figures = {name: f"{name} ({shown.value(means[name])})" for name in means}
@@ -75,10 +76,6 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     over = "" if len(tied) == 1 else f"over {tied[0]} "
     size = shown.figures(rival, family=True)
     return f"{figures[best]} is highest of {len(arms)} runs, but not significantly above {together}: {over}{size}"
-
-
-def _pair(test: PairedTest) -> tuple[str, str]:
-    return test.left, test.right
 
 
 class _Shown:

@@ -105,8 +105,7 @@ class PassageTexts:
             return "missing"
         if lines.hashes != frozen:
             return "changed"
-        self._lines = lines
-        self._frozen = frozen
+        self._frozen, self._lines = frozen, lines
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:
