@@ -323,12 +323,10 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     """
     before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
-    different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
+    kept = len(old.keys() & new.keys())
+    different = [f"{counted(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
+    different += [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
-    if not old.keys() <= new.keys():
-        different.insert(
-            0, f"{counted(len(old), 'question')}, not {len(old.keys() & new.keys())} (--limit, or the data)"
-        )
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}

@@ -104,9 +104,9 @@ def paired_tests(
     of each question (Fisher, 1935), exact for up to 15 differing questions, else with 9,999 random permutations of a
     fixed seed; and the percentile bootstrap interval over questions with 9,999 resamples.
 
-    ``over`` repeats: a paired t test on the repeats' means. The repeats are the sample and the questions are fixed, so the
-    result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at least
-    three repeats with different results.
+    Across repeats: a paired t test on the repeats' means. The repeats are the sample and the questions are fixed, so
+    the result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at
+    least three repeats with different results.
     """
     test = paired_test if over == "questions" else repeat_test
     tests: list[PairedTest] = []
@@ -198,12 +198,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 def _compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
     counts = Counter(zip(one, two, strict=True))
-    both, only_left, only_right, neither = (
-        counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-    )
-    if counts:
-        return _permutation_test(one, two)
-    return _mcnemar(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
+    binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}
+    found = Discordant(**{name: counts.pop(pair, 0) for name, pair in binary.items()})
+    return _permutation_test(one, two) if counts else _mcnemar(found)
 
 
 def _mcnemar(found: Discordant) -> PairedTest:

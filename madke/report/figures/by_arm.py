@@ -167,10 +167,7 @@ def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
 
 _OVERALL = "round 1 to the answer"
 
-FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
-"""Possible changes of an answer."""
-
-_FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
+_FLIPS = {(1.0, 1.0): "stayed right", (0.0, 1.0): "corrected", (1.0, 0.0): "collapsed", (0.0, 0.0): "stayed wrong"}
 
 
 def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
@@ -193,7 +190,9 @@ def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
     return {**steps, _OVERALL: overall} if steps else {}
 
 
-_FLIP_COLOURS = dict(zip(FLIPS, (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True))
+_FLIP_COLOURS = dict(
+    zip(_FLIPS.values(), (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True)
+)
 
 _MOST_ROWS = 36
 """With more rows, each arm has only one: from the first round to the final answer."""
@@ -217,9 +216,9 @@ def flips(arms: Sequence[DrawnArm]) -> Drawing | None:
     for ys, counts in zip(heights, drawn, strict=True):
         for y, flips_of in zip(ys, counts, strict=True):
             n, start = sum(flips_of.values()), 0.0
-            for flip in FLIPS:
+            for flip, colour in _FLIP_COLOURS.items():
                 share = flips_of.get(flip, 0) / n
-                axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
+                axis.barh(y, share, left=start, height=0.74, color=colour, linewidth=0)
                 if share >= 0.045:  # else there is no room for the figure
                     said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=canvas.ON_COLOUR)
                     said.set(ha="center", va="center_baseline")
