@@ -41,10 +41,8 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
 
 
 def _rounds(transcript: Transcript) -> Iterator[Iterator[str]]:
-    before = None
-    for entry in transcript.rounds:
+    for before, entry in zip((None, *transcript.rounds), transcript.rounds, strict=False):
         yield _round_lines(entry, before, given=transcript.first_round_given and before is None)
-        before = entry
 
 
 def _round_lines(entry: Round, before: Round | None, *, given: bool) -> Iterator[str]:

@@ -17,10 +17,7 @@ OURS = "ours"
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """The published figures of a recipe, below ours for the same arm; None if the recipe quotes none.
-
-    ``folders``: those of the arms that have run.
-    """
+    """The published figures of a recipe, below ours of the arms in ``folders``; None if the recipe quotes none."""
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():
         quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value

@@ -183,9 +183,6 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-_HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
-
-
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
@@ -201,11 +198,10 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     columns = _filled([column for column in _score_columns(arms) if column.place in ("all", "screen")], arms)
     rows = []
     for arm in arms:
-        cells = [(column.cell(arm), column.interval) for column in columns]
-        shown = (cell if whole else replace(cell, interval="") for cell, whole in cells)
+        shown = (column.cell(arm) if column.interval else replace(column.cell(arm), interval="") for column in columns)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
-    notes = [*incomplete, *([] if details else [_HALF])]
+    notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     for name, scores in rest:

@@ -351,8 +351,7 @@ def _answer_rows(results: Iterable[Results]) -> Iterator[_AnswerRow]:
 
 
 def _answers_jsonl(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
-    for row in rows:
-        file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
 def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:

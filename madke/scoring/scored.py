@@ -57,12 +57,12 @@ def score_run(
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
-    scores = score(arm.transcripts(), external_values(arm))
+    scores, _ = scored_arm(arm, state)
     if not arm.path.is_dir():
         return scores
-    kept = kept_scores(arm.path, state)
-    spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
-    scores = replace(scores, spending=spending, scored=state, incomplete=incomplete(arm, scores.transcripts))
+    scores = replace(scores, scored=state)
+    if prices:
+        scores = replace(scores, spending=run_spending(arm.path, prices))
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
@@ -106,9 +106,9 @@ def kept_scores(directory: Path, state: str = "") -> Scores | None:
     return scores if scores.scored == (state or _state(directory)) else None
 
 
-def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
+def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     """The scores of an arm, including stored external scores and costs, and the values behind them; writes nothing."""
-    kept = kept_scores(arm.path) if arm.path.is_dir() else None
+    kept = kept_scores(arm.path, state) if arm.path.is_dir() else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
     return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values

@@ -1,7 +1,5 @@
 """All scores of a run, computed from its transcripts."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,11 +1,8 @@
 """Figures of cost and of the course of debates: by tokens, calls, stage, round and repeat."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING
 
 from madke.engine.protocol import STAGES
 from madke.report.figures import canvas
@@ -13,9 +10,6 @@ from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.scoring.arms import ArmValues
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -45,7 +39,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
         canvas.interval_line(axis, cost, value, colour=arm.colour)
         axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
     canvas.percent_axis(axis, found)
-    _cost_axis(axis, [cost for _, cost, _ in points])
+    canvas.cost_axis(axis, [cost for _, cost, _ in points])
     axis.set_ylabel("Accuracy (%)")
     axis.set_xlabel(f"{unit.capitalize()} per question")
     canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
@@ -54,21 +48,6 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     caption = f"Accuracy of the final answers against the mean {unit} of a debate ({which})."
     caption += canvas.notes(shown, found)
     return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
-
-
-def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
-
-    if max(costs) > 8 * min(costs):  # too wide a range for a linear scale
-        axis.set_xscale("log")
-        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_minor_formatter(NullFormatter())
-    else:
-        axis.set_xlim(0, 1.15 * max(costs))
-        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-    axis.xaxis.set_major_formatter(canvas.thousands)
 
 
 def _estimated(arms: Sequence[DrawnArm]) -> str:

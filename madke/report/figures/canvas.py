@@ -125,6 +125,22 @@ def percent_axis(axis: Axes, found: Sequence[Estimate], which: Literal["x", "y"]
     axis.grid(True, axis=which)
 
 
+def cost_axis(axis: Axes, costs: Sequence[float]) -> None:
+    """Format a horizontal axis of counts: linear from 0, or logarithmic if the highest is above 8 times the lowest."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    if max(costs) > 8 * min(costs):
+        axis.set_xscale("log")
+        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_xlim(0, 1.15 * max(costs))
+        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axis.xaxis.set_major_formatter(thousands)
+
+
 def thousands(value: float, _: object = None) -> str:
     """A count in few characters: 850, 1.2k, 35k, 1.5M."""
     for unit, sign in ((1e6, "M"), (1e3, "k")):
