@@ -128,7 +128,9 @@ class Experiment:
         do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
-        hashes = self._pool_hashes() if sources else {}
+        files = self.experiment_spec.pools if sources else ()
+        given = merged_pools(files, self.experiment_spec.questions) if files else []
+        hashes = {record.id: short_hash(record_to_json(record)) for record in given}
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
         runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
@@ -143,12 +145,6 @@ class Experiment:
         record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
             write_record(self.path / FILE, record)
-
-    def _pool_hashes(self) -> dict[str, str]:
-        """Question id -> hash of the pool files' content for it."""
-        files = self.experiment_spec.pools
-        merged = merged_pools(files, self.experiment_spec.questions) if files else []
-        return {record.id: short_hash(record_to_json(record)) for record in merged}
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]

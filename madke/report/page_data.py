@@ -168,8 +168,14 @@ class Index:
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = transcript.total if transcript.usage else None
         figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
-        outcomes = _bits(_of_transcript(transcript))
-        self._debates.append((key, transcript.repeat, transcript.answer, outcomes, *figures))
+        outcomes = {
+            transcript.status: transcript.status != "ok",
+            "degraded": transcript.degraded,
+            "shortened": shortened(transcript),
+            "oracle": transcript.oracle,
+        }
+        bits = _bits(name for name, holds in outcomes.items() if holds)
+        self._debates.append((key, transcript.repeat, transcript.answer, bits, *figures))
         self._runs[-1]["count"] += 1
 
     def json(self, arms: Sequence[ArmValues]) -> dict[str, Any]:
@@ -204,16 +210,6 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
     if values.get("cons_judge", values.get("cons_matcher")) == 0:
         found.append("divided")
     return outcomes | _bits(found), score
-
-
-def _of_transcript(transcript: Transcript) -> list[str]:
-    found = {
-        transcript.status: transcript.status != "ok",
-        "degraded": transcript.degraded,
-        "shortened": shortened(transcript),
-        "oracle": transcript.oracle,
-    }
-    return [name for name, holds in found.items() if holds]
 
 
 def _bits(outcomes: Iterable[str]) -> int:

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any
@@ -215,19 +214,17 @@ def shortened(transcript: Transcript) -> bool:
     return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
 
 
-@cache
-def _adapter() -> TypeAdapter[Scores]:
-    return TypeAdapter(Scores)
+_ADAPTER = TypeAdapter(Scores)
 
 
 def scores_to_json(scores: Scores) -> bytes:
     """The scores as JSON with a final newline."""
-    return _adapter().dump_json(scores, indent=2) + b"\n"
+    return _ADAPTER.dump_json(scores, indent=2) + b"\n"
 
 
 def scores_from_json(text: bytes) -> Scores:
     """Parse the output of :func:`scores_to_json`; pydantic.ValidationError for any other text."""
-    return _adapter().validate_json(text)
+    return _ADAPTER.validate_json(text)
 
 
 _FLAGS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")
