@@ -118,9 +118,7 @@ def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
     """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
     if (verdict := entry.verdict) is not None:
         head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
-        same = (
-            before is not None and before.verdict is not None and verdict.text and verdict.text == before.verdict.text
-        )
+        same = before and before.verdict and verdict.text and verdict.text == before.verdict.text
         yield f"{head}, as in round {entry.n - 1}" if same else head
         yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:

@@ -51,27 +51,27 @@ def _figure(value: float) -> Cell:
 
 
 def spending_table(
-    plans: Sequence[Planned], scores: Mapping[Path, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
+    plans: Sequence[Planned], scores: Mapping[str, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
 ) -> Table:
     """Planned and real calls, paid calls and tokens of each arm, and cost if there are prices.
 
-    ``scores``: folder -> scores of the arms that have started. ``paid``: usage in the call store, without services.
+    ``scores``: name -> scores of the arms that have started. ``paid``: usage in the call store, without services.
     """
-    made = {folder.name: found.total.calls for folder, found in scores.items()}
-    with_paid_calls = {folder.name for folder, found in scores.items() if found.total.paid}
+    made = {name: found.total for name, found in scores.items()}
     rows = []
     for plan in plans:
         bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
-        unknown = not bills and plan.name in with_paid_calls  # the call store of its transcripts is gone
+        unknown = not bills and plan.name in made and made[plan.name].paid  # the call store of its transcripts is gone
+        called = sum(bill.calls for _, bill in bills)
         tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
         costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
         ends = (plan.least, plan.most)
         row: TableRow = {
             "arm": plan.name,
             "calls planned": _range(*(load.calls for load in ends)),
-            "calls": count_cell(made.get(plan.name, sum(bill.calls for _, bill in bills))),
+            "calls": count_cell(made[plan.name].calls if plan.name in made else called),
             "paid calls planned": _range(*(load.paid for load in ends)),
-            "paid calls": NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
+            "paid calls": NOTHING if unknown else count_cell(called),
             "tokens planned": _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
             "tokens": NOTHING if unknown else count_cell(tokens),
         }

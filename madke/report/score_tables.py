@@ -186,8 +186,7 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: with whole
-    intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
     """
     incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]

@@ -229,22 +229,21 @@ class DrawnArm:
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
     seen: Counter[str] = Counter()
-    labels = []
-    for one in results:
+    drawn = []
+    for n, (one, held) in enumerate(zip(results, values, strict=True)):
         label = one_line(one.name)
         seen[label] += 1
-        labels.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
-    return [
-        DrawnArm(
+        number = f" ({seen[label]})" if seen[label] > 1 else ""
+        arm = DrawnArm(
             config=one.config,
             scores=scores[one.name],
             values=held,
-            label=f"{label}*" if scores[one.name].read_golds else label,
+            label=f"{label}{number}{'*' if scores[one.name].read_golds else ''}",
             colour=COLOURS[n % len(COLOURS)],
             marker=MARKERS[n % len(MARKERS)],
         )
-        for n, (one, held, label) in enumerate(zip(results, values, labels, strict=True))
-    ]
+        drawn.append(arm)
+    return drawn
 
 
 def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
