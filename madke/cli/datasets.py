@@ -83,9 +83,8 @@ def _lines(name: str, card: Card, task: str, metrics: Sequence[str]) -> list[tup
     if hub:
         configs = ", ".join(config for config in hub.configs if config)
         whose = "the owner's" if hub.owner else "a copy by others"
-        lines.append(
-            ("hugging face", f"{hub.repository}{f' ({configs})' if configs else ''}, split {hub.split}; {whose}")
-        )
+        repository = f"{hub.repository} ({configs})" if configs else hub.repository
+        lines.append(("hugging face", f"{repository}, split {hub.split}; {whose}"))
     return lines
 
 

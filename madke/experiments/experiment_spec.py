@@ -156,9 +156,8 @@ class ExperimentSpec:
     def staged(self) -> tuple[Knowledge, ...]:
         """The arms' knowledge settings with a query stage or a reranker, each once."""
         wanted = (each for _, job in self.jobs for each in staged(job.protocol.knowledge))
-        return tuple(
-            {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}.values()
-        )
+        once = {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}
+        return tuple(once.values())
 
     @cached_property
     def retriever(self) -> str | None:

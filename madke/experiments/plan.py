@@ -182,9 +182,8 @@ class Planner:
         built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
         stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
         least, most = least + stages, most + stages
-        _record(
-            self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
-        )
+        certain = [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles]
+        _record(self._known, certain, repeats)
         _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
         models = sorted(set(job.spec.models.values()))
         return Planned(

@@ -262,9 +262,8 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            notes.append(
-                f"Up to {counted(left_out, 'question is', 'questions are')} excluded from a test, because {why}."
-            )
+            lost = counted(left_out, "question is", "questions are")
+            notes.append(f"Up to {lost} excluded from a test, because {why}.")
     notes += if_failed_notes(tests)
     return table_of(title, [_test_cells(test) for test in tests], notes)
 

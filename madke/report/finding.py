@@ -111,11 +111,9 @@ class _Shown:
             found = replace(found, value=-found.value, low=-found.high, high=-found.low)
         size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
         p = p_value(test.p_holm)
-        corrected = "Holm-corrected p" if family else "p"
+        shown = f"{'Holm-corrected p' if family else 'p'} {p if p.startswith('<') else f'= {p}'}"
         undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
-        return (
-            f"{size}, {self.interval(found)}, {corrected} {p if p.startswith('<') else f'= {p}'}, n = {test.n}{undone}"
-        )
+        return f"{size}, {self.interval(found)}, {shown}, n = {test.n}{undone}"
 
     def _figure(self, value: float) -> str:
         return value_cell(self.metric, value).text

@@ -75,9 +75,8 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
         rows.append((name, *(_cell(*each, of_row, decisive) for each in figures)))
     notes = [*table.notes]
     if any(cell.href for row in rows for cell in row):
-        notes.append(
-            "Each figure opens its debates." + (" Bold: the highest value of the column." if any(best) else "")
-        )
+        bold = " Bold: the highest value of the column." if any(best) else ""
+        notes.append(f"Each figure opens its debates.{bold}")
     return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
 
 

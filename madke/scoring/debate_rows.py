@@ -302,9 +302,8 @@ def _evidence(
             values["selection_precision"] = fmean(shares)
     misleading = set(listed(transcript.metadata, "misinformation_passages"))
     if any(entry.key in misleading for entry in transcript.pool):
-        values["misinformation_selected"] = fmean(
-            any(entry.key in misleading for entry in selected) for selected in passages
-        )
+        misled = [any(entry.key in misleading for entry in selected) for selected in passages]
+        values["misinformation_selected"] = fmean(misled)
     return values
 
 

@@ -267,9 +267,8 @@ def _permuted(differences: Sequence[float]) -> float:
     else:
         draw = numpy.random.default_rng(BOOTSTRAP_SEED)
         parts = [RESAMPLES_AT_ONCE] * (_RESAMPLES // RESAMPLES_AT_ONCE) + [_RESAMPLES % RESAMPLES_AT_ONCE]
-        swapped = total - 2 * numpy.concatenate(
-            [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
-        )
+        sums = [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
+        swapped = total - 2 * numpy.concatenate(sums)
     # A sum that equals the observed one up to rounding counts as extreme.
     extreme = int((abs(swapped) >= abs(total) - _TOLERANCE * n).sum())
     return extreme / 2**n if n <= _MAX_EXACT else (extreme + 1) / (_RESAMPLES + 1)

@@ -297,8 +297,7 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
 def page_svg(drawing: Drawing) -> str:
     """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
 
-    It has no style sheet, which would affect the whole page, and no ``style`` attribute. Ids start with
-    ``figure-NAME-``.
+    It has no style sheet, which would affect the whole page, and no ``style``. Ids start with ``figure-NAME-``.
     """
     root = ElementTree.fromstring(file_bytes(drawing, "svg"))
     prefix = f"figure-{drawing.name}-"
