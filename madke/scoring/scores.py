@@ -133,6 +133,7 @@ def score_with_values(
     # None: a failed debate of a question with gold answers.
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
+    unread = counted.unread.items()
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
     scores = Scores(
@@ -146,9 +147,7 @@ def score_with_values(
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
-        parse_failures={
-            stage: found for stage, replies in counted.unread.items() if (found := over_repeats(list(replies.values())))
-        },
+        parse_failures={stage: found for stage, replies in unread if (found := over_repeats(list(replies.values())))},
         usage=counted.usage,
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),

@@ -169,9 +169,7 @@ def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
     return {**steps, _OVERALL: overall} if steps else {}
 
 
-_FLIP_COLOURS = dict(
-    zip(_FLIPS.values(), (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True)
-)
+_FLIP_COLOURS = dict(zip(_FLIPS.values(), canvas.FLIP_COLOURS, strict=True))
 
 _MOST_ROWS = 36
 """With more rows, each arm has only one: from the first round to the final answer."""

@@ -35,8 +35,8 @@ ON_COLOUR = "#111111"
 COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
 """Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
 
-RIGHT, RIGHT_AT_LAST, WRONG_AT_LAST, WRONG = "#009e73", "#7fcfb4", "#f0a878", "#d55e00"
-"""Greens of right answers and reds of wrong ones; the light ones are of answers that became so."""
+FLIP_COLOURS = ("#009e73", "#7fcfb4", "#f0a878", "#d55e00")
+"""Greens of right answers and reds of wrong ones; the light ones, in the middle, are of answers that became so."""
 
 MARKERS = "osD^vPXp"
 
