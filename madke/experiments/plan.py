@@ -291,8 +291,7 @@ def planned(
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-        has_pools = knowledge is not None and held.issuperset(knowledge.sources)
-        has_pools = has_pools and (pools is not None or not (knowledge and knowledge.staged))
+        has_pools = knowledge is not None and held.issuperset(knowledge.sources) and bool(pools or not knowledge.staged)
         fewest = few if few != many else None
         plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
     return list(plans.values())

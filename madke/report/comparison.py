@@ -285,11 +285,10 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> TableRow:
-    unit = " %" if is_share(test.metric) else ""
     cells: TableRow = {
         "first": test.left,
         "second": test.right,
-        "value": f"{HEADINGS.get(test.metric, test.metric)}{unit}",
+        "value": f"{HEADINGS.get(test.metric, test.metric)}{' %' if is_share(test.metric) else ''}",
         "n": count_cell(test.n),
         "difference": value_cell(test.metric, test.difference, sign="+"),
         "p": Cell(text=p_value(test.p), value=test.p),
