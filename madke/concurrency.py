@@ -27,10 +27,13 @@ async def gather(coroutines: Iterable[Coroutine[None, None, T]]) -> list[T]:
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine. If this thread runs an event loop, the coroutine runs in another thread."""
-    # Not inside an except block: its exception would be the context of those of the coroutine.
-    if asyncio._get_running_loop() is None:
-        return asyncio.run(work)
-    return in_thread(lambda: asyncio.run(work)).result()
+    return outside_loop(lambda: asyncio.run(work))
+
+
+def outside_loop(work: Callable[[], T]) -> T:
+    """The result of work that runs event loops of its own: in another thread if this one runs a loop."""
+    # Not inside an except block: its exception would be the context of those of the work.
+    return work() if asyncio._get_running_loop() is None else in_thread(work).result()
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

@@ -23,8 +23,6 @@ Data = Annotated[Path | None, flags.option("Questions of the prediction files.",
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 
-_LEVELS = 2
-"""Levels of folders in which runs are looked for."""
 _SHOWN = 3
 """Skipped paths that are named."""
 _RECORDS = ("run.json", "experiment.json")
@@ -78,8 +76,8 @@ def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:
     return [run for runs in found.values() for run in runs]
 
 
-def _runs_in(path: Path, levels: int = _LEVELS) -> Iterator[Path]:
-    """The runs at a path: the run or the arms of the experiment that it is, or those in its folders."""
+def _runs_in(path: Path, levels: int = 2) -> Iterator[Path]:
+    """The runs at a path: the run or the arms of the experiment that it is, or those in so many levels of folders."""
     from madke.experiments.experiment import is_experiment, read_experiment
 
     if is_experiment(path):

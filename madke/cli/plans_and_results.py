@@ -218,14 +218,13 @@ def _show_results(done: Experiment) -> None:
     arms = open_results(folders)
     named = done.scores
     console().print(score_table([*named.items()]))
-    by_folder = {done.arms[name]: scores for name, scores in named.items()}
     with CallStore(done.path / "calls.sqlite") as store:
-        spent = spending_table(done.plans, by_folder, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
+        spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
     tables = list(filter(None, (published_table(recipe, folders), spent)))
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
-    scores = [by_folder[arm.path] for arm in arms]
+    scores = [named[arm.path.name] for arm in arms]
     own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     if tests := own.get("tests"):
         console().print(rich_table(tests, NOT_ON_TERMINALS))

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from madke.report.tables import Table
     from madke.scoring.arms import Results
 
-_TABLES = ("scores", "tests")
-"""Tables that :func:`madke.report.html.write_report` returns."""
-
 _LARGE = 20_000_000
 """Bytes of transcripts, of some seconds: a second process then helps to write the page."""
 
@@ -74,7 +71,7 @@ def command(
         raise UserError(f"--watch writes only the page of runs; leave out {others}")
     page = out or (paths[0].parent if paths[0].is_file() else paths[0]) / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    names = [*_TABLES, *(["retrieval"] if qrels else [])] if tables else []
+    names = ["scores", "tests", *(["retrieval"] if qrels else [])] if tables else []
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")

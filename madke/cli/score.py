@@ -135,8 +135,7 @@ def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     from madke.command_scorer import CommandScorer
-    from madke.scoring.debate_rows import GRADER
-    from madke.scoring.metrics import METRICS
+    from madke.scoring.debate_rows import is_share
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
@@ -146,7 +145,7 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
                 f"--scorer {text!r}: expected NAME=COMMAND with a NAME of letters, digits, . _ and -, for instance "
                 "--scorer comet='comet-env/bin/python comet_scorer.py'"
             )
-        if name.lower() in (*METRICS, GRADER, "correct") or name.lower().startswith(("cons_", "co2_")):
+        if is_share(name.lower()):
             raise UserError(f"--scorer {text!r}: {name} is a built-in metric; choose another name")
         if name in scorers:
             raise UserError(f"--scorer {text!r}: {name} is given twice; expected a different name for each scorer")

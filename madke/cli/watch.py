@@ -62,7 +62,9 @@ def follow(paths: Sequence[Path], page: Path, write: Callable[[int | None], obje
             _follow(runs, page, total, write, show)
         write(None)
     except KeyboardInterrupt as interrupt:
-        _stop_reloads(page)
+        if page.is_file():
+            with page.open("rb") as old, atomic_write(page) as new:
+                new.writelines(line for line in old if not line.startswith(RELOADS.encode()))
         say("madke: interrupted; the page stays, the same command goes on with it", err=True)
         raise typer.Exit(exit_status(interrupt)) from None
     done = sum(run.look() for run in runs)
@@ -96,9 +98,3 @@ def _follow(
             due = ended + max(_LEAST_SECONDS, _REST * (ended - started))
         show(f"{done:,} of {total:,} debates, {written:,} on the page")
         time.sleep(_POLL_SECONDS)
-
-
-def _stop_reloads(page: Path) -> None:
-    if page.is_file():
-        with page.open("rb") as old, atomic_write(page) as new:
-            new.writelines(line for line in old if not line.startswith(RELOADS.encode()))

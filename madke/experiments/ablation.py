@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from madke.concurrency import outside_loop
 from madke.core.errors import UserError
 from madke.core.events import Listener, never_raising, silent
 from madke.experiments.experiment import Experiment
@@ -47,12 +47,7 @@ def ablate(
     """
     experiment_spec = read_experiment_spec(recipe, [data] if isinstance(data, str | Path) else data, **asked)
     work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(work).result()
+    return outside_loop(work)
 
 
 def run_experiment(

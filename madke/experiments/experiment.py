@@ -27,7 +27,7 @@ from madke.runs.options import RunOptions
 from madke.runs.pool_stages import POOLS, StageBuild
 from madke.runs.run_pools import MORE, depth, missing_pools, pool_progress
 from madke.runs.runner import execute
-from madke.runs.spec import read_record, read_spec, short_hash, write_record
+from madke.runs.spec import question_hashes, read_record, read_spec, short_hash, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 
@@ -127,7 +127,9 @@ class Experiment:
         do not change; only new questions get pools. A lost pool file is rebuilt from the same given files.
         """
         sources: Mapping[str, str | None] = self.experiment_spec.all_specs
-        hashes = self._pool_hashes() if sources else {}
+        files = self.experiment_spec.pools if sources else ()
+        given = merged_pools(files, self.experiment_spec.questions) if files else []
+        hashes = {record.id: short_hash(record_to_json(record)) for record in given}
         before = _read_record(self.path) if is_experiment(self.path) else None
         same = before is not None and (before["sources"], before["pools"]) == (sources, hashes) and self.pools.exists()
         runs = arm_folder(self.path, "").glob("*/run.json")  # including arms that were removed from the recipe
@@ -142,12 +144,6 @@ class Experiment:
         record = {**_record_of(self.experiment_spec), "pools": hashes, "sources": sources}
         if before != record:
             write_record(self.path / FILE, record)
-
-    def _pool_hashes(self) -> dict[str, str]:
-        """Question id -> hash of the pool files' content for it."""
-        files = self.experiment_spec.pools
-        merged = merged_pools(files, self.experiment_spec.questions) if files else []
-        return {record.id: short_hash(record_to_json(record)) for record in merged}
 
     def _refuse_other_pools(
         self, before: Mapping[str, Any], sources: Mapping[str, str | None], hashes: Mapping[str, str]
@@ -298,7 +294,7 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
         # exclude_unset: an unset value is not the same as the default.
         "recipe": experiment_spec.recipe.model_dump(mode="json", exclude_unset=True),
         "data": experiment_spec.data,
-        "questions": experiment_spec.questions_of,
+        "questions": question_hashes(experiment_spec.questions),
         "sample_seed": experiment_spec.sample_seed,
         "repeats": experiment_spec.repeats,
         "seed": experiment_spec.seed,
@@ -317,12 +313,10 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     """
     before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
-    different = [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
+    kept = len(old.keys() & new.keys())
+    different = [f"{counted(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
+    different += [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
-    if not old.keys() <= new.keys():
-        different.insert(
-            0, f"{counted(len(old), 'question')}, not {len(old.keys() & new.keys())} (--limit, or the data)"
-        )
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
     arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}

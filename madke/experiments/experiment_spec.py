@@ -27,7 +27,6 @@ from madke.runs.cast import has_endpoint
 from madke.runs.job import NOTHING, Job, Model, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
-from madke.runs.spec import question_hashes
 from madke.variants import Variant, load_variant
 from madke.yaml_file import line_of
 
@@ -110,11 +109,6 @@ class ExperimentSpec:
         """Each arm with its run, as known before any arm has run."""
         return tuple((arm, self.job(arm)) for arm in self.arms)
 
-    @cached_property
-    def questions_of(self) -> Mapping[str, str]:
-        """Question id -> hash."""
-        return question_hashes(self.questions)
-
     def job(self, arm: Arm, *, debaters: int | None = None) -> Job:
         """The run of one arm, without a first round from another arm; ``debaters`` overrides their number."""
         key = arm.name, debaters
@@ -162,9 +156,8 @@ class ExperimentSpec:
     def staged(self) -> tuple[Knowledge, ...]:
         """The arms' knowledge settings with a query stage or a reranker, each once."""
         wanted = (each for _, job in self.jobs for each in staged(job.protocol.knowledge))
-        return tuple(
-            {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}.values()
-        )
+        once = {(e.sources, e.query, e.rerank and (e.rerank.model, e.rerank.candidates)): e for e in wanted}
+        return tuple(once.values())
 
     @cached_property
     def retriever(self) -> str | None:

@@ -182,9 +182,8 @@ class Planner:
         built = stages * (scale / repeats if pays_pools and pool_of is None else 0)
         stages = replace(built, calls=stages.calls * scale, all_tokens=stages.all_tokens * scale)
         least, most = least + stages, most + stages
-        _record(
-            self._known, [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles], repeats
-        )
+        certain = [call.certain_key for call in simulated.calls if call.purpose.agent in fewer.roles]
+        _record(self._known, certain, repeats)
         _record(self._possible, [call.key for call in simulated.calls + simulated.endings], repeats)
         models = sorted(set(job.spec.models.values()))
         return Planned(
@@ -292,8 +291,7 @@ def planned(
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
             return pool_of(records[question.id], knowledge) if knowledge is not None else EMPTY_POOL
 
-        has_pools = knowledge is not None and held.issuperset(knowledge.sources)
-        has_pools = has_pools and (pools is not None or not (knowledge and knowledge.staged))
+        has_pools = knowledge is not None and held.issuperset(knowledge.sources) and bool(pools or not knowledge.staged)
         fewest = few if few != many else None
         plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
     return list(plans.values())

@@ -13,17 +13,12 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from madke.assets import asset
 from madke.core.errors import UserError, unknown
 from madke.data.formats import READERS
-from madke.scoring.debate_rows import GRADER
-from madke.scoring.metrics import METRICS
+from madke.scoring.debate_rows import is_share
 from madke.yaml_file import line_of, read_yaml
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 _MAX_ARMS = 1000
 _Count = Annotated[int, Field(ge=1, strict=True)]
-
-_SHARES = (*METRICS, "correct", GRADER, "cons_judge", "cons_matcher")
-_SHARES += tuple(f"co2_{by}" for by in ("judge", "matcher", "judge_grader", "matcher_grader"))
-"""Values from 0 to 1."""
 
 
 class FirstRoundOf(BaseModel, extra="forbid", frozen=True):
@@ -182,7 +177,7 @@ def read_recipe(name: str) -> Recipe:
             line = line_of(file, ("datasets", number))
             raise UserError(f"datasets: {unknown('dataset', dataset, READERS)}", file=file, line=line)
     for *place, metric, value in recipe.figures():
-        if metric in _SHARES and not 0 <= value <= 1:
+        if is_share(metric) and not 0 <= value <= 1:
             line = line_of(file, ("published", *place, metric))
             raise UserError(f"published: {metric}: found {value:g}, expected a share from 0 to 1", file=file, line=line)
     return recipe

@@ -16,16 +16,17 @@ from madke.report.tables import (
     NOTHING,
     Cell,
     Table,
+    TableRow,
     count_cell,
-    in_percent,
     p_value,
-    score_cell,
+    table_of,
+    value_cell,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
-from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
 from madke.scoring.metrics import question_of
 from madke.scoring.outside import external_values
-from madke.scoring.paired import PairedTest, paired_tests, repeat_tests
+from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, score
 from madke.scoring.statistics import Estimate, estimate, half_width
@@ -104,8 +105,8 @@ class Comparison:
         return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
-        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.repeat_tests`."""
-        return repeat_tests(_tested(self.arms, all_pairs), self._known(metrics))
+        """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.paired_tests`."""
+        return paired_tests(_tested(self.arms, all_pairs), self._known(metrics), over="repeats")
 
     @property
     def notes(self) -> list[str]:
@@ -169,13 +170,11 @@ def compare(
     UserError if no question is shared.
     """
     asked: dict[QuestionKey, Question] = {}
-    columns: list[dict[QuestionKey, Outcome]] = []
+    columns: dict[str, dict[QuestionKey, Outcome]] = {name: {} for name in runs}
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
-        column: dict[QuestionKey, Outcome] = {}
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
-        arms.append(read_arm(name, _recording(transcripts, name, column, asked), outside))
-        columns.append(column)
+        arms.append(read_arm(name, _recording(transcripts, name, columns[name], asked), outside))
     shared = shared_questions(arms)
     if not shared:
         raise UserError(f"no question is in all of {', '.join(runs)}; compare runs over the same questions")
@@ -186,21 +185,20 @@ def compare(
             task=asked[key].task,
             answers=asked[key].answers,
             asked=asked[key],
-            runs=tuple(column[key] for column in columns),
+            runs=tuple(column[key] for column in columns.values()),
         )
         for key in shared
     )
-    unshared = {name: len(column) - len(shared) for name, column in zip(runs, columns, strict=True)}
-    of_shared = tuple(only(arm, shared) for arm in arms)
-    debates = {name: sum(kept.repeats for kept in column.values()) for name, column in zip(runs, columns, strict=True)}
-    return Comparison(questions=questions, unshared=unshared, arms=of_shared, debates=debates)
+    return Comparison(
+        questions=questions,
+        unshared={name: len(column) - len(shared) for name, column in columns.items()},
+        arms=tuple(only(arm, shared) for arm in arms),
+        debates={name: sum(kept.repeats for kept in column.values()) for name, column in columns.items()},
+    )
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
-    """Compare runs like :func:`compare`, with their scores on the shared questions.
-
-    UserError if a path is not a run, or the runs share no question.
-    """
+    """Compare runs like :func:`compare`, with their scores on the shared questions; UserError if a path is no run."""
     results = opened(runs)
     external = {arm.name: external_values(arm) for arm in results}
     found = compare({arm.name: arm.transcripts() for arm in results}, external)
@@ -250,9 +248,6 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     """Paired tests, one row each. Differences are second minus first."""
     if not tests:
         return Table(title=title, columns=("first", "second", "value"), rows=())
-    rows = [_test_cells(test) for test in tests]
-    columns = tuple(dict.fromkeys(column for cells in rows for column in cells))
-    filled = tuple(tuple(cells.get(column, NOTHING) for column in columns) for cells in rows)
     kinds: dict[str, dict[str, None]] = {}
     for test in tests:
         kinds.setdefault(test.test, {})[test.metric] = None
@@ -266,11 +261,10 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            notes.append(
-                f"Up to {counted(left_out, 'question is', 'questions are')} excluded from a test, because {why}."
-            )
+            lost = counted(left_out, "question is", "questions are")
+            notes.append(f"Up to {lost} excluded from a test, because {why}.")
     notes += if_failed_notes(tests)
-    return Table(title=title, columns=columns, rows=filled, notes=tuple(notes))
+    return table_of(title, [_test_cells(test) for test in tests], notes)
 
 
 def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
@@ -278,7 +272,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
     pairs: dict[tuple[str, str], list[str]] = {}
     for test in tests:
         if test.if_failed is not None:
-            low, high = (_figure_cell(value, _unit(test), "+").text for value in test.if_failed)
+            low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = HEADINGS.get(test.metric, test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
@@ -289,38 +283,22 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
         )
 
 
-def _test_cells(test: PairedTest) -> dict[str, Cell]:
-    unit = _unit(test)
-    cells = {
-        "first": Cell(text=test.left),
-        "second": Cell(text=test.right),
-        "value": Cell(text=f"{HEADINGS.get(test.metric, test.metric)}{unit}"),
+def _test_cells(test: PairedTest) -> TableRow:
+    cells: TableRow = {
+        "first": test.left,
+        "second": test.right,
+        "value": f"{HEADINGS.get(test.metric, test.metric)}{' %' if is_share(test.metric) else ''}",
         "n": count_cell(test.n),
-        "difference": _figure_cell(test.difference, unit, "+"),
+        "difference": value_cell(test.metric, test.difference, sign="+"),
         "p": Cell(text=p_value(test.p), value=test.p),
         "p (Holm)": Cell(text=p_value(test.p_holm), value=test.p_holm, mark=MARK if test.significant else ""),
-        "of first": _figure_cell(test.left_value, unit),
-        "of second": _figure_cell(test.right_value, unit),
+        "of first": value_cell(test.metric, test.left_value),
+        "of second": value_cell(test.metric, test.right_value),
     }
     if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {"effect": NOTHING, "detectable": NOTHING}
+    cells |= {"effect": NOTHING, "detectable": value_cell(test.metric, test.detectable)}
     if (effect := test.effect) is not None:
         text = f"{effect.name[-1]} {effect.value:+z.2f}"
         cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)
-    if test.detectable is not None:
-        cells["detectable"] = _figure_cell(test.detectable, unit)
     return cells
-
-
-def _unit(test: PairedTest) -> str:
-    return " %" if in_percent(test.metric) else ""
-
-
-def _figure_cell(found: Estimate | float, unit: str, signed: str = "") -> Cell:
-    """A figure, with its interval if known; without a minus sign for what rounds to zero."""
-    times, digits = (100, f"{signed}z.1f") if unit else (1, f"{signed}z.4g")
-    if not isinstance(found, Estimate):
-        return score_cell(times * found, digits=digits)
-    scaled = Estimate(value=times * found.value, low=times * found.low, high=times * found.high, n=found.n)
-    return score_cell(scaled, digits=digits)

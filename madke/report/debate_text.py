@@ -41,10 +41,8 @@ def _debate_lines(transcript: Transcript) -> Iterator[str]:
 
 
 def _rounds(transcript: Transcript) -> Iterator[Iterator[str]]:
-    before = None
-    for entry in transcript.rounds:
+    for before, entry in zip((None, *transcript.rounds), transcript.rounds, strict=False):
         yield _round_lines(entry, before, given=transcript.first_round_given and before is None)
-        before = entry
 
 
 def _round_lines(entry: Round, before: Round | None, *, given: bool) -> Iterator[str]:
@@ -120,9 +118,7 @@ def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
     """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
     if (verdict := entry.verdict) is not None:
         head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
-        same = (
-            before is not None and before.verdict is not None and verdict.text and verdict.text == before.verdict.text
-        )
+        same = before and before.verdict and verdict.text and verdict.text == before.verdict.text
         yield f"{head}, as in round {entry.n - 1}" if same else head
         yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:

@@ -68,7 +68,7 @@ def changed_settings(protocol: Protocol) -> str:
 
 
 def diagram(name: str, protocol: Protocol) -> str:
-    """A diagram of a debate: order of turns, who reads others_read, when it ends, how the answer is chosen, calls."""
+    """A diagram of a debate: order of turns, who reads whom, when it ends, how the answer is chosen, calls."""
     return printable("\n".join(_lines(name, protocol)))
 
 
@@ -202,7 +202,7 @@ def _acts(protocol: Protocol, n: int) -> str:
 
 
 def _reading(protocol: Protocol, n: int) -> Iterator[str]:
-    """Who reads others_read: a matrix, or a sentence if the matrix would be empty or too large."""
+    """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
         for reader, shown in readings(protocol, n).items()

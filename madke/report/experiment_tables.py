@@ -7,21 +7,17 @@ from madke.experiments.plan import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.prices import Prices, cost, price_of
 from madke.llm.store import Paid
-from madke.report.tables import HEADINGS, NOTHING, Cell, Table, count_cell, percent_cell, score_cell
+from madke.report.tables import HEADINGS, NOTHING, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.runs.pool_stages import POOLS
-from madke.scoring.arms import ArmValues, Results, only, open_results
+from madke.scoring.arms import Results, of_dataset, open_results
 from madke.scoring.outside import arm_of
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate
 
 OURS = "ours"
 
 
 def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """The published figures of a recipe, below ours for the same arm; None if the recipe quotes none.
-
-    ``folders``: those of the arms that have run.
-    """
+    """The published figures of a recipe, below ours of the arms in ``folders``; None if the recipe quotes none."""
     quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
     for model, arm, dataset, metric, value in recipe.figures():
         quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value
@@ -29,29 +25,21 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
         return None
     opened = {folder.name: open_results([folder])[0] for folder in folders}
     arms = {name: arm_of(arm) for name, arm in opened.items()}
-    metrics = list(dict.fromkeys(metric for *_, metric, _ in recipe.figures()))
     rows = []
     for (arm, dataset), by_model in quoted.items():
         if arm in arms:
-            quotes = set().union(*by_model.values())
-            ours = [
-                percent_cell(_mean(arms[arm], metric, dataset)) if metric in quotes else NOTHING for metric in metrics
-            ]
-            rows.append(_row(arm, dataset, _models(opened[arm]), ours))
+            row: TableRow = {"arm": arm, "dataset": dataset, "model": _models(opened[arm])}
+            ours = of_dataset(arms[arm], None if dataset == "all" else dataset)
+            quoted_metrics = dict.fromkeys(metric for figures in by_model.values() for metric in figures)
+            rows.append(row | {HEADINGS.get(each, each): percent_cell(ours.mean(each)) for each in quoted_metrics})
         for model, figures in by_model.items():
-            theirs = [_figure(figures[metric]) if metric in figures else NOTHING for metric in metrics]
-            rows.append(_row(arm, dataset, model, theirs))
+            row = {"arm": arm, "dataset": dataset, "model": model}
+            rows.append(row | {HEADINGS.get(metric, metric): _figure(value) for metric, value in figures.items()})
     notes = [f"Published: {recipe.source}. Shares are in percent."]
     if folders:
         notes.append(f'Rows with "{OURS}" are from this experiment, with intervals. The others are published.')
     notes.append("Models, samples and prompts differ, so the figures need not be equal.")
-    headings = [HEADINGS.get(metric, metric) for metric in metrics]
-    columns = ("arm", "dataset", "model", *headings)
-    return Table(title="Published figures", columns=columns, rows=tuple(rows), notes=tuple(notes))
-
-
-def _row(arm: str, dataset: str, model: str, figures: Sequence[Cell]) -> tuple[Cell, ...]:
-    return (*(Cell(text=text) for text in (arm, dataset, model)), *figures)
+    return table_of("Published figures", rows, notes)
 
 
 def _models(arm: Results) -> str:
@@ -59,59 +47,45 @@ def _models(arm: Results) -> str:
 
 
 def _figure(value: float) -> Cell:
-    return score_cell(100 * value, digits=".1f") if 0 <= value <= 1 else score_cell(value, digits=".2f")
-
-
-def _mean(arm: ArmValues, metric: str, dataset: str) -> Estimate | None:
-    """Mean over one dataset, or over ``all``."""
-    keys = [key for key, name in arm.questions.items() if dataset in ("all", name or "")]
-    return only(arm, keys).mean(metric)
+    return percent_cell(value) if 0 <= value <= 1 else score_cell(value, digits=".2f")
 
 
 def spending_table(
-    plans: Sequence[Planned], scores: Mapping[Path, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
+    plans: Sequence[Planned], scores: Mapping[str, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
 ) -> Table:
     """Planned and real calls, paid calls and tokens of each arm, and cost if there are prices.
 
-    ``scores``: folder -> scores of the arms that have started. ``paid``: usage in the call store, without services.
+    ``scores``: name -> scores of the arms that have started. ``paid``: usage in the call store, without services.
     """
-    made = {folder.name: found.total.calls for folder, found in scores.items()}
-    columns = ("arm", "calls planned", "calls", "paid calls planned", "paid calls", "tokens planned", "tokens", "cost")
-    with_paid_calls = {folder.name for folder, found in scores.items() if found.total.paid}
+    made = {name: found.total for name, found in scores.items()}
     rows = []
     for plan in plans:
         bills = [(model, bill) for (payer, model), bill in paid.items() if payer == plan.name]
-        unknown = not bills and plan.name in with_paid_calls  # the call store of its transcripts is gone
+        unknown = not bills and plan.name in made and made[plan.name].paid  # the call store of its transcripts is gone
+        called = sum(bill.calls for _, bill in bills)
         tokens = sum(bill.usage.prompt_tokens + bill.usage.completion_tokens for _, bill in bills)
         costs = [cost(bill.usage, price) for model, bill in bills if (price := price_of(model, prices))]
         ends = (plan.least, plan.most)
-        cells = (
-            Cell(text=plan.name),
-            _range(*(load.calls for load in ends)),
-            count_cell(made.get(plan.name, sum(bill.calls for _, bill in bills))),
-            _range(*(load.paid for load in ends)),
-            NOTHING if unknown else count_cell(sum(bill.calls for _, bill in bills)),
-            _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
-            NOTHING if unknown else count_cell(tokens),
-            Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING,
-        )
-        rows.append(cells)
-    kept = len(columns) if prices else len(columns) - 1
-    return Table(
-        title="Planned and paid",
-        columns=columns[:kept],
-        rows=tuple(row[:kept] for row in rows),
-        notes=(
-            "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
-            "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
-            "Identical replies can make more calls shared. Searches and answer scorers are not counted."
-            + (
-                f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
-                if POOLS in {plan.name for plan in plans}
-                else ""
-            ),
-        ),
+        row: TableRow = {
+            "arm": plan.name,
+            "calls planned": _range(*(load.calls for load in ends)),
+            "calls": count_cell(made[plan.name].calls if plan.name in made else called),
+            "paid calls planned": _range(*(load.paid for load in ends)),
+            "paid calls": NOTHING if unknown else count_cell(called),
+            "tokens planned": _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
+            "tokens": NOTHING if unknown else count_cell(tokens),
+        }
+        if prices:
+            row["cost"] = Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING
+        rows.append(row)
+    note = (
+        "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
+        "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
+        "Identical replies can make more calls shared. Searches and answer scorers are not counted."
     )
+    if POOLS in {plan.name for plan in plans}:
+        note += f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
+    return table_of("Planned and paid", rows, [note])
 
 
 def planned_range(least: float, most: float, *, digits: int = 0) -> str:

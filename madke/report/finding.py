@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from madke.report.tables import HEADINGS, in_percent, one_line, p_value
+from madke.report.tables import HEADINGS, one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, common_metric, shared_questions
+from madke.scoring.debate_rows import is_share
 from madke.scoring.metrics import is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
@@ -27,12 +28,11 @@ def finding(arms: Sequence[ArmValues], scores: Mapping[str, Scores], tests: Sequ
     """
     if len(arms) == 1:
         return one_line(_score(arms[0], scores[arms[0].name]))
-    held = [test for test in tests if test.over == "questions"]
-    if not held:
+    if not tests:
         return "Nothing to compare: no shared question has a score in both of two runs."
     first = common_metric(arm.first_metric for arm in arms)
-    metric = first if any(test.metric == first for test in held) else held[0].metric
-    family = [test for test in held if test.metric == metric]
+    metric = first if any(test.metric == first for test in tests) else tests[0].metric
+    family = [test for test in tests if test.metric == metric]
     shown = _Shown(metric, first)
     if len(arms) == 2:
         sentence = shown.compared(family[0])
@@ -53,14 +53,15 @@ def _score(arm: ArmValues, scores: Scores) -> str:
 def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> str:
     """The best of three or more runs against the next one, or against all from which no test tells it apart."""
     shared = shared_questions(arms)
-    tested = {name for test in family for name in _pair(test)}
+    tested = {name for test in family for name in (test.left, test.right)}
     means = {
         arm.name: fmean(fmean(values[key].values()) for key in shared if key in values)
         for arm in arms
         if arm.name in tested and (values := arm.values[shown.metric])
     }
     best, *others = sorted(means, key=means.__getitem__, reverse=True)
-    against = {test.left if test.right == best else test.right: test for test in family if best in _pair(test)}
+    against = {test.right: test for test in family if test.left == best}
+    against |= {test.left: test for test in family if test.right == best}
     tied = [name for name in others if name in against and not against[name].significant]
     rival = against[next(name for name in [*tied, *others] if name in against)]
     figures = {name: f"{name} ({shown.value(means[name])})" for name in means}
@@ -77,10 +78,6 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
     return f"{figures[best]} is highest of {len(arms)} runs, but not significantly above {together}: {over}{size}"
 
 
-def _pair(test: PairedTest) -> tuple[str, str]:
-    return test.left, test.right
-
-
 class _Shown:
     """Figures of one metric in words."""
 
@@ -90,14 +87,14 @@ class _Shown:
         self.metric = metric
         correct = metric == "correct" or (metric == first and is_binary(metric))
         self._name = "correct" if correct else HEADINGS.get(metric, metric)
-        self._share = in_percent(metric)
+        self._share = is_share(metric)
         self._of = "" if correct else f" of {self._name}"
 
     def value(self, found: float) -> str:
         return f"{self._figure(found)} % {self._name}" if self._share else f"{self._name} {self._figure(found)}"
 
     def interval(self, found: Estimate) -> str:
-        return f"95 % {self._figure(found.low)} to {self._figure(found.high)}"
+        return f"95 % {value_cell(self.metric, found).interval}"
 
     def compared(self, test: PairedTest, *, family: bool = False) -> str:
         """Which of two runs is better and by how much, or that no difference was found."""
@@ -114,14 +111,12 @@ class _Shown:
             found = replace(found, value=-found.value, low=-found.high, high=-found.low)
         size = f"{self._figure(found.value)} {'points' if self._share else ''}".strip() + self._of
         p = p_value(test.p_holm)
-        corrected = "Holm-corrected p" if family else "p"
+        shown = f"{'Holm-corrected p' if family else 'p'} {p if p.startswith('<') else f'= {p}'}"
         undone = "" if test.significant or test.p_holm >= _ALPHA else _UNDONE
-        return (
-            f"{size}, {self.interval(found)}, {corrected} {p if p.startswith('<') else f'= {p}'}, n = {test.n}{undone}"
-        )
+        return f"{size}, {self.interval(found)}, {shown}, n = {test.n}{undone}"
 
     def _figure(self, value: float) -> str:
-        return f"{100 * value:z.1f}" if self._share else f"{value:z.4g}"
+        return value_cell(self.metric, value).text
 
 
 def all_failed(scores: Scores) -> bool:

@@ -105,8 +105,7 @@ class PassageTexts:
             return "missing"
         if lines.hashes != frozen:
             return "changed"
-        self._lines = lines
-        self._frozen = frozen
+        self._frozen, self._lines = frozen, lines
         return "held"
 
     def of(self, transcript: Transcript) -> list[int | None]:
@@ -153,13 +152,12 @@ class Index:
         self._runs: list[dict[str, Any]] = []
         self._questions: dict[tuple[str, str], tuple[str, str, str, str, str]] = {}
         self._place: dict[str, int] = {}
-        names = ("question", "repeat", "answer", "outcomes", "rounds", "calls", "tokens")
-        self._columns: dict[str, list[Any]] = {name: [] for name in names}
+        self._debates: list[tuple[QuestionKey, int, str | None, int, int | None, int | None, int | None]] = []
+        """Question, repeat, answer, outcomes, rounds, calls and tokens of each. Predictions have no usage."""
 
     def begin(self, results: Results, held: Held) -> None:
         """Switch to the debates of this run."""
-        first = len(self._columns["question"])
-        self._runs.append({"name": results.name, "first": first, "count": 0, "texts": held})
+        self._runs.append({"name": results.name, "first": len(self._debates), "count": 0, "texts": held})
         for place, id_ in enumerate(results.config.questions if results.config else ()):
             self._place.setdefault(id_, place)
 
@@ -169,18 +167,15 @@ class Index:
         gold = " | ".join(transcript.answers)
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = transcript.total if transcript.usage else None
-        added = {
-            "question": key,
-            "repeat": transcript.repeat,
-            "answer": transcript.answer,
-            "outcomes": _bits(_of_transcript(transcript)),
-            # Predictions from files have no usage.
-            "rounds": len(transcript.rounds) if used else None,
-            "calls": used.calls if used else None,
-            "tokens": used.tokens if used else None,
+        figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
+        outcomes = {
+            transcript.status: transcript.status != "ok",
+            "degraded": transcript.degraded,
+            "shortened": shortened(transcript),
+            "oracle": transcript.oracle,
         }
-        for name, value in added.items():
-            self._columns[name].append(value)
+        bits = _bits(name for name, holds in outcomes.items() if holds)
+        self._debates.append((key, transcript.repeat, transcript.answer, bits, *figures))
         self._runs[-1]["count"] += 1
 
     def json(self, arms: Sequence[ArmValues]) -> dict[str, Any]:
@@ -190,29 +185,24 @@ class Index:
         place = {key: n for n, key in enumerate(order)}
         fields = ("id", "text", "gold", "task", "dataset")
         columns = zip(*(self._questions[key] for key in order), strict=True)
-        debates = zip(self._columns["question"], self._columns["repeat"], self._columns["outcomes"], strict=True)
         of_run = (arm for arm, run in zip(arms, self._runs, strict=True) for _ in range(run["count"]))
-        valued = [_valued(arm, *debate) for arm, debate in zip(of_run, debates, strict=True)]
+        rows = []
+        for arm, (key, repeat, answer, before, *figures) in zip(of_run, self._debates, strict=True):
+            outcomes, score = _valued(arm, key, repeat, before)
+            rows.append((place[key], repeat, answer, outcomes, score, *figures))
+        names = ("question", "repeat", "answer", "outcomes", "score", "rounds", "calls", "tokens")
         return {
             "runs": self._runs,
             "outcomes": OUTCOMES,
             "questions": dict(zip(fields, columns, strict=False)) or {field: [] for field in fields},
-            "debates": self._columns
-            | {
-                "question": [place[key] for key in self._columns["question"]],
-                "outcomes": [outcomes for outcomes, _ in valued],
-                "score": [score for _, score in valued],
-            },
+            "debates": dict(zip(names, zip(*rows, strict=True), strict=False)) or {name: [] for name in names},
         }
 
 
 def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tuple[int, float | None]:
     """The outcomes of a debate, with those that depend on its values; and its score."""
-    values = {}
-    for name in _VALUES:
-        held = arm.values.get(name, {}).get(key, {})
-        if repeat in held:
-            values[name] = held[repeat]
+    held = {name: arm.values.get(name, {}).get(key, {}) for name in _VALUES}
+    values = {name: repeats[repeat] for name, repeats in held.items() if repeat in repeats}
     score = values.get("correct")
     found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
     if score is not None and not outcomes & _bits(("abstained", "failed")):
@@ -220,17 +210,6 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
     if values.get("cons_judge", values.get("cons_matcher")) == 0:
         found.append("divided")
     return outcomes | _bits(found), score
-
-
-def _of_transcript(transcript: Transcript) -> Iterator[str]:
-    if transcript.status != "ok":
-        yield transcript.status
-    if transcript.degraded:
-        yield "degraded"
-    if shortened(transcript):
-        yield "shortened"
-    if transcript.oracle:
-        yield "oracle"
 
 
 def _bits(outcomes: Iterable[str]) -> int:

@@ -75,9 +75,8 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
         rows.append((name, *(_cell(*each, of_row, decisive) for each in figures)))
     notes = [*table.notes]
     if any(cell.href for row in rows for cell in row):
-        notes.append(
-            "Each figure opens its debates." + (" Bold: the highest value of the column." if any(best) else "")
-        )
+        bold = " Bold: the highest value of the column." if any(best) else ""
+        notes.append(f"Each figure opens its debates.{bold}")
     return PageTable(title=table.title, columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
 
 
@@ -86,8 +85,8 @@ def _best(table: Table, column: int) -> str:
     cells = [row[column] for row in table.rows if row[column].value is not None]
     if not cells or not table.columns[column].endswith("%") or table.columns[column].startswith("unparsed"):
         return ""
-    best = max(cells, key=lambda cell: cell.value or 0.0).figure_and_interval[0]
-    return best if any(cell.figure_and_interval[0] != best for cell in cells) else ""
+    best = max(cells, key=lambda cell: cell.value or 0.0).text
+    return best if any(cell.text != best for cell in cells) else ""
 
 
 _BEHIND = {"correct": "right", "Co2": "right", "Cons": "divided", "failed": "failed", "abst.": "abstained"}
@@ -96,13 +95,12 @@ _BEHIND |= dict.fromkeys(("difference", "p", "p (Holm)", "effect"), "differ")
 
 
 def _cell(heading: str, cell: Cell, best: str, runs: Sequence[str], decisive: bool = False) -> PageCell:
-    figure, within = cell.figure_and_interval
     href, opens = _debates(heading, cell, runs, decisive) if runs and cell.value is not None else ("", "")
     return PageCell(
-        text=figure,
-        interval=within,
+        text=cell.text,
+        interval=cell.interval,
         mark=cell.mark,
-        best=bool(best) and figure == best,
+        best=bool(best) and cell.text == best,
         href=href,
         opens=opens,
         order=cell.low if cell.value is None else cell.value,

@@ -19,20 +19,18 @@ from madke.report.tables import (
     Cell,
     Table,
     count_cell,
-    in_percent,
     interval,
-    percent,
     percent_cell,
     rich_table,
     score_cell,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, Results, common_metric, only
-from madke.scoring.debate_rows import NO_SHARES
+from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
+from madke.scoring.debate_rows import NO_SHARES, is_share
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate
+from madke.scoring.statistics import Estimate, Spread
 from madke.terminal import printable
 
 
@@ -147,9 +145,11 @@ def _correct(arm: _Arm) -> Cell:
 
 def _over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    if spread is None:
-        return NOTHING
-    return percent_cell(Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats))
+    return percent_cell(_mean(spread)) if spread else NOTHING
+
+
+def _mean(spread: Spread) -> Estimate:
+    return Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
 
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
@@ -163,7 +163,7 @@ def _metric(name: str, first: str) -> _Column:
     def cell(arm: _Arm) -> Cell:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))
 
-    if in_percent(name):
+    if is_share(name):
         return _Column(f"{heading} %", cell, place="screen" if name == first else "all")
     note = f"{name}: on the scorer's scale, not in percent; over the n questions with an answer."
     return _Column(name, cell, interval=True, note=note)
@@ -183,14 +183,10 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-_HALF = "\N{PLUS-MINUS SIGN}: half of the 95 % interval."
-
-
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
-    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: with whole
-    intervals.
+    A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
     """
     incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
@@ -201,11 +197,10 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     columns = _filled([column for column in _score_columns(arms) if column.place in ("all", "screen")], arms)
     rows = []
     for arm in arms:
-        cells = [(column.cell(arm), column.interval) for column in columns]
-        shown = (cell if whole else replace(cell, text=cell.figure_and_interval[0]) for cell, whole in cells)
+        shown = (column.cell(arm) if column.interval else replace(column.cell(arm), interval="") for column in columns)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
-    notes = [*incomplete, *([] if details else [_HALF])]
+    notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     for name, scores in rest:
@@ -229,8 +224,7 @@ def score_table_of(results: Sequence[Results], scores: Mapping[str, Mapping[str 
     pairs = []
     for arm in map(arm_of, results):
         for dataset in scores[arm.name]:
-            keys = [key for key, name in arm.questions.items() if dataset in (None, name or "")]
-            rows.append(replace(only(arm, keys), name=row_name(arm.name, dataset)))
+            rows.append(replace(of_dataset(arm, dataset), name=row_name(arm.name, dataset)))
             if dataset in first:
                 pairs.append((first[dataset], rows[-1]))
             first.setdefault(dataset, rows[-1])
@@ -293,16 +287,14 @@ def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
 def _repeated(scores: Scores) -> str:
     found = []
     for name, spread in scores.repeats.items():
-        times, digits = (100, ".1f") if in_percent(name) else (1, ".4g")
-        figures = (spread.mean, spread.low, spread.high, spread.sd)
-        mean, low, high, sd = (f"{times * value:{digits}}" for value in figures)
-        found.append(f"{printable(name)} {mean} ({low} to {high}; sd {sd})")
+        mean, sd = value_cell(name, _mean(spread)), value_cell(name, spread.sd)
+        found.append(f"{printable(name)} {mean.text} ({mean.interval}; sd {sd.text})")
     repeats = max(spread.repeats for spread in scores.repeats.values())
     return f"over {repeats} repeats, for these questions: {', '.join(found)}"
 
 
 def _amount(name: str, found: Estimate | None) -> str:
-    return f"{found.value:.2f}" if found and name in NO_SHARES else percent(found)
+    return (score_cell(found, digits=".2f") if name in NO_SHARES else percent_cell(found)).text
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:
@@ -331,7 +323,7 @@ def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate |
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
-        *(f"{printable(name)} {value_cell(name, each).text}, n = {each.n}" for name, each in scores.metrics.items()),
+        *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
         _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
         _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
     ]
@@ -351,8 +343,7 @@ def score_details(scores: Scores) -> str:
         low, high = scores.correct_if_failed
         lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
     if scores.mean_rounds is not None:
-        found = scores.mean_rounds
-        lines.append(f"rounds {found.value:.2f} ({found.low:.2f} to {found.high:.2f})")
+        lines.append(f"rounds {score_cell(scores.mean_rounds, digits='.2f').whole}")
     if "grade" in scores.parse_failures:
         missing = grades_missing(scores)
         lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
@@ -363,7 +354,7 @@ def score_details(scores: Scores) -> str:
             f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
-            + (f", unparsed {percent(missed)} %" if missed else "")
+            + (f", unparsed {percent_cell(missed).text} %" if missed else "")
         )
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
@@ -16,8 +16,7 @@ from madke.assets import require
 from madke.core.errors import UserError
 from madke.files import atomic_write, write_file
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import GRADER, correct
-from madke.scoring.metrics import METRICS
+from madke.scoring.debate_rows import correct, is_share
 from madke.scoring.statistics import Estimate
 from madke.terminal import FittedTable, printable
 
@@ -41,17 +40,14 @@ HEADINGS = {
 """Short headings of metrics, in column order. Other metrics follow under their own names."""
 
 
-def in_percent(name: str) -> bool:
-    """Whether a value is a share, shown in percent. External scorers have their own scales."""
-    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """One cell of a table."""
 
     text: str
-    """Text without the mark. It may be untrusted, so renderers must escape it."""
+    """Words or a figure, without interval and mark. It may be untrusted, so renderers must escape it."""
+    interval: str = ""
+    """The interval of the figure, as text."""
     value: float | None = None
     """The figure, in the unit of the column heading. None for words and missing figures."""
     low: float | None = None
@@ -63,19 +59,15 @@ class Cell:
     @property
     def with_half_interval(self) -> str:
         """The text, with half the width of the interval (``70.8 ±8``) instead of its ends."""
-        figure, interval = self.figure_and_interval
-        if not interval or self.low is None or self.high is None:
+        if not self.interval or self.low is None or self.high is None:
             return self.text
         half = (self.high - self.low) / 2
-        return f"{figure} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
+        return f"{self.text} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
 
     @property
-    def figure_and_interval(self) -> tuple[str, str]:
-        """The figure and its interval as separate texts. The interval may be empty."""
-        if self.value is None or self.low is None:
-            return self.text, ""
-        figure, bracket, interval = self.text.partition(" (")
-        return figure, interval.removesuffix(")") if bracket else ""
+    def whole(self) -> str:
+        """The text, with its interval in brackets if there is one."""
+        return f"{self.text} ({self.interval})" if self.interval else self.text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,43 +103,47 @@ NOTHING = Cell(text="-")
 """A figure that is unknown or does not apply. Files have an empty cell."""
 
 
+TableRow = dict[str, Cell | str]
+"""Heading -> figure or words."""
+
+
+def table_of(title: str, rows: Sequence[TableRow], notes: Sequence[str] = ()) -> Table:
+    """A table from its rows. A missing cell is :data:`NOTHING`."""
+    columns = tuple(dict.fromkeys(heading for row in rows for heading in row))
+    cells = ([row.get(heading, NOTHING) for heading in columns] for row in rows)
+    filled = (tuple(Cell(text=each) if isinstance(each, str) else each for each in row) for row in cells)
+    return Table(title=title, columns=columns, rows=tuple(filled), notes=tuple(notes))
+
+
 def count_cell(n: int) -> Cell:
     """A count."""
     return Cell(text=f"{n:,}", value=n)
 
 
-def percent_cell(found: Estimate | None, mark: str = "") -> Cell:
-    """A share in percent, with its interval; :data:`NOTHING` for None."""
-    if found is None:
-        return NOTHING
-    return Cell(text=interval(found), value=100 * found.value, low=100 * found.low, high=100 * found.high, mark=mark)
-
-
-def score_cell(found: Estimate | float | None, mark: str = "", digits: str = ".4g") -> Cell:
-    """A figure in its own unit, with its interval if known; :data:`NOTHING` for None."""
+def score_cell(found: Estimate | float | None, mark: str = "", digits: str = "z.4g", times: int = 1) -> Cell:
+    """A figure, ``times`` a number, with its interval if known; :data:`NOTHING` for None."""
     if found is None:
         return NOTHING
     if not isinstance(found, Estimate):
-        return Cell(text=f"{found:{digits}}", value=found, mark=mark)
-    text = f"{found.value:{digits}} ({found.low:{digits}} to {found.high:{digits}})"
-    return Cell(text=text, value=found.value, low=found.low, high=found.high, mark=mark)
+        return Cell(text=f"{times * found:{digits}}", value=times * found, mark=mark)
+    value, low, high = (times * each for each in (found.value, found.low, found.high))
+    within = f"{low:{digits}} to {high:{digits}}"
+    return Cell(text=f"{value:{digits}}", interval=within, value=value, low=low, high=high, mark=mark)
 
 
-def value_cell(name: str, found: Estimate | None, mark: str = "") -> Cell:
-    """The mean of a value: in percent if it is a share, otherwise in its own unit."""
-    return (percent_cell if in_percent(name) else score_cell)(found, mark)
+def percent_cell(found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+    """A share in percent with one decimal. ``sign``: as in a format specification."""
+    return score_cell(found, mark, f"{sign}z.1f", times=100)
 
 
-def percent(found: Estimate | None) -> str:
-    """The mean in percent with one decimal; a dash for None."""
-    return "-" if found is None else f"{100 * found.value:.1f}"
+def value_cell(name: str, found: Estimate | float | None, mark: str = "", sign: str = "") -> Cell:
+    """A figure of the value of this name: in percent if it is a share, otherwise in its own unit."""
+    return percent_cell(found, mark, sign) if is_share(name) else score_cell(found, mark, f"{sign}z.4g")
 
 
 def interval(found: Estimate | None) -> str:
     """The mean in percent with its 95 % interval; a dash for None."""
-    if found is None:
-        return "-"
-    return f"{100 * found.value:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    return percent_cell(found).whole
 
 
 def p_value(p: float) -> str:
@@ -176,7 +172,7 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
 
 
 def _on_terminals(cell: Cell, *, details: bool) -> str:
-    text = cell.text if details else cell.with_half_interval
+    text = cell.whole if details else cell.with_half_interval
     return "\n".join(map(one_line, text.split("\n"))) + cell.mark
 
 
@@ -210,14 +206,9 @@ def write_table(table: Table, path: Path) -> None:
 
     UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
     """
-    forms: dict[str, Callable[[Table], bytes]] = {
-        ".csv": lambda table: table_csv(table).encode(),
-        ".parquet": _parquet,
-        ".tex": lambda table: table_latex(table).encode(),
-    }
     check_ending(path, TABLE_FILES)
-    content = forms[path.suffix](table)
-    write_file(path, content)
+    texts = {".csv": table_csv, ".tex": table_latex}
+    write_file(path, texts[path.suffix](table).encode() if path.suffix in texts else _parquet(table))
 
 
 def table_csv(table: Table) -> str:
@@ -260,11 +251,11 @@ def table_latex(table: Table) -> str:
 
 
 def _latex_row(row: Sequence[Cell]) -> Iterator[str]:
-    parts = [cell.figure_and_interval for cell in row]
-    yield " & ".join(latex(f"{figure}{cell.mark}") for (figure, _), cell in zip(parts, row, strict=True)) + r" \\"
-    if any(interval for _, interval in parts):
+    yield " & ".join(latex(f"{cell.text}{cell.mark}") for cell in row) + r" \\"
+    within = [cell.interval for cell in row]
+    if any(within):
         # With a dash, unless a sign could be mistaken for one.
-        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for _, each in parts)
+        ranges = (each if "+" in each or "-" in each else each.replace(" to ", "--") for each in within)
         small = (rf"{{\scriptsize {latex(each)}}}" if each else "" for each in ranges)
         yield " & ".join(small) + r" \\"
         yield r"\addlinespace"
@@ -286,8 +277,7 @@ _SPECIALS = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
 
 def latex(text: str) -> str:
     """The text escaped for LaTeX, on one line."""
-    line = " ".join(printable(text).split())
-    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], line)
+    escaped = _SPECIALS.sub(lambda found: _SPECIAL[found[0]], one_line(text))
     # LaTeX would read a row that starts so as an argument of the \\ before it.
     return f"{{{escaped}}}" if escaped.startswith(("[", "*")) else escaped
 
@@ -361,8 +351,7 @@ def _answer_rows(results: Iterable[Results]) -> Iterator[_AnswerRow]:
 
 
 def _answers_jsonl(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
-    for row in rows:
-        file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
 
 
 def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:

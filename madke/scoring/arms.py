@@ -187,6 +187,11 @@ def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     return replace(arm, questions=questions, values=values, failed=arm.failed & questions.keys(), rounds=rounds)
 
 
+def of_dataset(arm: ArmValues, dataset: str | None) -> ArmValues:
+    """A copy of the arm with only the questions of a dataset (empty: without one); None: with all questions."""
+    return only(arm, [key for key, name in arm.questions.items() if dataset in (None, name or "")])
+
+
 _AS_GIVEN = "as_given"
 """The rule of an answer that is kept unchanged because its task cannot parse it."""
 

@@ -32,6 +32,11 @@ _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
 _SHARE = "share_"
 
 
+def is_share(name: str) -> bool:
+    """Whether a value is a metric or the like, from 0 to 1. External scorers have their own scales."""
+    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
+
+
 def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
     """All values of one finished transcript; values that do not apply are missing.
 
@@ -112,16 +117,12 @@ def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[E
     names = dict.fromkeys(name for repeats in debates for rounds in repeats for row in rounds for name in row)
     means: dict[str, tuple[Estimate | None, ...]] = dict.fromkeys(names, ())
     for n in range(longest):
-        after = [[_after(rounds, n) for rounds in repeats] for repeats in debates]
+        after = [[rounds[n] if n < len(rounds) else carried(rounds[-1]) for rounds in repeats] for repeats in debates]
         for name in names:
             held = ([row[name] for row in rows if name in row] for rows in after)
             mean = over_repeats([values for values in held if values], shares=name not in NO_SHARES)
             means[name] = (*means[name], mean)
     return means
-
-
-def _after(rounds: Sequence[Row], n: int) -> Row:
-    return rounds[n] if n < len(rounds) else carried(rounds[-1])
 
 
 def correct(transcript: Transcript) -> float | None:
@@ -301,9 +302,8 @@ def _evidence(
             values["selection_precision"] = fmean(shares)
     misleading = set(listed(transcript.metadata, "misinformation_passages"))
     if any(entry.key in misleading for entry in transcript.pool):
-        values["misinformation_selected"] = fmean(
-            any(entry.key in misleading for entry in selected) for selected in passages
-        )
+        misled = [any(entry.key in misleading for entry in selected) for selected in passages]
+        values["misinformation_selected"] = fmean(misled)
     return values
 
 

@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
-from madke.scoring.arms import ArmValues, QuestionKey
+from madke.scoring.arms import ArmValues, QuestionKey, Values
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
@@ -27,6 +27,8 @@ _NEVER_SIGNIFICANT = 5
 """With at most 5 differing questions, no permutation test has p < 0.05: at least 2 of 2 ** 5 are as extreme."""
 _TOLERANCE = 1e-12
 """Smaller differences are rounding errors of 0."""
+
+Over = Literal["questions", "repeats"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +74,7 @@ class PairedTest:
     p_holm: float = 1.0
     """Holm-corrected (Holm, 1979) over all pairs of arms that are tested on this value."""
     test: str
-    over: Literal["questions", "repeats"] = "questions"
+    over: Over = "questions"
     """What ``n`` counts."""
     effect: Effect | None
     """None if no value differs."""
@@ -92,40 +94,37 @@ class PairedTest:
         return max(self.p_holm, self.p_if_failed) < _ALPHA
 
 
-def paired_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Test every pair of arms on every shared value, over questions; Holm-corrected over the pairs, for each value.
+def paired_tests(
+    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = (), *, over: Over = "questions"
+) -> list[PairedTest]:
+    """Test every pair of arms on every shared value; Holm-corrected over the pairs, for each value.
 
     ``metrics``: names of values; default: the arms' own. Binary values (after averaging repeats): McNemar's exact
     test, and the interval of Bonett and Price (2012). Other values: the paired permutation test, which swaps the arms
     of each question (Fisher, 1935), exact for up to 15 differing questions, else with 9,999 random permutations of a
     fixed seed; and the percentile bootstrap interval over questions with 9,999 resamples.
+
+    Across repeats: a paired t test on the repeats' means. The repeats are the sample and the questions are fixed, so
+    the result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at
+    least three repeats with different results.
     """
-    return _corrected([found for asked in _asked(pairs, metrics) if (found := paired_test(*asked))])
-
-
-def repeat_tests(pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Like :func:`paired_tests`, but across repeats: a paired t test on the repeats' means.
-
-    The repeats are the sample and the questions are fixed, so the result holds for these questions only. Repeats of
-    the same number share their seeds and form pairs. Needs at least three repeats with different results.
-    """
-    return _corrected([found for asked in _asked(pairs, metrics) if (found := repeat_test(*asked))])
-
-
-def _asked(
-    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str]
-) -> Iterator[tuple[ArmValues, ArmValues, str]]:
+    test = paired_test if over == "questions" else repeat_test
+    tests: list[PairedTest] = []
     for left, right in pairs:
         names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
         # ``correct`` would repeat the test of the first metric.
-        repeated = left.first_metric == right.first_metric != "correct" and left.first_metric in names
-        yield from ((left, right, name) for name in names if not (repeated and name == "correct"))
+        if left.first_metric == right.first_metric != "correct" and left.first_metric in names:
+            names.pop("correct", None)
+        tests += filter(None, (test(left, right, name) for name in names))
+    # Each value is a family of its own: several metrics of the same answers are not independent hypotheses.
+    corrected = {name: iter(holm([one.p for one in tests if one.metric == name])) for name in {t.metric for t in tests}}
+    return [replace(one, p_holm=next(corrected[one.metric])) for one in tests]
 
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test over questions (``p_holm`` is ``p``); None if no question has the value in both arms."""
-    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
-    shared, held = _shared(left, right, metric)
+    lefts, rights, shared = _shared(left, right, metric)
+    held = [key for key in shared if key in lefts and key in rights]
     if not held:
         return None
     found = _compare([fmean(lefts[key].values()) for key in held], [fmean(rights[key].values()) for key in held])
@@ -146,11 +145,10 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     return replace(found, if_failed=(low, high), p_if_failed=p)
 
 
-def _shared(left: ArmValues, right: ArmValues, metric: str) -> tuple[list[QuestionKey], list[QuestionKey]]:
-    """The questions of both arms with the value in one of them, and those with the value in both."""
+def _shared(left: ArmValues, right: ArmValues, metric: str) -> tuple[Values, Values, list[QuestionKey]]:
+    """The values of both arms, and the questions of both with a value in one of them."""
     lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
-    shared = [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
-    return shared, [key for key in shared if key in lefts and key in rights]
+    return lefts, rights, [key for key in left.questions if key in right.questions and (key in lefts or key in rights)]
 
 
 def _of_arms(test: PairedTest, left: ArmValues, right: ArmValues, metric: str, *, left_out: int) -> PairedTest:
@@ -159,8 +157,8 @@ def _of_arms(test: PairedTest, left: ArmValues, right: ArmValues, metric: str, *
 
 def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:
     """One uncorrected test across repeats; None for fewer than three repeats, or if all differences are equal."""
-    lefts, rights = left.values.get(metric, {}), right.values.get(metric, {})
-    shared, held = _shared(left, right, metric)
+    lefts, rights, shared = _shared(left, right, metric)
+    held = [key for key in shared if key in lefts and key in rights]
     repeats = sorted(set().union(*(lefts[key] for key in held)) & set().union(*(rights[key] for key in held)))
     whole = [key for key in held if all(n in lefts[key] and n in rights[key] for n in repeats)]
     if len(repeats) < 3 or not whole:
@@ -197,24 +195,12 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _corrected(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    """Each value is a family of its own: several metrics of the same answers are not independent hypotheses."""
-    corrected = {
-        metric: iter(holm([test.p for test in tests if test.metric == metric]))
-        for metric in {test.metric for test in tests}
-    }
-    return [replace(test, p_holm=next(corrected[test.metric])) for test in tests]
-
-
 def _compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
     """Test the differences (second minus first), with one value of each arm per question; binary values get McNemar."""
     counts = Counter(zip(one, two, strict=True))
-    both, only_left, only_right, neither = (
-        counts.pop(pair, 0) for pair in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-    )
-    if counts:
-        return _permutation_test(one, two)
-    return _mcnemar(Discordant(both=both, only_left=only_left, only_right=only_right, neither=neither))
+    binary = {"both": (1.0, 1.0), "only_left": (1.0, 0.0), "only_right": (0.0, 1.0), "neither": (0.0, 0.0)}
+    found = Discordant(**{name: counts.pop(pair, 0) for name, pair in binary.items()})
+    return _permutation_test(one, two) if counts else _mcnemar(found)
 
 
 def _mcnemar(found: Discordant) -> PairedTest:
@@ -281,9 +267,8 @@ def _permuted(differences: Sequence[float]) -> float:
     else:
         draw = numpy.random.default_rng(BOOTSTRAP_SEED)
         parts = [RESAMPLES_AT_ONCE] * (_RESAMPLES // RESAMPLES_AT_ONCE) + [_RESAMPLES % RESAMPLES_AT_ONCE]
-        swapped = total - 2 * numpy.concatenate(
-            [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
-        )
+        sums = [draw.integers(0, 2, (part, n), numpy.int8).astype(float) @ held for part in parts]
+        swapped = total - 2 * numpy.concatenate(sums)
     # A sum that equals the observed one up to rounding counts as extreme.
     extreme = int((abs(swapped) >= abs(total) - _TOLERANCE * n).sum())
     return extreme / 2**n if n <= _MAX_EXACT else (extreme + 1) / (_RESAMPLES + 1)

@@ -217,9 +217,8 @@ def tune(parts: Mapping[str, Rankings], qrels: Mapping[str, Judged], *, k: int, 
     folds = [asked[n::_FOLDS] for n in range(_FOLDS)]
     held_out = {q: hits[q][weights] for fold in folds for weights in [best(hits.keys() - fold)] for q in fold}
     chosen = best(hits)
-    named = [
-        (name if weight == 1 else f"{weight:g}*{name}") for name, weight in zip(parts, chosen, strict=True) if weight
-    ]
+    weighted = [(name, weight) for name, weight in zip(parts, chosen, strict=True) if weight]
+    named = [name if weight == 1 else f"{weight:g}*{name}" for name, weight in weighted]
     return Tuned(
         spec="+".join(named),
         fitted=_mean([each[chosen] for each in hits.values()]),

@@ -11,9 +11,8 @@ from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.view import Same, agreed, answer_groups, by_cast, matcher, same_answers
-from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
+from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.tasks import get_task
-from madke.tasks.base import BaseTask
 
 _CHANGED = "changed_"
 
@@ -35,15 +34,16 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
         the first round.
     """
-    task = get_task(transcript.task)
-    same = cache(matcher(task, question_of(transcript)))
+    task, question = get_task(transcript.task), question_of(transcript)
+    same = cache(matcher(task, question))
+    first = METRICS[metrics_of(task)[0]]
+    score = cache(lambda answer: first(answer, question)) if transcript.answers else None
     names = [turn.agent for entry in transcript.rounds[:1] for turn in entry.turns]
-    score = _scorer(transcript, task)
     rows = []
     for entry in transcript.rounds:
         spoke = by_cast([turn for turn in entry.turns if turn.stance.status != "failed"], names)
         groups = answer_groups(spoke, same)
-        row = _right(groups, spoke, score, binary=is_binary(metrics_of(task)[0]))
+        row = _right(groups, spoke, score, binary=first.binary)
         if len(entry.turns) > 1:
             row |= _together(groups, spoke, same, row)
         rows.append(row)
@@ -69,12 +69,6 @@ def log_likelihood(right: int, n: int) -> float:
     The paper does not define ``P = 0``; here it counts as ``1 / 2n``.
     """
     return log2(right / n if right else 1 / (2 * n))
-
-
-def _scorer(transcript: Transcript, task: BaseTask) -> Callable[[str], float] | None:
-    """The task's first metric for answers to this question, cached; None without gold answers."""
-    question, metric = question_of(transcript), METRICS[metrics_of(task)[0]]
-    return cache(lambda answer: metric(answer, question)) if transcript.answers else None
 
 
 def _right(

@@ -57,12 +57,12 @@ def score_run(
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
-    scores = score(arm.transcripts(), external_values(arm))
+    scores, _ = scored_arm(arm, state)
     if not arm.path.is_dir():
         return scores
-    kept = _kept(arm.path, state)
-    spending = run_spending(arm.path, prices) if prices else kept.spending if kept else None
-    scores = replace(scores, spending=spending, scored=state, incomplete=incomplete(arm, scores.transcripts))
+    scores = replace(scores, scored=state)
+    if prices:
+        scores = replace(scores, spending=run_spending(arm.path, prices))
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
@@ -97,20 +97,18 @@ def ask_outside(
     return sum(grade_results(arm, spec, watch=watch) for arm in arms)
 
 
-def kept_scores(directory: Path) -> Scores | None:
-    """The scores that :func:`score_run` stored, or None if they are missing or out of date."""
-    return _kept(directory, _state(directory))
+def kept_scores(directory: Path, state: str = "") -> Scores | None:
+    """The scores that :func:`score_run` stored, or None if they are missing or not of this (or the present) state."""
+    try:
+        scores = scores_from_json((directory / _METRICS).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return scores if scores.scored == (state or _state(directory)) else None
 
 
-def scores_of(run: Path | str | Results) -> Scores:
-    """The scores of an arm, including stored external scores and costs; writes nothing."""
-    (arm,) = opened([run])
-    return scored_arm(arm)[0]
-
-
-def scored_arm(arm: Results) -> tuple[Scores, ArmValues]:
-    """The scores of an arm as in :func:`scores_of`, and the values behind them; transcripts are read once."""
-    kept = kept_scores(arm.path) if arm.path.is_dir() else None
+def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
+    """The scores of an arm, including stored external scores and costs, and the values behind them; writes nothing."""
+    kept = kept_scores(arm.path, state) if arm.path.is_dir() else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
     return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
@@ -153,14 +151,6 @@ def incomplete(arm: Results, debates: int) -> str | None:
     # "finished": a later command had fewer questions.
     text = f"{done} ({'' if ended == 'finished' else f'{why}; '}the same command{how} goes on)"
     return " ".join(printable(text).split())
-
-
-def _kept(directory: Path, state: str) -> Scores | None:
-    try:
-        scores = scores_from_json((directory / _METRICS).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return scores if scores.scored == state else None
 
 
 def _state(directory: Path) -> str:

@@ -1,11 +1,8 @@
 """All scores of a run, computed from its transcripts."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any
@@ -136,6 +133,7 @@ def score_with_values(
     # None: a failed debate of a question with gold answers.
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
+    unread = counted.unread.items()
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
     scores = Scores(
@@ -149,9 +147,7 @@ def score_with_values(
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
-        parse_failures={
-            stage: found for stage, replies in counted.unread.items() if (found := over_repeats(list(replies.values())))
-        },
+        parse_failures={stage: found for stage, replies in unread if (found := over_repeats(list(replies.values())))},
         usage=counted.usage,
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
@@ -217,19 +213,17 @@ def shortened(transcript: Transcript) -> bool:
     return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
 
 
-@cache
-def _adapter() -> TypeAdapter[Scores]:
-    return TypeAdapter(Scores)
+_ADAPTER = TypeAdapter(Scores)
 
 
-def scores_to_json(scores: Scores, *, indent: int | None = 2) -> bytes:
+def scores_to_json(scores: Scores) -> bytes:
     """The scores as JSON with a final newline."""
-    return _adapter().dump_json(scores, indent=indent) + b"\n"
+    return _ADAPTER.dump_json(scores, indent=2) + b"\n"
 
 
 def scores_from_json(text: bytes) -> Scores:
     """Parse the output of :func:`scores_to_json`; pydantic.ValidationError for any other text."""
-    return _adapter().validate_json(text)
+    return _ADAPTER.validate_json(text)
 
 
 _FLAGS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")

@@ -376,7 +376,7 @@ def test_matplotlib_is_imported_only_to_draw() -> None:
 
 
 def test_green_and_red_are_for_right_and_wrong_answers_only() -> None:
-    outcomes = {canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG}
+    outcomes = {*canvas.FLIP_COLOURS}
     assert len(outcomes) == 4
     assert not outcomes & set(canvas.COLOURS)
     hues = [rgb_to_hsv(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))[:2] for colour in canvas.COLOURS]

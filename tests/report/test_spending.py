@@ -1,6 +1,5 @@
 """What an experiment's arms were planned to take, beside what they took."""
 
-from pathlib import Path
 from typing import Any
 
 from madke.core.chat import Usage
@@ -21,7 +20,7 @@ PLANS = [
     )
     for name, paid in (("one", 10), ("two", 0))
 ]
-SCORES = {Path("arms/one"): score([debate("q0", ["Lake Baikal"]), debate("q1", ["Lake Baikal"])])}
+SCORES = {"one": score([debate("q0", ["Lake Baikal"]), debate("q1", ["Lake Baikal"])])}
 PAID = {("one", "m"): Paid(4, Usage(prompt_tokens=1_000_000, completion_tokens=100)), ("one", "n"): Paid(1, Usage())}
 
 

@@ -72,12 +72,12 @@ def test_a_score_table_has_a_row_an_arm() -> None:
     counts = [cell(table, 0, name).value for name in ("questions", "answered", "failed", "calls", "paid", "tokens")]
     assert counts == [4, 2, 1, 8, 4, 440]
     correct = cell(table, 0, "correct (EM) %")
-    assert (correct.text, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
+    assert (correct.whole, correct.value) == ("33.3 (6.1 to 79.2)", pytest.approx(100 / 3))
     assert (correct.low, correct.high) == pytest.approx((6.149, 79.234), abs=1e-3)
     assert table.columns[:5] == ("arm", "correct (EM) %", "abst.", "failed", "F1 %")
     assert "EM %" not in table.columns
     assert cell(table, 0, "unparsed: speak %").value == pytest.approx(100 * (0 + 0 + 1 + 0.5) / 4)
-    assert cell(table, 0, "rounds").text == "1.00 (1.00 to 1.00)"
+    assert cell(table, 0, "rounds").whole == "1.00 (1.00 to 1.00)"
     assert "sd over repeats" not in table.columns
     assert all(len(row) == len(table.columns) for row in table.rows)
 
@@ -286,7 +286,7 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
 def test_differences_that_round_to_nothing_have_no_minus() -> None:
     (test,) = compare({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
     tiny = replace(test, difference=Estimate(value=-1e-9, low=-1e-9, high=0.0, n=5))
-    assert cell(paired_table([tiny]), 0, "difference").text == "+0.0 (+0.0 to +0.0)"
+    assert cell(paired_table([tiny]), 0, "difference").whole == "+0.0 (+0.0 to +0.0)"
 
 
 def test_no_tests_are_an_empty_table() -> None:
@@ -321,7 +321,7 @@ def hostile() -> Any:
         rows=(
             (
                 Cell(text=HOSTILE),
-                Cell(text="1.5 (1 to 2)", value=1.5, low=1.0, high=2.0, mark="*"),
+                Cell(text="1.5", interval="1 to 2", value=1.5, low=1.0, high=2.0, mark="*"),
                 Cell(text="3", value=3),
             ),
             (Cell(text="plain"), Cell(text="-"), Cell(text="4", value=4)),

@@ -16,7 +16,7 @@ from madke.scoring import outside
 from madke.scoring.arms import Results, open_results
 from madke.scoring.metrics import exact_match
 from madke.scoring.outside import UNREAD, Grader, external_values, grade, grade_results
-from madke.scoring.scored import scores_by_dataset, scores_of
+from madke.scoring.scored import scored_arm, scores_by_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -105,7 +105,7 @@ def test_a_call_is_at_temperature_0_once_for_equal_answers_and_never_again(tmp_p
         grade_results(results, grader)
         assert len(server.requests) == 3
     assert external_values(results) == {"grader": {("q0", 0): 1.0, ("q0", 1): 1.0, ("q0", 2): 0.0, ("q1", 0): 1.0}}
-    mean = scores_of(results).metrics["grader"]
+    mean = scored_arm(results)[0].metrics["grader"]
     assert (mean.value, mean.n) == (pytest.approx(5 / 6), 2)
     kept = json.loads((results.path / "external.json").read_text())["grader"]
     assert kept["command"] == "openai/gpt-4o"
@@ -137,7 +137,7 @@ def test_an_unreadable_reply_is_no_grade_and_is_counted(tmp_path: Path, caplog: 
     grader = script(tmp_path, rule("The same.\n[True]", question="q0"), rule("[True or False]"))
     assert grade_results(results, grader) == 0
     with caplog.at_level(logging.WARNING):
-        mean = scores_of(results).metrics["grader"]
+        mean = scored_arm(results)[0].metrics["grader"]
     assert (mean.value, mean.n) == (1.0, 1)
     assert "no score for 2 answers" in caplog.text
     assert f"1 x {UNREAD}" in caplog.text
@@ -199,7 +199,7 @@ def test_an_arm_without_an_answer_to_grade_is_wrong_without_a_call(
         assert grade_results(results, script(tmp_path, rule("[True]"))) == 0
     assert caplog.text.count("no answer with a reference") == 1
     assert not (results.path / "grades.sqlite").exists()
-    assert scores_of(results).metrics["grader"].value == 0.0
+    assert scored_arm(results)[0].metrics["grader"].value == 0.0
 
 
 def test_grades_of_predictions_stand_beside_the_file(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_run_is_scored_with_the_graders_co2_and_what_it_lacks(tmp_path: Path) 
     entries = [entry("q0", BAIKAL), entry("q1", BAIKAL), entry("q2", TANGANYIKA)]
     results = arm(tmp_path, *entries)
     grade_results(results, script(tmp_path, rule("[True or False]", question="q1"), rule("[True]")))
-    scores = scores_of(results)
+    scores = scored_arm(results)[0]
     assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (1.0, 2)
     assert (scores.ungraded, scores.grader_if_ungraded) == (1, (pytest.approx(2 / 3), 1.0))
     assert scores.parse_failures["grade"].value == pytest.approx(1 / 3)

@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, only, read_arm
-from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test, repeat_tests
+from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test
 from madke.scoring.statistics import detectable_mean, detectable_rate, half_width
 from tests.support.transcripts import transcript
 
@@ -217,7 +217,7 @@ def test_two_repeats_are_too_few_and_equal_ones_say_nothing() -> None:
     equal = arm("left", [[1.0, 0.0, 1.0]]), arm("right", [[1.0, 0.0, 1.0]])
     assert repeat_test(*few, "em") is None
     assert repeat_test(*equal, "em") is None
-    assert repeat_tests([few, equal]) == []
+    assert paired_tests([few, equal], over="repeats") == []
 
 
 def test_repeats_are_compared_on_questions_that_have_all_of_them() -> None:

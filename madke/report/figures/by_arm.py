@@ -1,11 +1,8 @@
 """Figures of cost and of the course of debates: by tokens, calls, stage, round and repeat."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING
 
 from madke.engine.protocol import STAGES
 from madke.report.figures import canvas
@@ -13,9 +10,6 @@ from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.scoring.arms import ArmValues
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
@@ -45,7 +39,7 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
         canvas.interval_line(axis, cost, value, colour=arm.colour)
         axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
     canvas.percent_axis(axis, found)
-    _cost_axis(axis, [cost for _, cost, _ in points])
+    canvas.cost_axis(axis, [cost for _, cost, _ in points])
     axis.set_ylabel("Accuracy (%)")
     axis.set_xlabel(f"{unit.capitalize()} per question")
     canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
@@ -56,29 +50,12 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
 
 
-def _cost_axis(axis: Axes, costs: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-
-    if max(costs) > 8 * min(costs):  # too wide a range for a linear scale
-        axis.set_xscale("log")
-        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_minor_formatter(NullFormatter())
-    else:
-        axis.set_xlim(0, 1.15 * max(costs))
-        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
-
-
 def _estimated(arms: Sequence[DrawnArm]) -> str:
     return ", partly estimated" if any(arm.scores.total.estimated for arm in arms) else ""
 
 
 def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Mean tokens per question: a bar for each arm, a segment for each stage."""
-    from matplotlib.ticker import FuncFormatter
-
     spent = [(arm, tokens) for arm in arms if (tokens := _tokens(arm.scores))]
     if not spent:
         return None
@@ -97,7 +74,7 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
         axis.text(start + 0.01 * longest, row, canvas.thousands(start), va="center_baseline", fontsize=8)
     canvas.rows_in_blocks(axis, [("", [arm.label for arm, _ in spent])])
     axis.set_xlim(0, 1.1 * longest)
-    axis.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axis.xaxis.set_major_formatter(canvas.thousands)
     axis.grid(True, axis="x")
     axis.set_xlabel("Prompt and completion tokens per question")
     canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
@@ -169,10 +146,7 @@ def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
 
 _OVERALL = "round 1 to the answer"
 
-FLIPS = ("stayed right", "corrected", "collapsed", "stayed wrong")
-"""Possible changes of an answer."""
-
-_FLIPS = {(1.0, 1.0): FLIPS[0], (0.0, 1.0): FLIPS[1], (1.0, 0.0): FLIPS[2], (0.0, 0.0): FLIPS[3]}
+_FLIPS = {(1.0, 1.0): "stayed right", (0.0, 1.0): "corrected", (1.0, 0.0): "collapsed", (0.0, 0.0): "stayed wrong"}
 
 
 def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
@@ -195,7 +169,7 @@ def flip_counts(arm: ArmValues) -> dict[str, Counter[str]]:
     return {**steps, _OVERALL: overall} if steps else {}
 
 
-_FLIP_COLOURS = dict(zip(FLIPS, (canvas.RIGHT, canvas.RIGHT_AT_LAST, canvas.WRONG_AT_LAST, canvas.WRONG), strict=True))
+_FLIP_COLOURS = dict(zip(_FLIPS.values(), canvas.FLIP_COLOURS, strict=True))
 
 _MOST_ROWS = 36
 """With more rows, each arm has only one: from the first round to the final answer."""
@@ -219,9 +193,9 @@ def flips(arms: Sequence[DrawnArm]) -> Drawing | None:
     for ys, counts in zip(heights, drawn, strict=True):
         for y, flips_of in zip(ys, counts, strict=True):
             n, start = sum(flips_of.values()), 0.0
-            for flip in FLIPS:
+            for flip, colour in _FLIP_COLOURS.items():
                 share = flips_of.get(flip, 0) / n
-                axis.barh(y, share, left=start, height=0.74, color=_FLIP_COLOURS[flip], linewidth=0)
+                axis.barh(y, share, left=start, height=0.74, color=colour, linewidth=0)
                 if share >= 0.045:  # else there is no room for the figure
                     said = axis.text(start + share / 2, y, f"{100 * share:.0f}", fontsize=7, color=canvas.ON_COLOUR)
                     said.set(ha="center", va="center_baseline")

@@ -27,12 +27,9 @@ def facts(config: RunSpec) -> dict[str, str]:
     found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
     # The number of debaters must not count as a difference in models.
     names = {debater.name for debater in config.protocol.cast}
-    for role, model in config.models.items():
-        found.setdefault("models.debaters" if role in names else f"models.{role}", model)
-    several = sorted({model for role, model in config.models.items() if role in names})
-    if several:
+    if several := sorted({model for role, model in config.models.items() if role in names}):
         found["models.debaters"] = " + ".join(several)
-    return found
+    return found | {f"models.{role}": model for role, model in config.models.items() if role not in names}
 
 
 def _flat(path: str, value: Any) -> list[tuple[str, str]]:

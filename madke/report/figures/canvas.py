@@ -35,8 +35,8 @@ ON_COLOUR = "#111111"
 COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
 """Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
 
-RIGHT, RIGHT_AT_LAST, WRONG_AT_LAST, WRONG = "#009e73", "#7fcfb4", "#f0a878", "#d55e00"
-"""Greens of right answers and reds of wrong ones; the light ones are of answers that became so."""
+FLIP_COLOURS = ("#009e73", "#7fcfb4", "#f0a878", "#d55e00")
+"""Greens of right answers and reds of wrong ones; the light ones, in the middle, are of answers that became so."""
 
 MARKERS = "osD^vPXp"
 
@@ -123,6 +123,22 @@ def percent_axis(axis: Axes, found: Sequence[Estimate], which: Literal["x", "y"]
     line.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     line.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
     axis.grid(True, axis=which)
+
+
+def cost_axis(axis: Axes, costs: Sequence[float]) -> None:
+    """Format a horizontal axis of counts: linear from 0, or logarithmic if the highest is above 8 times the lowest."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    if max(costs) > 8 * min(costs):
+        axis.set_xscale("log")
+        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_xlim(0, 1.15 * max(costs))
+        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axis.xaxis.set_major_formatter(thousands)
 
 
 def thousands(value: float, _: object = None) -> str:
@@ -213,22 +229,21 @@ class DrawnArm:
 def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
     """The arms, in order."""
     seen: Counter[str] = Counter()
-    labels = []
-    for one in results:
+    drawn = []
+    for n, (one, held) in enumerate(zip(results, values, strict=True)):
         label = one_line(one.name)
         seen[label] += 1
-        labels.append(f"{label} ({seen[label]})" if seen[label] > 1 else label)
-    return [
-        DrawnArm(
+        number = f" ({seen[label]})" if seen[label] > 1 else ""
+        arm = DrawnArm(
             config=one.config,
             scores=scores[one.name],
             values=held,
-            label=f"{label}*" if scores[one.name].read_golds else label,
+            label=f"{label}{number}{'*' if scores[one.name].read_golds else ''}",
             colour=COLOURS[n % len(COLOURS)],
             marker=MARKERS[n % len(MARKERS)],
         )
-        for n, (one, held, label) in enumerate(zip(results, values, labels, strict=True))
-    ]
+        drawn.append(arm)
+    return drawn
 
 
 def notes(arms: Iterable[DrawnArm], found: Iterable[Estimate] = ()) -> str:
@@ -282,8 +297,7 @@ def file_bytes(drawing: Drawing, form: Format) -> bytes:
 def page_svg(drawing: Drawing) -> str:
     """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
 
-    It has no style sheet, which would affect the whole page, and no ``style`` attribute. Ids start with
-    ``figure-NAME-``.
+    It has no style sheet, which would affect the whole page, and no ``style``. Ids start with ``figure-NAME-``.
     """
     root = ElementTree.fromstring(file_bytes(drawing, "svg"))
     prefix = f"figure-{drawing.name}-"
