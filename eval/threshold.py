@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import Any
 
 from threshold_curve import Cell, Curve, as_csv, as_text, curves
 
-from madke.cli.progress import showing
+from madke.cli.progress import counter
 from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
@@ -42,10 +43,10 @@ from madke.data import read_dataset, read_first_rounds
 from madke.engine.debate import debate
 from madke.engine.scene import Cast, Scene
 from madke.files import atomic_write
-from madke.llm import CallStore, Limiter, close
+from madke.llm import CallStore, Limits, close
 from madke.llm.prices import estimated_usage
 from madke.llm.store import call_key
-from madke.runs.cast import guarded, open_models
+from madke.runs.cast import Guard, open_models
 from madke.runs.directory import read_transcripts
 from madke.tasks import get_task
 from madke.terminal import printable
@@ -119,8 +120,13 @@ class Experiment:
     draws: int
     seed: int
 
-    async def run(self, questions: Sequence[Sampled], cells: list[Cell], *, workers: int) -> None:
-        """Play every debate; what came of it is added to ``cells`` as soon as it is there, and sorted in the end."""
+    async def run(
+        self, questions: Sequence[Sampled], cells: list[Cell], show: Callable[[int], None], *, workers: int
+    ) -> None:
+        """Play every debate; what came of it is added to ``cells`` as soon as it is there, and sorted in the end.
+
+        ``show`` gets their number after each.
+        """
 
         def jobs() -> Iterator[tuple[Sampled, int, str]]:
             for sampled in questions:
@@ -136,6 +142,7 @@ class Experiment:
                 stances = sampled.drawn(order, self.each, draw, self.seed)
                 for k in range(1, len(stances) + 1):
                     cells.append(await self._cell(sampled.question, order, stances[:k], draw))
+                    show(len(cells))
 
         await gather(work() for _ in range(workers))
         ids, orders = [sampled.question.id for sampled in questions], list(ORDERS)
@@ -296,11 +303,12 @@ async def experiment(sampled: Sequence[Sampled], arguments: argparse.Namespace) 
     debates = len(sampled) * arguments.draws * len(ORDERS) * 2 * arguments.each
     cells: list[Cell] = []
     with CallStore(arguments.out / "calls.sqlite") as store:
-        cast = guarded(models, limiter=Limiter(arguments.concurrency), store=store)
+        guard = Guard(limits=Limits(arguments.concurrency), store=store)
+        cast = {role: guard.model(model) for role, model in models.items()}
         played = Experiment(variant=variant, cast=cast, each=arguments.each, draws=arguments.draws, seed=arguments.seed)
         try:
-            async with showing(lambda: f"{len(cells):,}/{debates:,} debates"):
-                await played.run(sampled, cells, workers=-(-arguments.concurrency // arguments.replies))
+            show = partial(counter("debates"), total=debates)
+            await played.run(sampled, cells, show, workers=-(-arguments.concurrency // arguments.replies))
         finally:
             for model in set(models.values()):
                 await close(model)

@@ -23,8 +23,8 @@ from madke.core.chat import ChatModel
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
-from madke.llm import CallStore, Limiter
-from madke.runs.cast import guarded, role_models
+from madke.llm import CallStore, Limits
+from madke.runs.cast import Guard, role_models
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from madke.tasks import get_task
@@ -87,7 +87,8 @@ async def _debated(models: Mapping[str, ChatModel], count: int, most: int, store
     """What the debates take once connections and imports are there; every call is stored."""
     asked = [Question(id=str(n), question=f"Which lake is the deepest, in survey {n}?") for n in range(WARM_UP + count)]
     with CallStore(store_file) as store:
-        cast = guarded(models, limiter=Limiter(most), store=store)
+        guard = Guard(limits=Limits(most), store=store)
+        cast = {role: guard.model(model) for role, model in models.items()}
 
         async def play(questions: Sequence[Question]) -> None:
             left = iter(questions)
