@@ -24,7 +24,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -232,7 +231,7 @@ async def plan(questions: Sequence[Question], arguments: argparse.Namespace) -> 
     experiment = Experiment(
         variant=variant, cast={"Debater 1": counting}, each=arguments.each, draws=1, seed=arguments.seed
     )
-    await experiment.run(sampled, [], workers=1)
+    await experiment.run(sampled, [], lambda done: None, workers=1)
     lines.append(f"debates: {counting.budget(arguments.draws * arguments.replies, length)}")
     having = "have on average" if complete else "are taken to have"
     lines.append(f"stances and replies {having} {length:,.0f} characters; four characters are taken for a token")
@@ -307,8 +306,10 @@ async def experiment(sampled: Sequence[Sampled], arguments: argparse.Namespace) 
         cast = {role: guard.model(model) for role, model in models.items()}
         played = Experiment(variant=variant, cast=cast, each=arguments.each, draws=arguments.draws, seed=arguments.seed)
         try:
-            show = partial(counter("debates"), total=debates)
-            await played.run(sampled, cells, show, workers=-(-arguments.concurrency // arguments.replies))
+            show = counter("debates")
+            await played.run(
+                sampled, cells, lambda done: show(done, debates), workers=-(-arguments.concurrency // arguments.replies)
+            )
         finally:
             for model in set(models.values()):
                 await close(model)
