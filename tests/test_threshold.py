@@ -73,7 +73,7 @@ def measured(
     experiment = threshold.Experiment(variant=variant, cast=asked, each=each, draws=draws, seed=0)
     sampled = threshold.sort_out(QUESTION, [*stances("A", 9), *stances("B", 9)], each)
     cells: list[Any] = []
-    asyncio.run(experiment.run([sampled], cells, workers=workers))
+    asyncio.run(experiment.run([sampled], cells, lambda done: None, workers=workers))
     return {found.order: found for found in curve.curves(cells)}, model
 
 
