@@ -13,13 +13,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from madke.core.knowledge import KnowledgePool, Passage
 from tests.support import forked
 
-# The duration of an example depends on the load of the machine.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# The duration of an example depends on the load of the machine. Quick tests take a third of the examples.
+hypothesis.settings.register_profile("all", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=33)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let all test processes fork from one server, which imports everything once."""
+    hypothesis.settings.load_profile("quick" if "not slow" in config.getoption("-m") else "all")
     if not hasattr(config, "workerinput"):
         forked.share()
 

@@ -261,9 +261,12 @@ def _unreachable(address: str) -> str | None:
     """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
+    from madke.llm.transport import certificates
+
+    timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
     try:
         with (
-            httpx2.Client(timeout=httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)) as client,
+            httpx2.Client(timeout=timeout, verify=certificates()) as client,
             client.stream("GET", f"{address.rstrip('/')}/models"),
         ):
             return None

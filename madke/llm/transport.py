@@ -51,9 +51,13 @@ class BoundedReply(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+def certificates() -> ssl.SSLContext:
+    """The trusted certificates that the environment names, for every client; reading them takes 20 ms."""
+    return _read(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
 @cache
-def _certificates(*places: str | None) -> ssl.SSLContext:
-    """The trusted certificates of ``places``, which the environment names. To read them takes 20 ms."""
+def _read(*places: str | None) -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
@@ -80,7 +84,7 @@ def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:
         return client(
-            verify=_certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
+            verify=certificates(),
             timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             limits=httpx2.Limits(
                 max_connections=_UNBOUNDED, max_keepalive_connections=_UNBOUNDED, keepalive_expiry=KEEP_IDLE

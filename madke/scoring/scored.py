@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
+from madke import __version__
 from madke.command_scorer import CommandScorer
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
@@ -25,7 +26,6 @@ from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
 from madke.terminal import printable
-from madke.versions import versions
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ def _state(directory: Path) -> str:
     """A hash of the transcripts, their external scores, the sessions and the version of madke."""
     files = [directory / "transcripts.jsonl", directory / EXTERNAL]
     calls = json.dumps(list(sessions_of(directory))) if (directory / "run.json").is_file() else ""
-    parts = [versions()["madke"], calls, *(fingerprint(file) if file.exists() else "" for file in files)]
+    parts = [__version__, calls, *(fingerprint(file) if file.exists() else "" for file in files)]
     return sha256(" ".join(parts).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
@@ -64,7 +64,6 @@ def read_or_refused(name: Any, text: Any, dataset: Any) -> None:
 
 
 @pytest.mark.parametrize("dataset", DOCUMENTS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_value_anywhere(dataset: Any, data: Any) -> None:
     name, document = DOCUMENTS[dataset]
@@ -75,7 +74,6 @@ def test_any_value_anywhere(dataset: Any, data: Any) -> None:
     read_or_refused(name, text, dataset.partition(" ")[0])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(["mmlu", "commonmt"]), st.lists(st.lists(st.text(max_size=4), max_size=7), max_size=3))
 def test_any_table(dataset: Any, rows: Any) -> None:
     name, sample = FILES[dataset]

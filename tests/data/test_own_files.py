@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
@@ -210,7 +210,6 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1
 ANSWERS = st.lists(TEXT, max_size=3, unique=True)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(TEXT, ANSWERS), min_size=1, max_size=5), st.sampled_from([",", "\t", ";"]), st.booleans())
 def test_any_table_that_was_written_is_read_as_it_was(rows: Any, delimiter: str, as_json: bool) -> None:
     table = io.StringIO(newline="")
@@ -221,7 +220,6 @@ def test_any_table_that_was_written_is_read_as_it_was(rows: Any, delimiter: str,
         assert pairs(write(Path(folder) / "q.csv", table.getvalue())) == [(text, tuple(all_)) for text, all_ in rows]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(TEXT, ANSWERS), min_size=1, max_size=5), st.booleans())
 def test_any_json_lines_are_read_as_they_were(rows: Any, ascii_only: bool) -> None:
     lines = [json.dumps({"query": text, "answer": answers}, ensure_ascii=ascii_only) for text, answers in rows]
@@ -230,7 +228,6 @@ def test_any_json_lines_are_read_as_they_were(rows: Any, ascii_only: bool) -> No
         assert pairs(path) == [(text, tuple(answers)) for text, answers in rows]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["q.csv", "q.tsv", "q.jsonl", "q.json", "q"]),
     st.sampled_from(["", "question,answer\n", '{"query"']),

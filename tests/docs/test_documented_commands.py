@@ -20,11 +20,6 @@ from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
 PAGES = [CHECKOUT / "README.md", *sorted(p for p in (CHECKOUT / "docs").glob("*.md") if p.name not in GENERATED)]
-LONG = (
-    *("costs", "documents", "endpoints", "evaluation", "extend", "index", "questions"),
-    *("README", "report", "retrieval", "serve"),
-)
-"""Pages that take one to two minutes of a processor; their quick check is that every verb and option exists."""
 
 
 def parsed(page: Any) -> Any:
@@ -39,9 +34,9 @@ def tours() -> Iterator[Any]:
     """A walk through each page without its slow blocks, and a whole one where it has some."""
     for page in PAGES:
         if any(block.slow for block in runnable(page)):
-            yield pytest.param(page, True, id=f"{page.stem}-whole", marks=pytest.mark.slow)
+            yield pytest.param(page, True, id=f"{page.stem}-whole")
         if any(block.language in (*SHELL, "python") and not block.slow for block in runnable(page)):
-            yield pytest.param(page, False, id=page.stem, marks=[pytest.mark.slow] if page.stem in LONG else [])
+            yield pytest.param(page, False, id=page.stem)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +45,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow  # its quick check is that every verb and option exists
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("page", "whole"), list(tours()))
 def test_what_a_page_shows_works(page: Any, whole: Any, tmp_path: Path, programs: Path) -> None:

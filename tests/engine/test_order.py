@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
@@ -229,7 +229,6 @@ def test_debaters_who_take_turns_speak_in_the_order_in_which_they_are_read() -> 
     assert [turn.agent for turn in second.turns] == ["C", "A", "B"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     answers=st.lists(st.sampled_from(["x", "y", "z", "w", None]), min_size=2, max_size=10),
     by=st.sampled_from(["fixed", "random", "madc", "truth_first", "truth_last"]),

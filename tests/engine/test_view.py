@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest, Completion, Message
@@ -58,7 +58,6 @@ def test_two_debaters_always_read_each_other(topology: str) -> None:
     assert reads(transcript, 2) == {"A": "B", "B": "A"}
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     matrix=st.integers(1, 5).flatmap(
         lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n)

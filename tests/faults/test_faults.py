@@ -34,7 +34,7 @@ ATTEMPTS = 3
 TRAP = "Lake Ladoga"
 """The answer in everything that must never become one."""
 
-wire = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+wire = pytest.mark.parametrize("transport", ["aiohttp", pytest.param("httpx", marks=pytest.mark.slow)])
 
 
 @dataclass(frozen=True)

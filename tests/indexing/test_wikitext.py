@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from madke.indexing.passages.wikitext import HIDDEN, plain_text
@@ -134,7 +134,6 @@ MARKS += [
 
 
 @given(st.lists(st.sampled_from(MARKS), max_size=60).map("".join))
-@settings(max_examples=300, deadline=None)
 def test_any_markup_gives_clean_lines(markup: str) -> None:
     for line in plain_text(markup).split("\n"):
         assert line == " ".join(line.split())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import madke
@@ -56,7 +56,6 @@ verdicts = st.one_of(
 @example(["AGENT_1", "AGENT_10"], ["x", "y"], "AGENT_10 is best", True, 0, None, 3)
 @example(["A", "A"], ["x y", "z"], "", False, 1, None, 3)
 @example(["A", "B", "C"], [None, "x", "y"], "", False, 0, None, 3)
-@settings(deadline=None, max_examples=150)
 def test_any_script_gives_equal_outcomes(
     labels: list[str] | None,
     said: list[Any],
@@ -72,7 +71,6 @@ def test_any_script_gives_equal_outcomes(
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=50)
 def test_the_first_exception_comes_out_and_nobody_is_asked_after_it(data: Any) -> None:
     agents, rounds = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2))
     calls = agents * (rounds + 1) + 1

@@ -18,6 +18,8 @@ from tests.support.tiny_reranker import save_tiny_reranker
 
 needs("sentence_transformers", "offline")
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["how", "deep", "is", "the", "lake", "baikal", "geneva", "metres", "cats", "purr"]
 PASSAGES = ("lake baikal is deep", "cats purr", "lake geneva metres")
 

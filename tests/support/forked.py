@@ -2,8 +2,8 @@
 
 Imports take one to nine seconds of each command, and the tests run hundreds of commands. The server only imports and
 starts no JVM. After each program it also imports the modules that the program had imported, for the next one. It keeps
-the shipped protocols, whose templates take 0.1 s each to check. All programs of one server share a hash seed; those
-that :func:`tests.support.cli.started` starts have their own.
+the shipped protocols, whose templates take 0.1 s each to check, and the certificates. All programs of one server share
+a hash seed; those that :func:`tests.support.cli.started` starts have their own.
 """
 
 from __future__ import annotations
@@ -270,6 +270,8 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
             load = sys.modules["madke.variants.load"]
             for name in load.variant_folders():
                 load.load_variant(name)
+        if "madke.llm.transport" in new:
+            sys.modules["madke.llm.transport"].certificates()
         gc.collect()
         gc.freeze()
 
