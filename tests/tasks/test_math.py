@@ -186,7 +186,7 @@ def hostile() -> Iterator[Any]:
         yield pytest.param(text, id=name, marks=[pytest.mark.slow] if name in ("expansion", "equation") else [])
 
 
-@pytest.mark.parametrize("text", hostile())
+@pytest.mark.parametrize("text", [*hostile()])
 def test_hostile_text_neither_raises_nor_hangs(text: str) -> None:
     TASK.read(text, ASKED)
     assert same(text, text)
