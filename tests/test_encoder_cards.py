@@ -26,6 +26,8 @@ from tests.support.tiny_encoder import BGE, WEB, save_sentence_model, save_trans
 
 needs("sentence_transformers", "offline")
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = [
     ("e5-base-v2", "query: ", "passage: ", "mean"),
     ("multilingual-e5-small", "query: ", "passage: ", "mean"),

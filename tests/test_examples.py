@@ -27,8 +27,11 @@ def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
+LONG = ("on_ray", "own_documents", "own_source")
+
+
 @pytest.mark.parametrize(
-    "name", [name if name != "on_ray" else pytest.param(name, marks=pytest.mark.slow) for name in SAID]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SAID]
 )
 def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path) -> None:
     # From a folder of its own, as a program that is started anywhere.

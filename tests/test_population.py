@@ -28,6 +28,8 @@ from madke.core.question import Question
 from madke.engine.cost import calls
 from madke.scoring.rounds import round_rows
 from madke.scoring.scores import score
+
+pytestmark = pytest.mark.slow
 from madke.tasks import get_task
 from madke.variants import load_variant
 

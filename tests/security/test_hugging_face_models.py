@@ -19,6 +19,8 @@ from tests.support.tiny_model import save_tiny_model
 needs("torch", "offline")
 needs("transformers", "offline")
 
+pytestmark = pytest.mark.slow
+
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

@@ -57,7 +57,7 @@ def called(folder: Any, program: Any, *args: Any) -> Any:
     )
 
 
-@pytest.fixture(params=["python -m madke", "madke"])
+@pytest.fixture(params=["python -m madke", pytest.param("madke", marks=pytest.mark.slow)])
 def program(request: Any, tmp_path: Path) -> Any:
     if request.param == "python -m madke":
         return ["-m", "madke"]
