@@ -28,10 +28,10 @@ from madke.core.question import Question
 from madke.engine.cost import calls
 from madke.scoring.rounds import round_rows
 from madke.scoring.scores import score
-
-pytestmark = pytest.mark.slow
 from madke.tasks import get_task
 from madke.variants import load_variant
+
+pytestmark = pytest.mark.slow
 
 SURE = Population(judge_errs=0.0)
 """Whose judge makes no mistakes."""
