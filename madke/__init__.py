@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _MODULES = {
     "madke.api.one_question": "Debate aask ask stream",
