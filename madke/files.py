@@ -252,9 +252,10 @@ def is_finished(path: Path, inputs: Inputs) -> bool:
     return intact
 
 
-def made_from(path: Path) -> Any:
+def made_from(path: Path) -> dict[str, str | int] | None:
     """The inputs of a finished file; None without a record."""
-    return _record(path).get("inputs")
+    inputs = _record(path).get("inputs")
+    return inputs if isinstance(inputs, dict) else None
 
 
 def any_finished(folder: Path) -> bool:

@@ -22,7 +22,18 @@ from madke.data.formats import DatasetReader
 from madke.engine.protocol import Knowledge
 from madke.knowledge.named import open_source, use_files
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import NOTHING, Data, Job, Model, Models, Sources, prepared, questions_of, source_specs
+from madke.runs.job import (
+    NOTHING,
+    Data,
+    Job,
+    Model,
+    Models,
+    Sources,
+    name_of_dataset,
+    prepared,
+    questions_of,
+    source_specs,
+)
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.runner import execute
@@ -240,7 +251,7 @@ def build_pools(
     out: str | Path,
     *,
     sources: Sources = "wiki,google",
-    dataset: str | None = None,
+    dataset: str | DatasetReader | None = None,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
@@ -264,7 +275,8 @@ def build_pools(
     """
     from madke.runs.pool_stages import build_pool_file
 
-    records = questions_of(questions, dataset=dataset, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
+    name = name_of_dataset(dataset)
+    records = questions_of(questions, dataset=name, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())
     opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
     knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": rerank})

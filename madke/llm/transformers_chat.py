@@ -226,7 +226,8 @@ class _Sampler:
     def __init__(self, requests: Sequence[ChatRequest], device: str) -> None:
         import torch
 
-        self._temperatures = torch.tensor([[r.temperature or 1.0] for r in requests], device=device)
+        divisors = [[r.temperature if r.temperature > 0 else 1.0] for r in requests]
+        self._temperatures = torch.tensor(divisors, device=device)
         self._generators: list[Any] = []
         for request in requests:
             generator = torch.Generator(device)

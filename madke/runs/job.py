@@ -138,7 +138,7 @@ def prepared(
 ) -> Job:
     """Read and check everything that a run needs, before any call; see :func:`madke.arun` and :func:`job_of`."""
     task_name = None if task is None else TASKS.name_of(task)
-    dataset_name = None if dataset is None else READERS.name_of(dataset)
+    dataset_name = name_of_dataset(dataset)
     questions = questions_of(data, dataset=dataset_name, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
     given = first_round is not None
     job = job_of(
@@ -215,6 +215,11 @@ def job_of(
     )
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
     return Job(spec=spec, questions=questions, variant=variant, own_models=own_models, own_sources=own_sources)
+
+
+def name_of_dataset(dataset: str | DatasetReader | None) -> str | None:
+    """The name of a published dataset, or of the caller's function that reads a file."""
+    return None if dataset is None else READERS.name_of(dataset)
 
 
 def questions_of(
