@@ -33,7 +33,7 @@ from madke.knowledge.index_sources import Bm25Source, DocumentSource
 PAGES, QUICK_PAGES = 1_000, 20
 FILES, QUICK_FILES = 200, 20
 SIZES = (25_000, 50_000, 100_000)
-QUICK = (500, 1_000)
+QUICK = (500,)
 QUERIES = 200
 _WORDS_OF_A_PAGE = 400
 _PASSAGES_OF_A_PAGE = _WORDS_OF_A_PAGE // 100

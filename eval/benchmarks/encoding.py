@@ -16,7 +16,7 @@ from madke.indexing.index_folder import DenseSettings, PassageStore, write_passa
 from madke.workers import InProcess
 
 SIZES = (500, 1_000, 2_000)
-QUICK = (4, 8)
+QUICK = (2,)
 DTYPE: Dtype = "bfloat16"
 """The faster one, so that what is not the model weighs more."""
 _BATCH = 32

@@ -20,7 +20,7 @@ _AIM = 0.9
 
 def main(setting: Setting) -> None:
     """BM25, dense, and the fusion of the two; the encoder of queries costs nothing, so that writing shows."""
-    passages, count = (2_000, 50) if setting.quick else (PASSAGES, QUESTIONS)
+    passages, count = (500, 50) if setting.quick else (PASSAGES, QUESTIONS)
     corpus = generated_corpus(setting.folder, passages)
     texts = queries_for(corpus, count)
     bm25 = Bm25Source(bm25_index(corpus), name="wiki-bm25")

@@ -21,7 +21,7 @@ from madke.scoring.statistics import Estimate
 from madke.variants import load_variant
 
 QUESTIONS = 1000
-QUICK = 60
+QUICK = 20
 EACH_SET = 400
 """Questions of each other set of parameters."""
 MARGIN = 0.02

@@ -17,7 +17,7 @@ from madke.scoring.scored import scored_arm
 
 DEBATES = 5_000
 _ARMS = 4
-_TABS = 3
+_TIMES = 3
 _BYTES, _READY, _FILTER = 6_000, 3.0, 0.05
 _TYPED = ("survey", "1", "49", "no such words", "survey 7", "")
 _SEARCHES = ("evidence", "therefore 1642", "nightingale", "no such words")
@@ -43,8 +43,9 @@ def main(setting: Setting) -> None:
     if shutil.which("chromium") is None:
         print("  not opened: there is no chromium on the PATH", flush=True)
         return
-    _show("report", page)
-    _show(f"report of {_ARMS} runs", matrix)
+    times = 1 if setting.quick else _TIMES
+    _show("report", page, times)
+    _show(f"report of {_ARMS} runs", matrix, times)
 
 
 def _write_page(folders: Sequence[Path], page: Path) -> tuple[float, float, int]:
@@ -56,14 +57,14 @@ def _write_page(folders: Sequence[Path], page: Path) -> tuple[float, float, int]
     return time.perf_counter() - started, started - began, before
 
 
-def _show(name: str, page: Path) -> None:
-    """Report the figures of a page in the browser, of each the fastest of three tabs."""
+def _show(name: str, page: Path, times: int) -> None:
+    """Report the figures of a page in the browser, of each the fastest of so many tabs."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-        tabs = [_used(context.new_page(), f"{page.as_uri()}#debates") for _ in range(_TABS)]
+        tabs = [_used(context.new_page(), f"{page.as_uri()}#debates") for _ in range(times)]
         browser.close()
     fastest = {part: [min(each) for each in zip(*(tab[part] for tab in tabs), strict=True)] for part in tabs[0]}
     [ready], filters, searches = fastest["ready"], fastest["filters"], fastest["searches"]

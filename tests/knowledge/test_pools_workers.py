@@ -66,7 +66,7 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workers(cluster: Any) -> Iterator[Workers]:
     with open_workers("ray", address=cluster.address, gpus=True) as workers:
         yield workers

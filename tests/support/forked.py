@@ -34,6 +34,9 @@ _ANEW = ("__", "jnius", "pyserini", "ray", "tests")
 _FIXED = ("HF_", "HOME", "LD_", "MPL", "PYTHON", "TRANSFORMERS_", "XDG_")
 """Prefixes of environment variables that Python and packages read only at startup or import."""
 
+_OF_RAY = "PYTHONBREAKPOINT"
+"""Ray sets it in a process that connects to a cluster. No import reads it."""
+
 _SHARED = "MADKE_TEST_FORKS"
 """The environment variable with the address of the server that all test processes share."""
 
@@ -159,7 +162,7 @@ def _server() -> ForkServer:
 
 
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_FIXED)}
+    return {name: value for name, value in env.items() if name.startswith(_FIXED) and name != _OF_RAY}
 
 
 def _serve(requests: socket.socket) -> None:
