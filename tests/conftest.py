@@ -27,8 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's cache, keys or server settings."""
-    monkeypatch.setenv("MADKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    """No test reads or writes the user's cache, keys or server settings. All test processes share a cache."""
+    session = tmp_path_factory.getbasetemp()
+    together = session.parent if "PYTEST_XDIST_WORKER" in os.environ else session
+    monkeypatch.setenv("MADKE_CACHE", str(together / "cache"))
     for name in os.environ:
         if name.startswith(("OPENAI_", "AZURE_OPENAI_", "SERPER_")):
             monkeypatch.delenv(name)

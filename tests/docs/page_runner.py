@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.blocks import SHELL, Block, commands, missing
-from tests.support.forked import fork_server
+from tests.support import forked
 from tests.support.openai_server import Reply, chat
 
 CHECKOUT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ class PageRunner:
     state: Path
     """A folder for what the shell keeps between blocks: exported variables and the working directory."""
     programs: Path
-    """A folder of :func:`installed_programs`, which comes first on the PATH."""
+    """A folder with what :func:`install_programs` writes, which comes first on the PATH."""
     python: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def run(self, block: Block) -> str:
@@ -128,13 +128,10 @@ class PageRunner:
         }
 
 
-@contextmanager
-def installed_programs(folder: Path) -> Iterator[Path]:
-    """``madke`` and what runs Python blocks, forked from a process whose imports are done; ``folder`` is their home."""
-    with fork_server({**os.environ, "PYTHONPATH": str(CHECKOUT), "HOME": str(folder)}) as server:
-        server.install(folder / "madke", Path(sys.executable).with_name("madke"))
-        server.install(folder / "python-blocks", Path(__file__).with_name("python_blocks.py"))
-        yield folder
+def install_programs(folder: Path) -> None:
+    """``madke`` and what runs Python blocks, as commands in a folder, which is their home."""
+    forked.install(folder / "madke", Path(sys.executable).with_name("madke"))
+    forked.install(folder / "python-blocks", Path(__file__).with_name("python_blocks.py"))
 
 
 @contextmanager

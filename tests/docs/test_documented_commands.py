@@ -15,7 +15,7 @@ import typer
 
 from madke.cli import app
 from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, commands, madke_calls, missing
-from tests.docs.page_runner import CHECKOUT, installed_programs, model_reply, page_runner
+from tests.docs.page_runner import CHECKOUT, install_programs, model_reply, page_runner
 from tests.support.openai_server import openai_server
 
 GENERATED = {"api.md", "cli.md", "protocols.md"}
@@ -40,9 +40,10 @@ def tours() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with installed_programs(tmp_path_factory.mktemp("programs")) as folder:
-        yield folder
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    install_programs(folder)
+    return folder
 
 
 @pytest.mark.slow  # its quick check is that every verb and option exists

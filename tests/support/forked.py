@@ -21,8 +21,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -104,20 +104,10 @@ class ForkServer:
             return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
 
     def install(self, path: Path, program: str | Path) -> None:
-        """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
+        """See :func:`install`."""
         words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
         path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         path.chmod(0o755)
-
-
-@contextmanager
-def fork_server(env: Mapping[str, str]) -> Iterator[ForkServer]:
-    """A server that ends with the block."""
-    server = ForkServer(env)
-    try:
-        yield server
-    finally:
-        server.close()
 
 
 def run(
@@ -140,12 +130,17 @@ def run(
     return subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, timeout=timeout)
 
 
+def install(path: Path, program: str | Path) -> None:
+    """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
+    _server().install(path, program)
+
+
 @cache
 def installed() -> Path:
     """A command ``madke`` that runs in a fork, with the imports of this process's environment."""
     path = Path(_server().address).with_name("madke")
     if not path.exists():
-        _server().install(path, "madke")
+        install(path, "madke")
     return path
 
 
