@@ -1,5 +1,6 @@
 """The ``madke`` command."""
 
+import gc
 import logging
 import sys
 import traceback
@@ -73,6 +74,7 @@ def main() -> None:
 
     Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 broken pipe.
     """
+    gc.set_threshold(50_000)  # by default, a sixth of a report of many debates is spent on looking for cycles
     open_streams()
     try:
         status = app(standalone_mode=False)
