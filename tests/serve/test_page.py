@@ -187,14 +187,15 @@ def test_a_person_debates(opened: Callable[..., Any], upstream: Upstream) -> Non
 
 def test_a_second_answer_to_one_question_is_refused(opened: Callable[..., Any], server: Serving) -> None:
     page = opened()
-    with page.expect_request(re.compile("/parts$")) as sent:
+    with page.expect_response(re.compile("/parts$")) as answered:
         asked(page, "Who wrote book 7?", role="Debater 1")
         page.get_by_role("button", name="Choose").click()
-    again = page.request.post(sent.value.url, data=sent.value.post_data_json)
+    sent = answered.value.request
+    again = page.request.post(sent.url, data=sent.post_data_json)
     assert (again.status, again.json()["error"]["message"]) == (400, "This has been answered already.")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#turn")).to_be_hidden()
-    wait_for(lambda: page.request.post(sent.value.url, data=sent.value.post_data_json).status == 404)
+    wait_for(lambda: page.request.post(sent.url, data=sent.post_data_json).status == 404)
     wait_for(lambda: not server.debates.offers.shared.landing)  # the debate does not wait for the person
 
 

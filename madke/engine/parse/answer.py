@@ -6,6 +6,7 @@ Stated free text counts only if it looks like an answer: a name, a number, yes o
 import re
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from madke.core.question import Question
@@ -298,6 +299,7 @@ def _last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
     return None if value is None else found(value, "last_number", number.span())
 
 
+@lru_cache(maxsize=8)  # several readings of one text need them
 def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
     """Cues, also quoted ones, each with the span of the words after it in its sentence."""
     cues = list(_CUE.finditer(text))[-context.MOST :]
