@@ -96,12 +96,8 @@ def test_vectors_of_a_real_encoder_are_the_same_to_the_byte(tmp_path: Path) -> N
     corpus = write_corpus(tmp_path / "passages.jsonl")
     encoder = load_encoder()
     built(corpus, tmp_path / "here", encoder, InProcess())
-    cores = os.cpu_count() or 1  # nodes like this machine: the same hardware
-    with (
-        running_cluster(cores) as cluster,
-        another_node(cluster, num_cpus=cores),
-        open_workers("ray", address=cluster.address, gpus=True) as workers,
-    ):
+    cores = os.cpu_count() or 1  # a node like this machine: the same hardware
+    with running_cluster(cores) as cluster, open_workers("ray", address=cluster.address, gpus=True) as workers:
         built(corpus, tmp_path / "there", encoder, workers)
 
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")

@@ -20,14 +20,14 @@ from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, Sour
 from madke.workers import R, T, Workers, open_workers
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
 from tests.support.installed import needs
-from tests.support.ray_nodes import another_node, running_cluster
+from tests.support.ray_nodes import running_cluster
 
 needs("ray", "ray")
 needs("jnius_config", "wiki")
 pytestmark = pytest.mark.slow
 
 CORES = os.cpu_count() or 1
-"""Nodes like this machine: vectors are the same to the byte on the same hardware."""
+"""A node like this machine: vectors are the same to the byte on the same hardware."""
 QUESTIONS = [
     Question(id=f"q{n}", question=f"Where did the {TOPICS[n % 10]} of {PLACES[n % 5]} draw visitor {n}?", answers=())
     for n in range(1_100)
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with running_cluster(CORES) as cluster, another_node(cluster, num_cpus=CORES):
+    with running_cluster(CORES) as cluster:
         yield cluster
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import psutil
 
-_QUICK_TO_NOTICE = {
+_SYSTEM = {
+    # By default Ray's workers give way to all other processes, and tests beside them would let them wait for minutes.
+    "worker_niceness": 0,
+    # A lost node is noticed at once.
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 200,
     "health_check_timeout_ms": 500,
@@ -31,7 +34,7 @@ def running_cluster(cpus: int = 1, **environment: str) -> Iterator[Any]:
             "num_cpus": 0,
             "object_store_memory": _MEMORY,
             "include_dashboard": False,
-            "_system_config": _QUICK_TO_NOTICE,
+            "_system_config": _SYSTEM,
         },
     )
     try:
