@@ -74,7 +74,7 @@ def main() -> None:
 
     Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 broken pipe.
     """
-    gc.set_threshold(50_000)  # by default, a sixth of a report of many debates is spent on looking for cycles
+    gc.set_threshold(50_000)  # by default, an eighth of a report of many debates goes into the search for cycles
     open_streams()
     try:
         status = app(standalone_mode=False)
