@@ -85,7 +85,10 @@ release-check: $(STAMP)
 	cd "$$folder"; \
 	answer=$$(MADKE_CACHE="$$folder/cache" HF_HUB_OFFLINE=1 venv/bin/madke ask --model offline --json \
 	  "In which city was Verdi's opera Aida first performed?"); \
-	echo "$$answer" | grep -q Cairo || { echo "release-check: the wheel gave another answer: $$answer" >&2; exit 1; }; \
+	echo "$$answer" | venv/bin/python -c "import json, sys, madke; said = json.load(sys.stdin); \
+	  here, sources = madke.__file__.startswith(sys.prefix), {entry['source'] for entry in said['pool']}; \
+	  sys.exit(not ('Cairo' in said['answer'] and sources == {'wiki', 'google'} and here))" || \
+	  { echo "release-check: the wheel gave another answer: $$answer" >&2; exit 1; }; \
 	echo "release-check: the wheel of $$(venv/bin/madke --version) answers outside the checkout"
 
 $(DEMO_STAMP): pyproject.toml constraints.txt

@@ -45,15 +45,14 @@ _ENVIRONMENT = dict(os.environ)
 
 
 class ForkServer:
-    """A process that forks others until it is closed.
+    """A process that forks others until it is closed. It imports with the environment that this process began with.
 
     Args:
-        env: The environment of its imports. Each program has its own environment otherwise.
         address: The socket of a server that runs already, with the same imports. Default: start one.
     """
 
-    def __init__(self, env: Mapping[str, str], address: str | None = None) -> None:
-        self._fixed = _fixed(env)
+    def __init__(self, address: str | None = None) -> None:
+        self._fixed = _fixed(_ENVIRONMENT)
         self._process: subprocess.Popen[bytes] | None = None
         if address is not None:
             self.address = address
@@ -66,7 +65,7 @@ class ForkServer:
             command = [sys.executable, "-m", "tests.support.forked", str(requests.fileno())]
             fds = [requests.fileno()]
             self._process = subprocess.Popen(
-                command, cwd=_CHECKOUT, env=env, pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+                command, cwd=_CHECKOUT, env=_ENVIRONMENT, pass_fds=fds, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
             )
 
     def close(self) -> None:
@@ -103,12 +102,6 @@ class ForkServer:
             err.seek(0)
             return subprocess.CompletedProcess([program, *args], status, out.read().decode(), err.read().decode())
 
-    def install(self, path: Path, program: str | Path) -> None:
-        """See :func:`install`."""
-        words = [sys.executable, "-IS", str(Path(__file__).with_name("fork_client.py")), self.address, str(program)]
-        path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        path.chmod(0o755)
-
 
 def run(
     program: str | Path,
@@ -132,7 +125,10 @@ def run(
 
 def install(path: Path, program: str | Path) -> None:
     """Write an executable ``path`` that runs a module (by its name) or a script (by its path) in a fork."""
-    _server().install(path, program)
+    client = str(Path(__file__).with_name("fork_client.py"))
+    words = [sys.executable, "-IS", client, _server().address, str(program)]
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
 
 
 @cache
@@ -151,7 +147,7 @@ def share() -> None:
 
 @cache
 def _server() -> ForkServer:
-    server = ForkServer(_ENVIRONMENT, os.environ.get(_SHARED))
+    server = ForkServer(os.environ.get(_SHARED))
     atexit.register(server.close)
     return server
 

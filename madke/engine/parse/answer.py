@@ -300,11 +300,11 @@ def _last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
 
 
 @lru_cache(maxsize=8)  # several readings of one text need them
-def _cues(text: str) -> list[tuple[re.Match[str], tuple[int, int]]]:
+def _cues(text: str) -> tuple[tuple[re.Match[str], tuple[int, int]], ...]:
     """Cues, also quoted ones, each with the span of the words after it in its sentence."""
     cues = list(_CUE.finditer(text))[-context.MOST :]
     sentences = ((cue, _SENTENCE.match(text, cue.end())) for cue in cues)
-    return [(cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip()]
+    return tuple((cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip())
 
 
 def _contents(sentence: str, *, labelled: bool, reader: Reader) -> Iterator[str]:
