@@ -83,12 +83,12 @@ release-check: $(STAMP)
 	$(BIN)/python -m venv "$$folder/venv"; \
 	"$$folder/venv/bin/python" $(PIP) "$$(ls dist/*.whl)[wiki,offline]"; \
 	cd "$$folder"; \
-	answer=$$(MADKE_CACHE="$$folder/cache" HF_HUB_OFFLINE=1 venv/bin/madke ask --model offline --json \
-	  "In which city was Verdi's opera Aida first performed?"); \
-	echo "$$answer" | venv/bin/python -c "import json, sys, madke; said = json.load(sys.stdin); \
+	MADKE_CACHE="$$folder/cache" HF_HUB_OFFLINE=1 venv/bin/madke ask --model offline --json \
+	  "In which city was Verdi's opera Aida first performed?" > answer.json; \
+	venv/bin/python -c "import json, sys, madke; said = json.load(open('answer.json', encoding='utf-8')); \
 	  here, sources = madke.__file__.startswith(sys.prefix), {entry['source'] for entry in said['pool']}; \
 	  sys.exit(not ('Cairo' in said['answer'] and sources == {'wiki', 'google'} and here))" || \
-	  { echo "release-check: the wheel gave another answer: $$answer" >&2; exit 1; }; \
+	  { echo "release-check: the wheel gave another answer: $$(cat answer.json)" >&2; exit 1; }; \
 	echo "release-check: the wheel of $$(venv/bin/madke --version) answers outside the checkout"
 
 $(DEMO_STAMP): pyproject.toml constraints.txt
