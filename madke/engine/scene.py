@@ -1,6 +1,6 @@
 """The state of one debate, and the function that makes its model calls."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 from typing import Protocol as TypingProtocol
@@ -23,6 +23,9 @@ class Prompts(TypingProtocol):
         self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
     ) -> tuple[Message, ...]:
         """Render a stage's messages with its values, for a task and a debater's own ``prompt``."""
+
+    def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
+        """The names of the values that the messages depend on, besides question, task and ``prompt``."""
 
 
 Cast = Mapping[str, ChatModel]
@@ -79,6 +82,8 @@ class Scene:
     """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
     _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
+    _rendered: dict[str, tuple[Mapping[str, Any], tuple[Message, ...]]] = field(default_factory=dict, init=False)
+    """Stage -> values and messages of its last prompt: debaters who are shown the same share it."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -187,7 +192,11 @@ class Scene:
         chat: Sequence[Spoken] = ()
         if self.protocol.sees.form == "chat" and "history" in values:
             chat, shown["history"] = values["history"], ()
-        messages = self.prompts.render(stage, self.task, shown, prompt=prompt)
+        names = self.prompts.shows(stage, prompt=prompt)
+        asked = {"prompt": prompt, **{name: shown[name] for name in names if name in shown}}
+        if stage not in self._rendered or self._rendered[stage][0] != asked:
+            self._rendered[stage] = asked, self.prompts.render(stage, self.task, shown, prompt=prompt)
+        messages = self._rendered[stage][1]
         return _with_chat(messages, chat, self.question.question) if chat else messages
 
     def _line(self, n: int) -> tuple[int, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
@@ -117,6 +117,10 @@ class Variant:
             return self._rendered(name, {**values, "task": self._wording(task), "options": options})
         except Exception as error:  # A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
+
+    def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
+        """The names of the values in the stage's template and in those that it includes."""
+        return self.environment.shown[self.template(stage, prompt)]
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()
@@ -344,6 +348,7 @@ def _compile(environment: Sandbox, stage: str, path: Path) -> set[str]:
         raise UserError(f"needs a template {error.name!r}, which is missing", file=path) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # from compiling Jinja's Python code
         raise UserError(f"is not a template: {error or 'out of memory'}", file=path) from None
+    environment.shown[path.name] = frozenset(used)
     return used - optional
 
 

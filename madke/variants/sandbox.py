@@ -112,6 +112,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.globals = {"range": _range}
         self.checked: dict[tuple[str, str, frozenset[str]], Checked] = {}
         """(Template, stage, prepare stages) -> result of the checks."""
+        self.shown: dict[str, frozenset[str]] = {}
+        """Template of a stage -> the variables that it uses, also those with a default."""
         self.names: dict[str, Names] = {}
         """Template -> the names in it."""
         self.inlined = set[str]()

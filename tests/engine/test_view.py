@@ -16,7 +16,7 @@ from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS, Task
-from tests.support.plain import PlainPrompts, play, prompts, protocol, read_by, signed, tokens
+from tests.support.plain import QUESTION, PlainPrompts, play, prompts, protocol, read_by, signed, tokens
 
 FOUR = [{"name": name} for name in "ABCD"]
 
@@ -262,6 +262,28 @@ def test_closing_stages_see_every_debater_whatever_the_topology() -> None:
     _, model = play(said, stop="judge", finish="summarizer", sees={"peers": "none", "topology": "sparse(1)"})
     for stage in ("judge", "summarize"):
         assert tokens(prompts(model, stage, 2)[0]) == ["A@2", "B@2", "C@2"]
+
+
+@pytest.mark.parametrize(("names", "rendered"), [((), 1), (("persona",), 2), (("debater",), 3)])
+def test_debaters_who_are_shown_the_same_share_a_prompt(names: tuple[str, ...], rendered: int) -> None:
+    seen = []
+
+    class Counting(PlainPrompts):
+        def render(
+            self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+        ) -> tuple[Message, ...]:
+            seen.append(stage)
+            return super().render(stage, task, values, prompt=prompt)
+
+        def shows(self, stage: str, *, prompt: str | None = None) -> tuple[str, ...]:
+            return ("peers", *names)
+
+    chemist = {"persona": "You are a chemist."}
+    rules = protocol(rounds=1, debaters=[{"name": "A"}, {"name": "B"}, {"name": "C", **chemist}])
+    model = ScriptedChat(signed())
+    cast = dict.fromkeys(rules.roles, model)
+    asyncio.run(debate(Scene(QUESTION, rules, cast, task=TASKS["short_answer"], prompts=Counting())))
+    assert (len(seen), len(model.requests)) == (rendered, 3)
 
 
 def test_no_template_sees_the_gold_answers() -> None:

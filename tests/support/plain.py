@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Message
@@ -16,6 +16,7 @@ from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
+from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
 from madke.engine.view import Spoken
 from madke.llm import ScriptedChat
@@ -58,6 +59,9 @@ class PlainPrompts:
             Message(role="system", content=system),
             Message(role="user", content="\n".join([*shown, values["question"].question])),
         )
+
+    def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
+        return frozenset().union(*STAGE_VALUES.values())
 
 
 def _who(spoken: Spoken) -> str:
