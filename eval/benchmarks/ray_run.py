@@ -13,8 +13,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
 from eval.benchmarks.measure import Setting, duration, report
@@ -45,8 +45,8 @@ _VARIANT = load_variant("madke")
 def main(setting: Setting) -> None:
     """Measure both and print the ratio."""
     questions = QUICK if setting.quick else QUESTIONS
-    with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder:
-        one, two = (_on_nodes(count, url, questions, Path(folder) / f"calls-{count}") for count in (1, 2))
+    with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder, _cluster() as cluster:
+        one, two = (_with_one_more_node(cluster, url, questions, Path(folder)) for _ in range(2))
     report(
         "ray_run",
         f"{two.rate:,.0f} calls/s on two nodes",
@@ -58,17 +58,17 @@ def main(setting: Setting) -> None:
     )
 
 
-def _on_nodes(count: int, url: str, questions: int, store_file: Path) -> Taken:
-    names = role_models(_VARIANT.protocol, MODEL, {})
-    most = EACH_NODE * count
-    options = RunOptions(engine="ray", base_url=url, concurrency=most)
-    with _cluster(count) as address, ray_models(names, replace(options, address=address)) as models:
-        return asyncio.run(_debated(models, questions, most, store_file))
+def _with_one_more_node(cluster: Any, url: str, questions: int, folder: Path) -> Taken:
+    cluster.add_node(num_cpus=1, object_store_memory=_OBJECTS)
+    names, nodes = role_models(_VARIANT.protocol, MODEL, {}), len(cluster.worker_nodes)
+    options = RunOptions(engine="ray", base_url=url, concurrency=EACH_NODE * nodes, address=cluster.address)
+    with ray_models(names, options) as models:
+        return asyncio.run(_debated(models, questions, options.concurrency, folder / f"calls-{nodes}"))
 
 
 @contextmanager
-def _cluster(nodes: int) -> Iterator[str]:
-    """The address of a cluster on this machine, whose head does no work."""
+def _cluster() -> Iterator[Any]:
+    """A cluster on this machine, whose head does no work."""
     from ray.cluster_utils import Cluster
 
     # It reports a cluster that another process left behind, in the middle of the results.
@@ -76,9 +76,7 @@ def _cluster(nodes: int) -> Iterator[str]:
     head = {"num_cpus": 0, "object_store_memory": _OBJECTS, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        for _ in range(nodes):
-            cluster.add_node(num_cpus=1, object_store_memory=_OBJECTS)
-        yield cluster.address
+        yield cluster
     finally:
         cluster.shutdown()
 
