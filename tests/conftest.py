@@ -9,6 +9,8 @@ import pytest
 
 # With two test processes of two threads each on two cores, an encoder waits three quarters of its time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray's workers give way to all other processes, and tests beside them would let them wait for minutes.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 from madke.core.knowledge import KnowledgePool, Passage
 from tests.support import forked

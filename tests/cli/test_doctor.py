@@ -1,4 +1,4 @@
-"""``madke doctor`` over sources by name."""
+"""``madke doctor``: sources by name, endpoints, keys."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def doctor(**env: str) -> Result:
+def doctor(*args: str, **env: str) -> Result:
     """In this process, which starts Java and loads the encoder once for all these tests."""
     app = typer.Typer()
     app.command()(command)
-    return CliRunner().invoke(app, env=env)
+    return CliRunner().invoke(app, args, env=env)
 
 
 def lines(done: Result) -> dict[str, str]:
@@ -81,6 +81,16 @@ def test_a_web_search_is_opened_and_not_asked(folder: Path) -> None:
     assert "canary" not in done.stdout + done.stderr
     assert without.exit_code == 0
     assert lines(without)["source web"] == "not usable: SERPER_API_KEY is not set"
+
+
+def test_a_dead_endpoint_is_found_and_keys_are_said_to_be_set_but_never_shown(folder: Path) -> None:
+    done = doctor("--base-url", "http://127.0.0.1:9/v1", OPENAI_API_KEY="sk-canary-2718281828", SERPER_API_KEY="")
+
+    assert done.exit_code == 1
+    assert "FAILED: http://127.0.0.1:9/v1 does not answer" in done.stdout
+    assert "OPENAI_API_KEY         set" in done.stdout
+    assert "SERPER_API_KEY         not set" in done.stdout
+    assert "canary" not in done.stdout + done.stderr
 
 
 def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None:

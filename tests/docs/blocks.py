@@ -35,7 +35,6 @@ class Block:
     text: str
     needs: str
     """What a machine may lack, one of NEEDS; empty if the block is run."""
-    slow: bool
 
     @property
     def is_file(self) -> bool:
@@ -62,7 +61,6 @@ def _block(found: re.Match[str], line: int) -> Block:
         title=title[1] if title else "",
         text=dedent(found["text"]),
         needs=needs[1] if needs else "",
-        slow="<!-- slow -->" in found["marks"],
     )
 
 

@@ -1,8 +1,8 @@
 """Every command and Python block of the README and of docs/ runs, but those that need what a machine may lack.
 
 A page's blocks run in order in one folder, with the offline model or a loopback server in place of any other. A block
-under ``<!-- needs a key -->`` is not run; its options are checked like all others. A block under ``<!-- slow -->`` runs
-with the slow tests. ``title="NAME"`` makes a block a file; ``text title="Output"`` is what the block before it prints.
+under ``<!-- needs a key -->`` is not run; its options are checked like all others. ``title="NAME"`` makes a block a
+file; ``text title="Output"`` is what the block before it prints.
 """
 
 import ast
@@ -30,13 +30,8 @@ def runnable(page: Any) -> Any:
     return [block for block in parsed(page) if not block.needs]
 
 
-def tours() -> Iterator[Any]:
-    """A walk through each page without its slow blocks, and a whole one where it has some."""
-    for page in PAGES:
-        if any(block.slow for block in runnable(page)):
-            yield pytest.param(page, True, id=f"{page.stem}-whole")
-        if any(block.language in (*SHELL, "python") and not block.slow for block in runnable(page)):
-            yield pytest.param(page, False, id=page.stem)
+def is_run(block: Any) -> bool:
+    return block.language in (*SHELL, "python") or block.is_file
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +43,17 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow  # its quick check is that every verb and option exists
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("page", "whole"), list(tours()))
-def test_what_a_page_shows_works(page: Any, whole: Any, tmp_path: Path, programs: Path) -> None:
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(map(is_run, runnable(page)))], ids=lambda page: page.stem
+)
+def test_what_a_page_shows_works(page: Any, tmp_path: Path, programs: Path) -> None:
     with openai_server(model_reply) as server, page_runner(tmp_path, server.url, programs) as runner:
         printed = ""
         for block in runnable(page):
-            if block.slow and not whole:
-                printed = None
-            elif block.is_output:
-                line = None if printed is None else missing(block.text.splitlines(), printed)
+            if block.is_output:
+                line = missing(block.text.splitlines(), printed)
                 assert line is None, f"{page.name}:{block.line}: not printed: {line!r}; printed was\n{printed[-3000:]}"
-            elif block.language in (*SHELL, "python") or block.is_file:
+            elif is_run(block):
                 try:
                     printed = runner.run(block)
                 except AssertionError as error:
@@ -128,8 +123,6 @@ EOF
 
 - In a list:
 
-    <!-- slow -->
-
     ```python title="mine.py"
     x = 1
     ```
@@ -148,7 +141,7 @@ def test_blocks_are_read() -> None:
     assert list(madke_calls(console)) == [["ask", "Who?", "--sources", "none"], ["score", "runs/a", "-x"]]
     assert bash.needs == "key"
     assert [call[:2] for call in madke_calls(bash)] == [["pool", "build"]]
-    assert (python.title, python.is_file, python.slow, python.text) == ("mine.py", True, True, "x = 1\n")
+    assert (python.title, python.is_file, python.text) == ("mine.py", True, "x = 1\n")
     assert output.is_output
 
 

@@ -74,11 +74,11 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, corpus: Path, tmp_p
         building = threading.Thread(target=lambda: there.append(built(corpus, tmp_path / "there", encoder, workers)))
         building.start()
         at = {meet(tmp_path, shard): shard for shard in shards}
-        assert set(at) == {doomed.node_id, cluster.steady.node_id}
+        assert set(at) == {doomed.node_id, cluster.head_node.node_id}
 
         kill(cluster, doomed)
-        release(tmp_path, at[cluster.steady.node_id])
-        assert meet(tmp_path, at[doomed.node_id]) == cluster.steady.node_id
+        release(tmp_path, at[cluster.head_node.node_id])
+        assert meet(tmp_path, at[doomed.node_id]) == cluster.head_node.node_id
         release(tmp_path, at[doomed.node_id])
         building.join()
 

@@ -39,7 +39,7 @@ def on_nodes(names: Any, **options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[OpenAIServer]:
-    """The endpoint in the environment of the steady node."""
+    """The endpoint in the environment of the head node."""
     with openai_server(chat("From home.")) as server:
         yield server
 
@@ -183,15 +183,16 @@ def test_without_a_node_the_run_ends_with_one_line() -> None:
     killer: list[threading.Thread] = []
 
     def reply(body: dict[str, Any], n: int) -> Any:
-        killer.append(threading.Thread(target=kill, args=(alone, alone.steady)))
+        killer.append(threading.Thread(target=kill, args=(cluster, doomed)))
         killer[-1].start()
         server.stopping.wait()
         return chat()
 
     with (
-        running_cluster() as alone,
+        running_cluster(cpus=0) as cluster,
+        another_node(cluster) as doomed,
         openai_server(reply) as server,
-        on_nodes(ONE, base_url=server.url, address=alone.address, concurrency=2) as models,
+        on_nodes(ONE, base_url=server.url, address=cluster.address, concurrency=2) as models,
     ):
         with pytest.raises(UserError, match=r"no worker is left.*run the same command again"):
             asyncio.run(models["judge"].complete(request()))

@@ -9,36 +9,32 @@ from typing import Any
 import psutil
 
 _SYSTEM = {
-    # By default Ray's workers give way to all other processes, and tests beside them would let them wait for minutes.
-    "worker_niceness": 0,
     # A lost node is noticed at once.
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 200,
     "health_check_timeout_ms": 500,
     "health_check_failure_threshold": 3,
 }
-_MEMORY = 80 * 2**20
+_NODE = {"object_store_memory": 80 * 2**20, "include_log_monitor": False}
 
 
 @contextmanager
 def running_cluster(cpus: int = 1, **environment: str) -> Iterator[Any]:
-    """A head, where nothing but the driver runs, and one node of so many CPUs, which is ``cluster.steady``.
-
-    The node has ``environment`` besides this process's.
-    """
+    """One node of so many CPUs, ``cluster.head_node``, which has ``environment`` besides this process's."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
-            "num_cpus": 0,
-            "object_store_memory": _MEMORY,
+            **_NODE,
+            "num_cpus": cpus,
+            "env_vars": environment,
             "include_dashboard": False,
+            "no_monitor": True,
             "_system_config": _SYSTEM,
         },
     )
     try:
-        cluster.steady = cluster.add_node(num_cpus=cpus, object_store_memory=_MEMORY, env_vars=environment)
         yield cluster
     finally:
         cluster.shutdown()
@@ -47,7 +43,7 @@ def running_cluster(cpus: int = 1, **environment: str) -> Iterator[Any]:
 @contextmanager
 def another_node(cluster: Any, **settings: Any) -> Iterator[Any]:
     """One more node, of one CPU unless ``settings`` (of Ray's) say otherwise; a test may kill it."""
-    node = cluster.add_node(**{"num_cpus": 1, "object_store_memory": _MEMORY, **settings})
+    node = cluster.add_node(**{**_NODE, "num_cpus": 1, **settings})
     try:
         yield node
     finally:

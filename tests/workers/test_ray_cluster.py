@@ -141,14 +141,14 @@ def test_a_lost_task_is_done_again_by_another_node(cluster: Any, tmp_path: Path)
         collecting = threading.Thread(target=lambda: results.extend(work))
         collecting.start()
         at = {name: meet(folder, name) for name in "ab"}
-        assert set(at.values()) == {doomed.node_id, cluster.steady.node_id}
+        assert set(at.values()) == {doomed.node_id, cluster.head_node.node_id}
         (lost,) = (name for name in "ab" if at[name] == doomed.node_id)
         (kept,) = (name for name in "ab" if name != lost)
 
         kill(cluster, doomed)
         release(folder, kept)
 
-        assert meet(folder, lost) == cluster.steady.node_id
+        assert meet(folder, lost) == cluster.head_node.node_id
         release(folder, lost)
         collecting.join()
     assert results == ["a", "b"]
