@@ -120,7 +120,10 @@ class Variant:
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
-        return self.environment.shown[self.template(stage, prompt)]
+        name = self.template(stage, prompt)
+        if name not in self.environment.shown:  # a stage that the protocol of the folder does not have
+            _compile(self.environment, stage, self.folder / name)
+        return self.environment.shown[name]
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()
