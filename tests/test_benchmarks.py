@@ -31,6 +31,7 @@ from madke.indexing.corpus import read_corpus
 
 NEEDS = {
     "throughput": (),
+    "latency": (),
     "listening": (),
     "memory": (),
     "prefix": (),
@@ -56,9 +57,8 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("peers", "latency")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "peers"])  # it installs other programs
 def test_every_benchmark_gives_a_ratio(name: str, setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
-    """But ``peers``, which installs other programs; ``latency`` is run by name below."""
     for package in NEEDS[name]:
         pytest.importorskip(package)
     if name == "documents" and shutil.which("soffice") is None:
@@ -76,8 +76,8 @@ def test_every_benchmark_gives_a_ratio(name: str, setting: Setting, capfd: pytes
 def test_benchmarks_are_run_by_name() -> None:
     command = [sys.executable, "-m", "eval.benchmarks", "latency", "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(re.findall(r"^latency.* ratio \d+\.\d\d", done.stdout, re.MULTILINE)) == 2
+    assert done.returncode == 0, done.stderr
+    assert "latency, against a sequential loop" in done.stdout
 
 
 def test_a_smaller_generated_corpus_is_the_start_of_a_larger_one(tmp_path: Path) -> None:

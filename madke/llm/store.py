@@ -261,8 +261,8 @@ def _short_hash(content: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _packed(text: str) -> tuple[bytes, bytes]:
-    # A higher level saves a tenth of the space and takes twice the time.
     content = text.encode("utf-8", "surrogatepass")
+    # A higher level saves a tenth of the space and takes twice the time.
     return _short_hash(content), zlib.compress(content, level=1)
 
 

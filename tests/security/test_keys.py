@@ -156,10 +156,9 @@ def test_doctor(tmp_path: Path) -> None:
     with openai_server(chat()) as server:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         keys = {**PLAIN, "MADKE_SOURCES": str(sources), "OPENAI_BASE_URL": f"http://user:{key}@{host}/v1?api_key={key}"}
-        # Without these imports it takes a third of the time.
-        without = "import sys; sys.modules.update(dict.fromkeys(('torch', 'jnius', 'ray', 'sentence_transformers')))"
-        there = run("doctor", folder=tmp_path, keys=keys, prelude=without)
-    gone = run("doctor", folder=tmp_path, keys=keys, prelude=without)
+        there = run("doctor", folder=tmp_path, keys=keys)
+    without = "import sys; sys.modules.update(dict.fromkeys(('torch', 'jnius', 'ray', 'sentence_transformers')))"
+    gone = run("doctor", folder=tmp_path, keys=keys, prelude=without)  # in a third of the time
     assert "answers with status" in there.out
     assert "does not answer" in gone.out
     for ended in (there, gone):

@@ -123,8 +123,8 @@ def test_comments_break_every_silence(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_takes_half_a_minute_leaves_no_silence(tmp_path: Path) -> None:
-    with endpoint(seconds=25, rounds=2) as upstream, serving(tmp_path, upstream) as server:
+def test_an_endpoint_that_takes_a_minute_leaves_no_silence(tmp_path: Path) -> None:
+    with endpoint(seconds=60, rounds=2) as upstream, serving(tmp_path, upstream) as server:
         began = time.monotonic()
         connection = server.ask("Who wrote book 1?", stream=True)
         wait_for(lambda: len(upstream.began) == 2)
@@ -137,7 +137,7 @@ def test_an_endpoint_that_takes_half_a_minute_leaves_no_silence(tmp_path: Path) 
             if first_turn is None and b"I know that" in content:
                 first_turn = arrived[-1]
         connection.close()
-    assert first_turn is not None and first_turn - began > 24
+    assert first_turn is not None and first_turn - began > 59
     assert max(later - earlier for earlier, later in pairwise(arrived)) < 10
     debaters = [at for at, stage in upstream.began if stage == "debater"]
     assert len(debaters) == 4 and first_turn < debaters[2]
