@@ -71,7 +71,7 @@ class Blocks:
 
 def _element(name: str, value: bytes) -> str:
     """A JSON value as an element with this id: gzip, base64."""
-    packed = gzip.compress(value, 4, mtime=0)
+    packed = gzip.compress(value, 2, mtime=0)  # level 4 makes a page 6 % smaller and takes half as much time again
     return f'<script type="application/gzip" id="{name}">{b64encode(packed).decode()}</script>\n'
 
 
@@ -166,8 +166,9 @@ class Index:
         key = (transcript.id, transcript.question)
         gold = " | ".join(transcript.answers)
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
-        used = transcript.total if transcript.usage else None
-        figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
+        stages = transcript.usage.values()
+        used = (len(transcript.rounds), sum(each.calls for each in stages), sum(each.tokens for each in stages))
+        figures = used if stages else (None, None, None)
         outcomes = {
             transcript.status: transcript.status != "ok",
             "degraded": transcript.degraded,

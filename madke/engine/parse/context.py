@@ -53,7 +53,9 @@ def windowed(parse: Callable[Concatenate[str, P], Parsed[T]]) -> Callable[Concat
     def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
         start = max(0, len(text) - WINDOW)
         parsed = parse(text[start:], *args, **kwargs)
-        return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start)) if parsed.span else parsed
+        if not start or parsed.span is None:
+            return parsed
+        return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start))
 
     return read
 
@@ -187,7 +189,9 @@ _ALTERNATIVES = re.compile(
 def unwrap(content: str) -> str:
     """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
     for _ in range(4 if len(content) <= LONGEST else 0):
-        content = _unwrap_once(content)
+        wrapped, content = content, _unwrap_once(content)
+        if content == wrapped:
+            break
     return content
 
 
