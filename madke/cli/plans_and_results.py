@@ -133,7 +133,7 @@ def _cells(least: Load, most: Load, priced: bool) -> list[str]:
         planned_range(getattr(least, name), getattr(most, name))
         for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
     ]
-    return [*figures, planned_range(least.cost, most.cost, digits=2) if priced else "-"]
+    return [*figures, planned_range(least.cost, most.cost, digits=4) if priced else "-"]
 
 
 def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:

@@ -76,7 +76,7 @@ def spending_table(
             "tokens": NOTHING if unknown else count_cell(tokens),
         }
         if prices:
-            row["cost"] = Cell(text=f"{sum(costs):,.2f}", value=sum(costs)) if costs else NOTHING
+            row["cost"] = Cell(text=f"{sum(costs):,.4f}", value=sum(costs)) if costs else NOTHING
         rows.append(row)
     note = (
         "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "

@@ -58,7 +58,7 @@ def build(questions: Path, source: str, url: str, out: Path, *more: object) -> t
 def test_a_plan_prices_the_calls_of_the_stages_and_makes_none(tmp_path: Path) -> None:
     questions, source = write_inputs(tmp_path, 10)
     prices = tmp_path / "prices.yaml"
-    prices.write_text("openai/m: {prompt: 10, completion: 10}\n")
+    prices.write_text("openai/m: {prompt: 0.15, completion: 0.6}\n")  # so low that the whole costs less than a cent
     with openai_server(error(500, "no")) as server:
         done = madke(*build(questions, source, server.url, tmp_path / "p.jsonl", "--plan", "--prices", prices))
     assert done.returncode == 0, done.stderr
