@@ -11,7 +11,7 @@ from eval.benchmarks.measure import Setting, duration, report
 
 QUESTIONS = 1000
 QUICK = 30
-ROUNDS = 3
+ROUNDS = 6
 CONCURRENCY = 64
 RATIO = 0.6
 OWN_CPU = 0.3e-3
