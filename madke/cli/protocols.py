@@ -22,20 +22,19 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
-    from madke.variants import load_variant, variant_folders
+    from madke.variants import read_protocol, variant_folders
 
-    variants = [load_variant(name, prompts) for name in variant_folders(prompts)]
+    folders = variant_folders(prompts)
+    protocols = {name: read_protocol(folder) for name, folder in folders.items()}
     if as_json:
-        for variant in variants:
-            record = {"name": variant.name, "source": variant.protocol.source, "folder": str(variant.folder)}
-            say_json(record)
+        for name, protocol in protocols.items():
+            say_json({"name": name, "source": protocol.source, "folder": str(folders[name])})
         return
     rows = []
-    for variant in variants:
-        protocol = variant.protocol
+    for name, protocol in protocols.items():
         knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
         settings = (str(len(protocol.cast)), str(protocol.rounds), knowledge, protocol.stop, protocol.finish)
-        rows.append((variant.name, *settings, protocol.source))
+        rows.append((name, *settings, protocol.source))
     say_table(("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source"), rows)
 
 

@@ -231,13 +231,16 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
             raise UserError(f"holds a protocol itself; give --prompts {prompts.parent}", file=prompts)
         raise unknown("protocol", name, folders)
     folder = folders[name]
-    file = folder / "protocol.yaml"
-    content = read_mapping(file, read_prompt(file))
-    protocol = validated(content, Protocol, file=file)
     files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
-    variant = Variant(name=name, folder=folder, protocol=protocol, files=files)
+    variant = Variant(name=name, folder=folder, protocol=read_protocol(folder), files=files)
     check_templates(variant)
     return variant
+
+
+def read_protocol(folder: Path) -> Protocol:
+    """The protocol of a variant's folder, without its templates; UserError if it is wrong."""
+    file = folder / "protocol.yaml"
+    return validated(read_mapping(file, read_prompt(file)), Protocol, file=file)
 
 
 def setting(text: str) -> tuple[str, Any]:
