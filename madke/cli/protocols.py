@@ -22,10 +22,14 @@ def _list(
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
-    from madke.variants import read_protocol, variant_folders
+    from madke.variants import load_variant, read_protocol, variant_folders
 
     folders = variant_folders(prompts)
-    protocols = {name: read_protocol(folder) for name, folder in folders.items()}
+    # Templates are checked in the user's folder only: to check those that ship takes seconds.
+    protocols = {
+        name: load_variant(name, prompts).protocol if folder.parent == prompts else read_protocol(folder)
+        for name, folder in folders.items()
+    }
     if as_json:
         for name, protocol in protocols.items():
             say_json({"name": name, "source": protocol.source, "folder": str(folders[name])})

@@ -49,3 +49,4 @@ def test_what_cannot_be_drawn(mine: Any) -> None:
     assert "to the list" in refused("protocols", "--prompts", mine, "show", "pair")
     (mine / "pair" / "reply.j2").unlink()
     assert "reply.j2: missing" in refused("protocols", "show", "pair", "--prompts", mine)
+    assert "reply.j2: missing" in refused("protocols", "--prompts", mine)

@@ -36,4 +36,4 @@ def test_each_arm_has_its_plan_beside_what_it_took() -> None:
 
 
 def test_where_there_are_prices_there_is_cost() -> None:
-    assert [row[-1] for row in texts({"m": Price(prompt=2, completion=0)})] == ["2.00", "-"]
+    assert [row[-1] for row in texts({"m": Price(prompt=2, completion=0)})] == ["2.0000", "-"]
