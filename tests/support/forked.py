@@ -191,7 +191,8 @@ def _serve(requests: socket.socket) -> None:
                 return _become(json.loads(message), fds, reported)
             for fd in (reported, *fds):
                 os.close(fd)
-            asking.send(str(pid).encode())
+            with suppress(OSError):  # the client may have ended
+                asking.send(str(pid).encode())
             running[pid] = report, asking
             for file in running[pid]:
                 events.register(file, selectors.EVENT_READ, pid)
@@ -228,7 +229,8 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
         status = end.code or 0
     finally:
         with open(report, "w") as file:
-            file.writelines(f"{name}\n" for name in sys.modules.keys() - known if _shared(name))
+            # In the order of import: in another one, parts of a package that import each other may fail.
+            file.writelines(f"{name}\n" for name in [*sys.modules] if name not in known and _shared(name))
     _exit(status)
 
 
@@ -258,7 +260,7 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
         asking.send(str(status).encode())
     if new := [name for name in names if name not in sys.modules]:
         for name in new:
-            with suppress(ImportError):
+            with suppress(Exception):  # this only saves time
                 import_module(name)
         if "madke.variants.load" in new:
             load = sys.modules["madke.variants.load"]
