@@ -76,7 +76,8 @@ def test_every_benchmark_gives_a_ratio(name: str, setting: Setting, capfd: pytes
 def test_benchmarks_are_run_by_name() -> None:
     command = [sys.executable, "-m", "eval.benchmarks", "latency", "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(re.findall(r"^latency.* ratio \d+\.\d\d", done.stdout, re.MULTILINE)) == 2
     assert "latency, against a sequential loop" in done.stdout
 
 

@@ -166,9 +166,8 @@ class Index:
         key = (transcript.id, transcript.question)
         gold = " | ".join(transcript.answers)
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
-        stages = transcript.usage.values()
-        used = (len(transcript.rounds), sum(each.calls for each in stages), sum(each.tokens for each in stages))
-        figures = used if stages else (None, None, None)
+        used = transcript.total if transcript.usage else None
+        figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
         outcomes = {
             transcript.status: transcript.status != "ok",
             "degraded": transcript.degraded,

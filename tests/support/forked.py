@@ -229,7 +229,7 @@ def _become(request: Mapping[str, Any], streams: Sequence[int], report: int) -> 
         status = end.code or 0
     finally:
         with open(report, "w") as file:
-            # In the order of import: in another one, parts of a package that import each other may fail.
+            # In the order of import: where _asyncio comes before asyncio, no task knows that it is the current one.
             file.writelines(f"{name}\n" for name in [*sys.modules] if name not in known and _shared(name))
     _exit(status)
 
@@ -260,7 +260,7 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
         asking.send(str(status).encode())
     if new := [name for name in names if name not in sys.modules]:
         for name in new:
-            with suppress(Exception):  # this only saves time
+            with suppress(ImportError):
                 import_module(name)
         if "madke.variants.load" in new:
             load = sys.modules["madke.variants.load"]
