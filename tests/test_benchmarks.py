@@ -35,7 +35,6 @@ NEEDS = {
     "listening": (),
     "memory": (),
     "prefix": (),
-    "protocols": (),
     "ray_run": ("ray",),
     "serve": ("fastapi", "uvicorn"),
     "dense_build": ("faiss", "pyarrow"),

@@ -15,7 +15,6 @@ NAMES = (
     "listening",
     "memory",
     "prefix",
-    "protocols",
     "ray_run",
     "serve",
     "dense_build",

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, Literal, Protocol, Self
 
+from madke.core.stage import Stage
+
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
 """How a call ended. ``too_long``: the prompt does not fit into the model's context window."""
 
@@ -41,6 +43,8 @@ class ChatRequest:
     max_tokens: int
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    stage: Stage | None = field(default=None, compare=False, repr=False)
+    """The values that the messages show, for stand-ins of a language model. Not part of the store's key."""
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """A streaming model calls it with each part of the reply. Not part of the store's key, and not pickled."""
 

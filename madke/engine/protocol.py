@@ -196,8 +196,11 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     sees: Sees = Sees()
     order: Annotated[Order, BeforeValidator(lambda value: {"by": value} if isinstance(value, str) else value)] = Order()
     """``order: madc`` is short for ``{by: madc}``."""
-    marker: Marker = "brackets"
-    """How replies mark the answer: ``[X]``, ``(X)``, ``\\boxed{X}``; with ``text`` the whole reply is the answer."""
+    marker: Marker = "plain"
+    """How replies state the answer. ``plain``: "The answer is X." ``brackets``, ``parentheses``, ``boxed``: with ``[X]``,
+    ``(X)``, ``\\boxed{X}`` in that sentence. ``text``: the whole reply is the answer."""
+    examples: Annotated[int, Field(ge=0, le=8)] = 0
+    """The number of the task's worked examples that a first stance sees, as earlier turns of the chat."""
     level: Literal[0, 1, 2, 3] = 2
     """How strongly debaters are told to disagree, from 0 (not at all) to 3 (always) (Liang et al., Table 12)."""
     temperature: _Temperature = 0.5

@@ -11,7 +11,7 @@ from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Scene
 from madke.engine.view import View, stances_of
 
-_COMMON = frozenset({"question", "options", "task", "round", "rounds", "debaters", "level"})
+_COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
 _READER = _DEBATER | {"peers", "history", "groups", "digest", "critique"}
 

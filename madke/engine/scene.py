@@ -9,10 +9,11 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
+from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
 from madke.engine.parse import checked, without_reasoning
 from madke.engine.protocol import Protocol
-from madke.engine.view import Group, Spoken, without_tags
+from madke.engine.view import Group, quoted
 from madke.tasks.base import Task
 
 
@@ -20,9 +21,18 @@ class Prompts(TypingProtocol):
     """The templates of a variant. :class:`madke.variants.Variant` is one."""
 
     def render(
-        self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+        self,
+        stage: str,
+        task: Task,
+        values: Mapping[str, Any],
+        *,
+        prompt: str | None = None,
+        chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
-        """Render a stage's messages with its values, for a task and a debater's own ``prompt``."""
+        """Render a stage's messages with its values, for a task and a debater's own ``prompt``.
+
+        ``chat`` are the messages of a debate that is shown as a chat; they come before the last one.
+        """
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values that the messages depend on, besides question, task and ``prompt``."""
@@ -81,7 +91,7 @@ class Scene:
     found: dict[int, PoolEntry] = field(default_factory=dict, init=False)
     """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
-    _lines: dict[int, tuple[int, str, str]] = field(default_factory=dict, init=False)
+    _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
     _rendered: dict[str, tuple[Mapping[str, Any], tuple[Message, ...]]] = field(default_factory=dict, init=False)
     """Stage -> values and messages of its last prompt: debaters who are shown the same share it."""
 
@@ -143,6 +153,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
+                stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
             self.tell(CallStarted, purpose=purpose, request=request)
@@ -189,22 +200,40 @@ class Scene:
         shown = {**self._shared, "round": round_n, **values}
         if "knowledge" in values:
             shown["knowledge"] = [self._line(n) for n in values["knowledge"]]
-        chat: Sequence[Spoken] = ()
-        if self.protocol.sees.form == "chat" and "history" in values:
-            chat, shown["history"] = values["history"], ()
+        chat: tuple[Message, ...] = ()
+        if self.protocol.sees.form == "chat" and values.get("history"):
+            chat = tuple(map(_as_message, values["history"]))
+            shown |= {"history": (), "own": None}
         names = self.prompts.shows(stage, prompt=prompt)
-        asked = {"prompt": prompt, **{name: shown[name] for name in names if name in shown}}
+        asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
         if stage not in self._rendered or self._rendered[stage][0] != asked:
-            self._rendered[stage] = asked, self.prompts.render(stage, self.task, shown, prompt=prompt)
-        messages = self._rendered[stage][1]
-        return _with_chat(messages, chat, self.question.question) if chat else messages
+            self._rendered[stage] = asked, self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
+        return self._rendered[stage][1]
 
-    def _line(self, n: int) -> tuple[int, str, str]:
-        """(number, title, text) of a pool passage, without line breaks: a passage is one line of a prompt."""
+    def _stage(self, name: str, values: Mapping[str, Any]) -> Stage:
+        """The values of a call that the messages show, for stand-ins."""
+        others = next((values[key] for key in ("history", "peers", "stances") if values.get(key)), ())
+        return Stage(
+            name=name,
+            question=self._shared["question"],
+            task=self.task,
+            marker=self.protocol.marker,
+            persona=values.get("persona", ""),
+            passages=tuple(map(self._line, values.get("knowledge", ()))),
+            own=values.get("own"),
+            others=tuple(spoken for spoken in others if not spoken.own),
+            max_selected=values.get("max_selected", 0),
+            allow_search=values.get("allow_search", False),
+            asks_confidence=self.protocol.finish == "weighted" and name in ("speak", "reply"),
+            decides=self.protocol.judge_finishes,
+        )
+
+    def _line(self, n: int) -> ShownPassage:
+        """A pool passage without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
             passage = self.pool.passages[n]
-            title, text = (without_tags(" ".join(part.split())) for part in (passage.title, passage.text))
-            self._lines[n] = (n, title, text)
+            title, text = (" ".join(part.split()) for part in (passage.title, passage.text))
+            self._lines[n] = ShownPassage(n, title, text)
         return self._lines[n]
 
     def _shortened(
@@ -245,25 +274,11 @@ def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
     return PoolEntry(n=n, **where, before=passage.before, **asked)
 
 
-def _with_chat(messages: Sequence[Message], history: Sequence[Spoken], question: str) -> tuple[Message, ...]:
-    """Insert the history as chat messages before the last message: own turns unchanged, the others' in tags."""
-    chat = [Message(role="assistant" if spoken.own else "user", content=_line(spoken)) for spoken in history]
-    merged: list[Message] = []
-    # Many chat templates need a user message first and alternating roles.
-    if chat[0].role == "assistant" and all(message.role == "system" for message in messages[:-1]):
-        chat.insert(0, Message(role="user", content=question))
-    for message in (*messages[:-1], *chat, messages[-1]):
-        if merged and merged[-1].role == message.role:
-            merged[-1] = replace(message, content=f"{merged[-1].content}\n\n{message.content}")
-        else:
-            merged.append(message)
-    return tuple(merged)
-
-
-def _line(spoken: Spoken) -> str:
+def _as_message(spoken: Spoken) -> Message:
+    """A stance of a debate that is shown as a chat: the reader's own unchanged, another's quoted."""
     # ``_shared/stance.j2`` writes the same.
-    quoted = f"{spoken.agent or 'One agent'}: <reply>{without_tags(spoken.text)}</reply>"
-    return spoken.text if spoken.own else quoted
+    said = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
+    return Message(role="assistant" if spoken.own else "user", content=said)
 
 
 def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

@@ -13,26 +13,12 @@ from hashlib import sha256
 from itertools import combinations, pairwise
 
 from madke.core.question import Question
+from madke.core.stage import Spoken
 from madke.core.transcript import Round, Turn
 from madke.engine.protocol import Order, Protocol, readable_by
 from madke.tasks.base import Task
 
 Same = Callable[[str, str], bool]
-TAGS = ("example", "instructions", "knowledge", "notes", "reply", "review", "summary")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spoken:
-    """One stance as it is shown to a reader."""
-
-    agent: str
-    """Empty if the protocol is anonymous."""
-    text: str
-    """Empty if only answers are shown."""
-    answer: str | None = None
-    confidence: float | None = None
-    round: int = 1
-    own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +107,12 @@ def stances_of(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoke
     return tuple(_spoken(turn, number) for number, turn in turns)
 
 
-def without_tags(text: str, names: tuple[str, ...] = TAGS) -> str:
+def quoted(text: str) -> str:
+    """The text as a quotation: each line begins with ``>``, so that none can pass for a line of the prompt."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def without_tags(text: str, names: tuple[str, ...]) -> str:
     """Replace the ``<`` of all tags with these names, opening or closing, by ``(``."""
     return _opening(names).sub("(", text) if "<" in text else text
 

@@ -8,6 +8,9 @@ from typing import Literal
 from madke.assets import asset
 from madke.core.chat import Completion, Message
 from madke.core.knowledge import Passage
+from madke.core.question import Question
+from madke.core.stage import ShownPassage
+from madke.core.stage import Stage as CallStage
 from madke.core.transcript import StageUsage
 from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
 from madke.engine.view import without_tags
@@ -86,8 +89,14 @@ def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> t
     return Message(role="system", content=prompt["system"]), Message(role="user", content="\n\n".join(parts))
 
 
+def values(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> CallStage:
+    """What the prompt of a stage shows, for stand-ins of a language model."""
+    shown = (ShownPassage(n, *(" ".join(t.split()) for t in (p.title, p.text))) for n, p in enumerate(passages))
+    return CallStage(name=stage, question=Question(question=question), passages=tuple(shown))
+
+
 def _on_one_line(text: str) -> str:
-    return without_tags(" ".join(text.split()))
+    return without_tags(" ".join(text.split()), ("knowledge",))
 
 
 def read_queries(completion: Completion, stage: Stage, question: str) -> tuple[tuple[str, ...], str | None]:

@@ -1,7 +1,7 @@
 """A person at the terminal, as a chat model; and replies made of what a person there or at the page types.
 
-The person reads no prompt: a prompt is written for models. :func:`madke.llm.offline.prompt_reader.read_prompt` finds
-its parts. Prompts of other forms are shown whole, and the person types the whole reply.
+The person reads no prompt, which is written for models, but the values of the call's stage. A call without them, and a
+stage of another form, is shown whole, and the person types the whole reply.
 """
 
 import asyncio
@@ -19,11 +19,10 @@ from madke.concurrency import in_thread
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
-from madke.core.question import Question
-from madke.engine.parse import marked, parse_answer
+from madke.core.stage import ShownPassage, Stage
+from madke.engine.parse import answer_of, marked
 from madke.engine.protocol import Protocol
-from madke.llm.offline.prompt_reader import Knowledge, Prompt, read_prompt
-from madke.tasks import get_task
+from madke.tasks.choice import lettered
 from madke.terminal import printable, say
 
 PASSAGES = "Passages (e.g. 0 2, Enter for none): "
@@ -47,7 +46,6 @@ _NARROWEST = 40
 NO_ANSWER = "-"
 """What a person types who does not know the answer."""
 
-_TASKS: Mapping[str, str] = {"choice": "choice", "claim": "claim", "span": "short_answer"}
 _EXPECTED: Mapping[str, str] = {"choice": "the letter of an option", "claim": "SUPPORTS, REFUTES or NOT ENOUGH INFO"}
 
 T = TypeVar("T")
@@ -122,35 +120,35 @@ class Dialogue:
         self._ask = ask
         self._show = show
         self._debate: tuple[str, int] | None = None
-        self._prompt: Prompt | None = None
-        self._pool: dict[int, Knowledge] = {}
+        self._stage: Stage | None = None
+        self._pool: dict[int, ShownPassage] = {}
         self._known: set[tuple[str, int, str]] = set()
         """Replies of others that the person has seen."""
 
     def reply(self, request: ChatRequest) -> str:
         """Show a request and return the person's reply, in the form that the engine reads."""
-        purpose, prompt = request.purpose, read_prompt(request.messages)
+        purpose, stage = request.purpose, request.stage
         if self._debate != (purpose.question, purpose.repeat):
-            self._debate, self._prompt = (purpose.question, purpose.repeat), None
+            self._debate, self._stage = (purpose.question, purpose.repeat), None
             self._pool.clear()
         self._say(f"\n--- {purpose.agent}, round {purpose.round}: {_STAGES.get(purpose.stage, purpose.stage)} ---")
-        if not prompt.question:
+        if stage is None:
             return self._free(request)
-        self._show_passages([passage for passage in prompt.knowledge if passage.number not in self._pool])
-        if self._prompt is None:
-            self._prompt = prompt
-            self._show_question(prompt)
-            # The usual instructions are for models; a part of one's own has its own paragraph.
-            self._say(*(part.content for part in request.messages if part.role == "system" and "\n\n" in part.content))
+        self._show_passages([passage for passage in stage.passages if passage.number not in self._pool])
+        if self._stage is None:
+            self._stage = stage
+            self._show_question(stage)
+            self._say(stage.persona)
             self._say(f"You are {'the ' if purpose.agent.islower() else ''}{purpose.agent}. {_HELP}")
-        for remark in prompt.remarks:
-            if _key(purpose, remark.text) not in self._known:
-                self._show_reply(purpose, f"{remark.who}:", remark.text)
-        match kind_of(prompt):
+        for spoken in stage.newest:
+            said = spoken.text or spoken.answer or ""
+            if said and _key(purpose, said) not in self._known:
+                self._show_reply(purpose, f"{spoken.agent or 'another agent'}:", said)
+        match kind_of(stage):
             case "select":
-                return self._selection(prompt)
+                return self._selection(stage)
             case "answer":
-                return self._answer(prompt)
+                return self._answer(stage)
             case "verdict":
                 return self._verdict()
         return self._free(request)
@@ -166,28 +164,30 @@ class Dialogue:
         elif isinstance(event, DebateFinished):
             self._say(f"The debate has ended. Final answer: {event.transcript.answer or 'none'}")
 
-    def _selection(self, prompt: Prompt) -> str:
+    def _selection(self, stage: Stage) -> str:
         numbers: list[str] = []
-        self._say(f"Choose up to {prompt.limit} passages that help you." if prompt.knowledge else "There are none yet.")
-        if prompt.knowledge:
-            numbers = self._until_read(lambda: self._numbers(prompt))
-        query = self._line(SEARCH) if may_search(prompt) else ""
-        return selection(prompt, numbers, query)
+        self._say(
+            f"Choose up to {stage.max_selected} passages that help you." if stage.passages else "There are none yet."
+        )
+        if stage.passages:
+            numbers = self._until_read(lambda: self._numbers(stage))
+        query = self._line(SEARCH) if stage.allow_search else ""
+        return selection(stage, numbers, query)
 
-    def _numbers(self, prompt: Prompt) -> list[str]:
+    def _numbers(self, stage: Stage) -> list[str]:
         numbers = re.sub(r"[\[\](),;]", " ", self._line(PASSAGES)).split()
-        selection(prompt, numbers)
+        selection(stage, numbers)
         return numbers
 
-    def _answer(self, prompt: Prompt) -> str:
+    def _answer(self, stage: Stage) -> str:
         def stated() -> tuple[str, str]:
             typed = self._line(ANSWER)
-            return typed, answer(prompt, typed)
+            return typed, answer(stage, typed)
 
         typed, reply = self._until_read(stated)
-        if prompt.stage == "summarize":
+        if stage.name == "summarize":
             return reply
-        return self._until_read(lambda: answer(prompt, typed, "\n".join(self._lines(REASONS))))
+        return self._until_read(lambda: answer(stage, typed, "\n".join(self._lines(REASONS))))
 
     def _until_read(self, ask: Callable[[], T]) -> T:
         """Ask until the engine can read what the person types; the person is told why it cannot."""
@@ -219,16 +219,16 @@ class Dialogue:
         return lines
 
     def _line(self, label: str) -> str:
-        while (typed := self._ask(label).strip()) == "?" and self._prompt is not None:
+        while (typed := self._ask(label).strip()) == "?" and self._stage is not None:
             self._show_passages(list(self._pool.values()))
-            self._show_question(self._prompt)
+            self._show_question(self._stage)
         return typed
 
-    def _show_question(self, prompt: Prompt) -> None:
-        self._say(f"{'Claim' if prompt.form == 'claim' else 'Question'}: {prompt.question}")
-        self._say(*(f"({letter}) {text}\n" for letter, text in prompt.options))
+    def _show_question(self, stage: Stage) -> None:
+        self._say(f"{'Claim' if stage.form == 'claim' else 'Question'}: {' '.join(stage.question.question.split())}")
+        self._say(*(f"({letter}) {text}\n" for letter, text in lettered(stage.question.choices)))
 
-    def _show_passages(self, passages: Sequence[Knowledge]) -> None:
+    def _show_passages(self, passages: Sequence[ShownPassage]) -> None:
         for passage in passages:
             self._pool[passage.number] = passage
             self._say(f"[{passage.number}] {passage.title}")
@@ -280,63 +280,58 @@ def ask_terminal(label: str) -> str:
         raise
 
 
-def kind_of(prompt: Prompt) -> Literal["select", "answer", "verdict", "free"]:
+def kind_of(stage: Stage) -> Literal["select", "answer", "verdict", "free"]:
     """What the person is asked for; ``free`` is a whole reply."""
-    if not prompt.question:
-        return "free"
-    if prompt.stage == "select":
-        return "select"
-    if prompt.stage in ("speak", "summarize") and "The answer is" in prompt.closing:
-        return "answer"
-    return "verdict" if prompt.stage == "judge" and "[SAME]" in prompt.closing else "free"
+    match stage.name:
+        case "select":
+            return "select"
+        case "speak" | "reply" | "summarize" if not stage.asks_confidence and stage.marker != "text":
+            return "answer"
+        case "judge" if not stage.decides:
+            return "verdict"
+    return "free"
 
 
-def may_search(prompt: Prompt) -> bool:
-    """Whether a selection may come with a search."""
-    return "[Search:" in prompt.closing
-
-
-def selection(prompt: Prompt, numbers: Sequence[int | str], query: str = "") -> str:
+def selection(stage: Stage, numbers: Sequence[int | str], query: str = "") -> str:
     """The passages that the person chooses, and what it searches for."""
-    known = [str(number) for number in sorted(passage.number for passage in prompt.knowledge)]
+    known = [str(number) for number in sorted(passage.number for passage in stage.passages)]
     chosen = list(dict.fromkeys(map(str, numbers)))
     if wrong := [number for number in chosen if number not in known]:
         raise UserError(f"There is no passage {wrong[0]!r}. The numbers are {', '.join(known)}.")
-    if len(chosen) > prompt.limit:
-        raise UserError(f"You chose {len(chosen)} passages. Choose up to {prompt.limit}.")
+    if len(chosen) > stage.max_selected:
+        raise UserError(f"You chose {len(chosen)} passages. Choose up to {stage.max_selected}.")
     # A bracket would end the marker.
     query = " ".join(re.sub(r"[][]", " ", query).split())
     search = f"[Search: {query}]\n" if query else ""
-    return search + "Selected: " + (" ".join(f"[{number}]" for number in chosen) or "[No Found]")
+    return search + "Selected: " + (" ".join(f"[{number}]" for number in chosen) or "none")
 
 
-def answer(prompt: Prompt, typed: str, reasons: str = "") -> str:
+def answer(stage: Stage, typed: str, reasons: str = "") -> str:
     """The answer, after the reasons for the others; a summarizer gives none."""
     if typed == NO_ANSWER:
         return "\n".join(filter(None, [reasons, "I do not know the answer."]))
-    task = get_task(_TASKS[prompt.form])
-    question = Question(question=prompt.question, choices=tuple(text for _, text in prompt.options))
-    shown = {passage.number for passage in prompt.knowledge}
+    task, question = stage.task, stage.question
+    shown = {passage.number for passage in stage.passages}
     wanted = task.read(typed, question) if typed else None
 
     def is_read(text: str) -> bool:
-        parsed = parse_answer(text, lambda raw: task.read(raw, question), prompt.marker, shown=shown)
+        parsed = answer_of(text, task, question, stage.marker, shown=shown)
         return wanted is not None and parsed.value == wanted
 
-    closing = f"The answer is {marked(typed, prompt.marker)}."
+    closing = f"The answer is {marked(typed, stage.marker)}."
     if not is_read(closing):
-        expected = _EXPECTED.get(prompt.form, "a few words without brackets")
+        expected = _EXPECTED.get(stage.form, "a few words without brackets")
         found = f"{typed[:60]!r} cannot be read. " if typed else ""
         raise UserError(f"{found}Type {expected}, or {NO_ANSWER} for no answer.")
     text = "\n".join(filter(None, [reasons, closing]))
-    if prompt.stage != "summarize" and not is_read(text):
+    if stage.name != "summarize" and not is_read(text):
         raise UserError("These reasons state another answer than yours. Write them again.")
-    return closing if prompt.stage == "summarize" else text
+    return closing if stage.name == "summarize" else text
 
 
 def verdict(same: bool) -> str:
     """Whether all debaters give the same answer."""
-    return f"Verdict: [{'SAME' if same else 'DIFFERENT'}]"
+    return f"Verdict: {'SAME' if same else 'DIFFERENT'}"
 
 
 def reads_all(protocol: Protocol) -> bool:

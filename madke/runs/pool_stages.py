@@ -145,6 +145,7 @@ class PoolStages:
                 temperature=0.0,
                 max_tokens=_MAX_TOKENS,
                 seed=call_seed(self.seed, purpose),
+                stage=stages.values(stage, record.question, passages),
             )
         )
 

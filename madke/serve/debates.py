@@ -264,7 +264,7 @@ class Turn:
             run = await debates.offers.run_of(ask)
             text, usage = ask.question, Usage()
             if ask.condensing:
-                completion = await run.call("condense", ask.condensing)
+                completion = await run.call("condense", ask.condensing, asked=ask.question)
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
@@ -284,7 +284,7 @@ class Turn:
         """One call to the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            return await run.call("plain", messages, limit)
+            return await run.call("plain", messages, limit, asked=messages[-1].content)
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""

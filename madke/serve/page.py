@@ -23,14 +23,16 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.events import Event
 from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
+from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.engine.protocol import Protocol
 from madke.llm import human as human_reply
-from madke.llm.offline.prompt_reader import Prompt, read_prompt
 from madke.serve.debates import Debates, Served
 from madke.serve.offers import Ask
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Refusal
+from madke.tasks.choice import lettered
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
 """Of the report."""
@@ -107,7 +109,7 @@ class PersonAtPage:
         self._reads_all = human_reply.reads_all(protocol)
         self._asked = asyncio.Lock()
         self._turn = 0
-        self._prompt: Prompt | None = None
+        self._request: ChatRequest | None = None
         self._reply: asyncio.Future[str] | None = None
         self._spoken = 0
         self._held: list[events.Event] = []
@@ -117,17 +119,17 @@ class PersonAtPage:
         async with self._asked:
             started = time.monotonic()
             self._turn += 1
-            self._prompt = read_prompt(request.messages)
+            self._request = request
             self._reply = asyncio.get_running_loop().create_future()
-            self.show(_question(self._turn, request, self._prompt))
+            self.show(_question(self._turn, request))
             text = await self._reply
         return Completion(text=text, seconds=time.monotonic() - started)
 
     def take(self, part: Part) -> None:
         """What the person sent; UserError, with a word to the person, if it cannot be read."""
-        if self._reply is None or self._prompt is None or self._reply.done() or part.turn != self._turn:
+        if self._reply is None or self._request is None or self._reply.done() or part.turn != self._turn:
             raise UserError("This has been answered already.")
-        self._reply.set_result(_reply(self._prompt, part))
+        self._reply.set_result(_reply(self._request.stage, part))
 
     def seen(self, event: events.Event) -> Iterator[events.Event]:
         """What the person sees of the debate now: of a round of others only after the own turn, as at the terminal."""
@@ -155,9 +157,9 @@ class PersonAtPage:
                 return True
 
 
-def _question(turn: int, request: ChatRequest, prompt: Prompt) -> dict[str, Any]:
-    kind = human_reply.kind_of(prompt)
-    own = [part.content for part in request.messages if part.role == "system" and "\n\n" in part.content]
+def _question(turn: int, request: ChatRequest) -> dict[str, Any]:
+    stage = request.stage or Stage(name=request.purpose.stage, question=Question(question=""))
+    kind = human_reply.kind_of(stage) if request.stage else "free"
     messages = [{"role": each.role, "content": each.content} for each in request.messages]
     return {
         "event": "YourTurn",
@@ -165,23 +167,23 @@ def _question(turn: int, request: ChatRequest, prompt: Prompt) -> dict[str, Any]
         "kind": kind,
         "agent": request.purpose.agent,
         "round": request.purpose.round,
-        "limit": prompt.limit,
-        "search": human_reply.may_search(prompt),
-        "form": prompt.form,
-        "options": prompt.options,
-        "knowledge": [{"n": each.number, "title": each.title, "text": each.text} for each in prompt.knowledge],
-        "remarks": [{"who": each.who, "text": each.text} for each in prompt.remarks],
-        "role": own,
+        "limit": stage.max_selected,
+        "search": stage.allow_search,
+        "form": stage.form,
+        "options": lettered(stage.question.choices),
+        "knowledge": [{"n": each.number, "title": each.title, "text": each.text} for each in stage.passages],
+        "remarks": [{"who": each.agent or "another agent", "text": each.text or each.answer} for each in stage.newest],
+        "role": [stage.persona] if stage.persona else [],
         "messages": messages if kind == "free" else [],
     }
 
 
-def _reply(prompt: Prompt, part: Part) -> str:
-    match human_reply.kind_of(prompt):
-        case "select":
-            return human_reply.selection(prompt, part.numbers, part.query)
-        case "answer":
-            return human_reply.answer(prompt, part.answer.strip(), part.reasons.strip())
+def _reply(stage: Stage | None, part: Part) -> str:
+    match human_reply.kind_of(stage) if stage else "free":
+        case "select" if stage:
+            return human_reply.selection(stage, part.numbers, part.query)
+        case "answer" if stage:
+            return human_reply.answer(stage, part.answer.strip(), part.reasons.strip())
         case "verdict" if part.same is not None:
             return human_reply.verdict(part.same)
         case "free" if part.text.strip():

@@ -17,6 +17,7 @@ from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
+from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.engine.debate import debate
@@ -137,17 +138,22 @@ class ServedRun:
                 self._saving = asyncio.get_running_loop().call_later(SAVE_SECONDS, self._save)
         return transcript, pool
 
-    async def call(self, stage: str, messages: tuple[Message, ...], max_tokens: int | None = None) -> Completion:
+    async def call(
+        self, name: str, messages: tuple[Message, ...], max_tokens: int | None = None, *, asked: str = ""
+    ) -> Completion:
         """One call outside a debate, to the model that states final answers; Refusal if it fails.
 
-        The same call again is not paid again.
+        ``asked`` is the person's question, for a stand-in of a language model. The same call again is not paid again.
         """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
-        asked = id_of(json.dumps([[m.role, m.content] for m in messages]))
-        purpose = Purpose(question=asked, stage=stage, agent=role, round=1)
+        key = id_of(json.dumps([[m.role, m.content] for m in messages]))
+        purpose = Purpose(question=key, stage=name, agent=role, round=1)
         limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
         seed = call_seed(self.spec.seed, purpose)
-        request = ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed)
+        stage = Stage(name=name, question=Question(question=asked)) if asked else None
+        request = ChatRequest(
+            messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed, stage=stage
+        )
         completion = await self._cast[role].complete(request)
         if completion.outcome != "ok":
             raise Refusal(502, f"the model did not answer: {completion.error}", kind="server_error")

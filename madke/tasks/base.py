@@ -82,28 +82,12 @@ class BaseTask:
         """The task's prompt texts, with the keys of ``prompts/tasks/<name>.yaml``; None for built-in tasks."""
         if not self.instructions:
             return None
-        first = self.examples[0]
-        other = next(example for example in self.examples if example["answer"] != first["answer"])
-        asked = {"question": first["question"], "choices": tuple(first.get("choices", ())), "answer": first["answer"]}
-        right = {"reasoning": first["reasoning"], "answer": first["answer"]}
         return {
             "noun": "Question",
-            "goal": "Answer the question at the end.",
-            "reasoning": "Reason step by step.",
-            "citing": "Cite passages as Knowledge 0, without square brackets.",
-            "answering": f"{self.instructions}\nFor example: The answer is <<{first['answer']}>>.\n"
-            "Your last line: The answer is <<answer>>.",
+            "goal": f"Answer the question. {self.instructions}",
+            "reasoning": "Write a few short sentences. The first ones give your reasons.",
+            "answer": "the answer",
             "examples": tuple(self.examples),
-            "agreeing": {
-                **asked,
-                "replies": (right, {"reasoning": "I come to the same result.", "answer": first["answer"]}),
-                "summary": "Both debaters give the same answer.",
-            },
-            "disagreeing": {
-                **asked,
-                "replies": ({"reasoning": "I am not sure, so this is a guess.", "answer": other["answer"]}, right),
-                "summary": "The debaters disagree. Debater 1 guesses. Debater 2 gives reasons.",
-            },
         }
 
 

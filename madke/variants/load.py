@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
@@ -20,76 +20,57 @@ from madke.assets import asset
 from madke.core.chat import Message
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
+from madke.core.stage import Spoken
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
-from madke.engine.view import Group, Spoken, without_tags
+from madke.engine.view import Group, quoted
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
 from madke.yaml_file import read_mapping, read_yaml, validated
 
-_BLOCKS = ("system", "user")
-_OPENING = "opening"
-"""An optional block: a user message before a history that is shown as a chat."""
+_REQUIRED = ("system", "user")
+_BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "opening": "user",
+    "own": "assistant",
+    "user": "user",
+}
+"""Block -> role of its message, in the order of the messages. A history that is shown as a chat comes before the last."""
 
 
-class _Entry(BaseModel, extra="forbid", frozen=True):
-    pass
-
-
-class _Asked(_Entry):
+class _Example(BaseModel, extra="forbid", frozen=True):
     question: str
     choices: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> list[tuple[str, str]]:
-        return lettered(self.choices)
-
-
-class _Reasoned(_Entry):
     reasoning: str
     """The steps to the answer, without the answer itself."""
     answer: str
 
 
-class _Example(_Asked, _Reasoned):
-    pass
-
-
-class _ExampleDebate(_Asked):
-    replies: tuple[_Reasoned, ...] = Field(min_length=2)
-    summary: str
-    """The summarizer's reasoning."""
-    answer: str
-
-
-class TaskPrompt(_Entry):
+class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
 
     noun: str
-    """The label before the question at the end of a prompt: ``Question`` or ``Claim``."""
+    """The label of the question in a prompt: ``Question`` or ``Claim``."""
     goal: str
+    """What to do, in one sentence."""
     reasoning: str
-    """Closing rule: how to reason."""
-    citing: str
-    """Closing rule: how to cite a passage."""
-    answering: str
-    """Closing rule: the form of the last line. ``<<X>>`` in it becomes the answer X in the variant's marker."""
+    """How to reason, in sentences of which the last one states the answer."""
+    answer: str
+    """What the last sentence gives: ``the letter of the correct option``."""
     examples: tuple[_Example, ...] = Field(min_length=2)
-    """Most prompts show the first, few-shot ones the first four."""
-    agreeing: _ExampleDebate
-    """For judge and summarizer, like ``disagreeing``."""
-    disagreeing: _ExampleDebate
+    """Shown by protocols with ``examples``, as earlier turns of the chat."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Load one with :func:`load_variant`.
 
-    A template is a Jinja file with the blocks ``system`` and ``user``, and optionally ``opening``, for the message
-    before a history shown as a chat. Values are inserted as text and never rendered. The filter ``marked`` puts an
-    answer into the protocol's marker; ``quoted`` disables madke's tags in quoted text.
+    A template is a Jinja file with the blocks ``system`` and ``user``. It may have ``opening``, a user message for what
+    comes before the debate, and ``own``, the debater's own stance as an assistant message. Values are inserted as text
+    and never rendered. The filter ``marked`` puts an answer into the protocol's marker; ``quoted`` begins each line of
+    a text with ``>``, so that no line of it can pass for one of madke's.
     """
 
     name: str
@@ -105,18 +86,32 @@ class Variant:
         return _sandbox(self.folder, self.protocol.marker, tuple(self.files.items()))
 
     def render(
-        self, stage: str, task: Task | str, values: Mapping[str, Any], *, prompt: str | None = None
+        self,
+        stage: str,
+        task: Task | str,
+        values: Mapping[str, Any],
+        *,
+        prompt: str | None = None,
+        chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
-        """The messages of a stage: the non-empty blocks of ``system``, ``opening`` and ``user``.
+        """The messages of a stage: its non-empty blocks, with ``chat`` before the last; equal roles are joined.
 
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
         name = self.template(stage, prompt)
-        options = lettered(values["question"].choices)
+        shared = {"task": self._wording(task), "marker": self.protocol.marker}
         try:
-            return self._rendered(name, {**values, "task": self._wording(task), "options": options})
+            rendered = self._rendered(name, {**values, **shared, "options": lettered(values["question"].choices)})
+            if stage == "speak" and self.protocol.examples:
+                rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
         except Exception as error:  # A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
+        messages = [*rendered[:-1], *chat, *rendered[-1:]]
+        # Many chat templates need a user message first.
+        if next((message.role for message in messages if message.role != "system"), "") == "assistant":
+            start = sum(message.role == "system" for message in messages)
+            messages.insert(start, Message(role="user", content=values["question"].question))
+        return _joined(messages)
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
@@ -125,6 +120,23 @@ class Variant:
             _compile(self.environment, stage, self.folder / name)
         return self.environment.shown[name]
 
+    def _examples(self, name: str, task: Task | str, values: Mapping[str, Any]) -> Iterator[Message]:
+        """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
+        bare = {**values, "knowledge": (), "prepared": {}}
+        wording, marker = self._wording(task), self.protocol.marker
+        for example in wording.examples[: self.protocol.examples]:
+            question = replace(values["question"], question=example.question, choices=example.choices, instructions="")
+            asked = {
+                **bare,
+                "question": question,
+                "task": wording,
+                "marker": marker,
+                "options": lettered(example.choices),
+            }
+            yield self._rendered(name, asked)[-1]
+            reply = f"{example.reasoning} The answer is {marked(example.answer, marker)}."
+            yield Message(role="assistant", content=reply)
+
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()
         template = self.environment.get_template(name)
@@ -132,23 +144,17 @@ class Variant:
         # Starting the template makes Jinja add the parents' blocks. Text outside blocks is not used.
         next(template.root_render_func(context), None)
         texts = {
-            block: _tidy("".join(context.blocks[block][0](context)))
-            for block in ("system", _OPENING, "user")
-            if block in context.blocks
+            block: _tidy("".join(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
         }
-        return tuple(
-            Message(role="system" if block == "system" else "user", content=text)
-            for block, text in texts.items()
-            if text
-        )
+        return _joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
 
     def _wording(self, task: Task | str) -> TaskPrompt:
         name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
         if name not in self._wordings or self._wordings[name][0] is not own:
-            base = _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
-            marker = self.protocol.marker
-            answering = re.sub(r"<<(.+?)>>", lambda match: marked(match[1], marker), base.answering)
-            self._wordings[name] = own, base.model_copy(update={"answering": answering})
+            wording = (
+                _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
+            )
+            self._wordings[name] = own, wording
         return self._wordings[name][1]
 
     def template(self, stage: str, prompt: str | None) -> str:
@@ -211,7 +217,8 @@ def _sandbox(folder: Path, marker: Marker, files: tuple[tuple[str, str], ...]) -
     # ``files`` is part of the cache key: changed templates get a new environment.
     environment = Sandbox(folder, asset("prompts", "_shared"))
     environment.filters["marked"] = lambda answer: marked(answer, marker)
-    environment.filters["quoted"] = without_tags
+    environment.filters["quoted"] = quoted
+    environment.filters["on_one_line"] = lambda text: " ".join(str(text).split())
     return environment
 
 
@@ -257,6 +264,17 @@ def setting(text: str) -> tuple[str, Any]:
 @cache
 def _shipped(name: str) -> TaskPrompt:
     return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
+
+
+def _joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with those of one role in a row as one: many chat templates need alternating roles."""
+    joined: list[Message] = []
+    for message in messages:
+        if joined and joined[-1].role == message.role:
+            joined[-1] = Message(role=message.role, content=f"{joined[-1].content}\n\n{message.content}")
+        else:
+            joined.append(message)
+    return tuple(joined)
 
 
 def _tidy(text: str) -> str:
@@ -385,8 +403,8 @@ def _check_blocks(environment: Sandbox, path: Path) -> None:
             raise UserError("extends a template by an expression; expected its name in quotes", file=path)
         parent = extends.template.as_const() if extends else None
     own, *inherited = [set(environment.get_template(name).blocks) for name in lineage]
-    if stray := sorted(own - {*_BLOCKS, _OPENING}.union(*inherited) if inherited else ()):
+    if stray := sorted(own - {*_BLOCKS}.union(*inherited) if inherited else ()):
         raise UserError(f"has a block {stray[0]!r}, which the template that it extends does not have", file=path)
-    for block in _BLOCKS:
+    for block in _REQUIRED:
         if block not in own.union(*inherited):
-            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_BLOCKS)}", file=path)
+            raise UserError(f"has no {{% block {block} %}}; a template needs {' and '.join(_REQUIRED)}", file=path)

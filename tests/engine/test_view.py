@@ -1,7 +1,7 @@
 """Who sees whom: topologies, histories, anonymity, answers, the chat form; read off the prompts of whole debates."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -270,10 +270,16 @@ def test_debaters_who_are_shown_the_same_share_a_prompt(names: tuple[str, ...], 
 
     class Counting(PlainPrompts):
         def render(
-            self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+            self,
+            stage: str,
+            task: Task,
+            values: Mapping[str, Any],
+            *,
+            prompt: str | None = None,
+            chat: Sequence[Message] = (),
         ) -> tuple[Message, ...]:
             seen.append(stage)
-            return super().render(stage, task, values, prompt=prompt)
+            return super().render(stage, task, values, prompt=prompt, chat=chat)
 
         def shows(self, stage: str, *, prompt: str | None = None) -> tuple[str, ...]:
             return ("peers", *names)
@@ -291,10 +297,16 @@ def test_no_template_sees_the_gold_answers() -> None:
 
     class Curious(PlainPrompts):
         def render(
-            self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+            self,
+            stage: str,
+            task: Task,
+            values: Mapping[str, Any],
+            *,
+            prompt: str | None = None,
+            chat: Sequence[Message] = (),
         ) -> tuple[Message, ...]:
             seen.append(values["question"])
-            return super().render(stage, task, values, prompt=prompt)
+            return super().render(stage, task, values, prompt=prompt, chat=chat)
 
     rules = protocol(stop="judge", finish="summarizer")
     model = ScriptedChat(signed(judge="[No]", summarize="[Oslo]"))

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Message
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
+from madke.core.stage import Spoken
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
 from madke.engine.debate import debate
 from madke.engine.protocol import Protocol
 from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
-from madke.engine.view import Spoken
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS, Task
 
@@ -41,7 +41,13 @@ class PlainPrompts:
     """Shows every value that a stage is given, one a line."""
 
     def render(
-        self, stage: str, task: Task, values: Mapping[str, Any], *, prompt: str | None = None
+        self,
+        stage: str,
+        task: Task,
+        values: Mapping[str, Any],
+        *,
+        prompt: str | None = None,
+        chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
         shown = [f"passage {number}: {title} {text}" for number, title, text in values.get("knowledge", ())]
         for name in ("own", "critique", "digest"):

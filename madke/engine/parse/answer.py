@@ -16,8 +16,8 @@ from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_cita
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
-Marker = Literal["brackets", "parentheses", "boxed", "text"]
-r"""How a protocol asks for answers: ``[X]``, ``(X)``, ``\boxed{X}``, or ``text`` for the whole reply."""
+Marker = Literal["plain", "brackets", "parentheses", "boxed", "text"]
+r"""How a protocol asks for answers: "The answer is X.", with ``[X]``, ``(X)`` or ``\boxed{X}``, or the whole reply."""
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets; they count as a marker."""
@@ -39,7 +39,7 @@ _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|
 def parse_answer(
     text: str,
     read: Callable[[str], str | None],
-    marker: Marker = "brackets",
+    marker: Marker = "plain",
     *,
     shown: Container[int] = (),
     is_math: bool = False,
@@ -88,7 +88,7 @@ def parse_answer(
 
 
 def answer_of(
-    text: str, task: Task, question: Question, marker: Marker = "brackets", *, shown: Container[int] = ()
+    text: str, task: Task, question: Question, marker: Marker = "plain", *, shown: Container[int] = ()
 ) -> Parsed[str | None]:
     """:func:`parse_answer` with the task's reader."""
     is_math = getattr(task, "reads_last_number", False)
@@ -365,5 +365,11 @@ def parse_confidence(text: str) -> Parsed[float | None]:
 
 def marked(answer: str, marker: Marker) -> str:
     """Put an answer into its marker."""
-    left, right = {"brackets": "[]", "parentheses": "()", "boxed": ("\\boxed{", "}"), "text": ("", "")}[marker]
+    left, right = {
+        "plain": ("", ""),
+        "brackets": "[]",
+        "parentheses": "()",
+        "boxed": ("\\boxed{", "}"),
+        "text": ("", ""),
+    }[marker]
     return left + answer + right

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 from madke.assets import cache_dir
 from madke.core.chat import ChatRequest, Completion, Usage
-from madke.engine.parse import Marker, marked, parse_answer
+from madke.core.errors import CallError
+from madke.core.stage import ShownPassage, Stage
+from madke.engine.parse import answer_of, marked
 from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.language import STOPWORDS, content, normal, rank_passages, same, words
-from madke.llm.offline.prompt_reader import Prompt, read_prompt
+from madke.llm.offline.language import STOPWORDS, content, normal, rank_passages, same, tidy, words
+from madke.tasks.choice import lettered
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,15 +45,15 @@ _EVIDENCE_BONUS = 0.15
 """Bonus of a stated answer whose debater quotes knowledge: the reader's own or a peer's."""
 _AGREEING = "I agree with"
 """Begins the reply of a reader that has changed to the answer of a peer."""
-_QUOTED = re.compile(r"\bKnowledge (\d+)")
+_QUOTED = re.compile(r"\bPassage (\d+)")
 _QUOTED_WORDS = 45
 
 
 class OfflineChat:
-    """The embedded model: an extractive reader, not a language model. Its answers are spans of the prompt's text.
+    """The embedded model: an extractive reader, not a language model. Its answers are spans of the text it is given.
 
-    It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a
-    reply template. At temperature 0 a reply depends only on the messages. At higher temperatures seeded noise (from the
+    It reads the values of a request's stage, not the messages: a request without a stage fails. It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a
+    reply template. At temperature 0 a reply depends only on these values. At higher temperatures seeded noise (from the
     request's seed and purpose) on the scores of selections and first stances makes debaters differ. A debater that has
     changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
@@ -60,7 +62,7 @@ class OfflineChat:
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
-    name = "offline/extractive-3"
+    name = "offline/extractive-4"
 
     def __init__(self, encoder: Encoder | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder
@@ -91,8 +93,12 @@ class OfflineChat:
         start = time.perf_counter()
         seed = json.dumps([request.seed, *asdict(request.purpose).values()])
         noise = random.Random(hashlib.blake2b(seed.encode(), digest_size=16).digest())
-        prompt = read_prompt(request.messages)
-        written = reply(prompt, lambda texts: self._embeddings(texts), request.temperature, noise)
+        if request.stage is None:
+            raise CallError("offline answers calls of a debate, and this is another one", retryable=False)
+        passages = tuple(ShownPassage(n, tidy(title), tidy(text)) for n, title, text in request.stage.passages)
+        written = reply(
+            replace(request.stage, passages=passages), lambda texts: self._embeddings(texts), request.temperature, noise
+        )
         text, finish = _truncated(written, request)
         prompt_tokens = sum(len(_TOKEN.findall(message.content)) for message in request.messages)
         usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=len(_TOKEN.findall(text)), estimated=True)
@@ -141,51 +147,62 @@ class Embeddings:
         self._disk.close()
 
 
-def reply(prompt: Prompt, embed: Embed, temperature: float, rng: random.Random) -> str:
-    """The reply to a prompt; the temperature scales the noise on the scores."""
-    match prompt.stage:
+def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
+    """The reply to a stage; the temperature scales the noise on the scores."""
+    match prompt.name:
         case "select":
             return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
-        case "speak":
+        case "speak" | "reply":
             return _stance(prompt, embed, lambda: _ANSWER_NOISE * temperature * rng.gauss(0, 1))
         case "reflect":
             return _review(prompt, embed)
         case "judge":
             return _verdict(prompt)
-        case "pick" | "summarize":
+        case "pick" | "summarize" | "extract":
             return _summary(prompt)
         case "digest":
             return _account(prompt)
-        case "search":
-            kept = (word for word in words(prompt.question) if word not in STOPWORDS)
+        case "rewrite" | "decompose":
+            kept = (word for word in words(_asked(prompt)) if word not in STOPWORDS)
             return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
-        case "rank":
-            ranked = rank_passages(prompt.question, prompt.knowledge, embed)
+        case "rerank":
+            ranked = rank_passages(_asked(prompt), prompt.passages, embed)
             return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
-        case "note":
-            return f"Key words of the question: {', '.join(dict.fromkeys(content(prompt.question)))}."
+        case "condense":
+            return _asked(prompt)
+        case _:
+            return f"Key words of the question: {', '.join(dict.fromkeys(content(_asked(prompt))))}."
 
 
-def _selection(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
-    own = stated_answer(prompt.previous, prompt.marker)
-    query = f"{prompt.question} {own or ''}".strip()
-    noisy = [(passage, score + noise()) for passage, score in rank_passages(query, prompt.knowledge, embed)]
+def _asked(prompt: Stage) -> str:
+    return " ".join(prompt.question.question.split())
+
+
+def _own_answer(prompt: Stage) -> str | None:
+    """The answer of the reader's own last stance, by the engine's parser; None if it states none."""
+    return prompt.own and answer_of(prompt.own, prompt.task, prompt.question, prompt.marker).value
+
+
+def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
+    own = _own_answer(prompt)
+    query = f"{_asked(prompt)} {own or ''}".strip()
+    noisy = [(passage, score + noise()) for passage, score in rank_passages(query, prompt.passages, embed)]
     noisy.sort(key=lambda scored: -scored[1])
     least = max([_RELEVANT, *(_NEXT_TO_BEST * score for _, score in noisy[:1])])
-    chosen = [passage for passage, score in noisy if score >= least][: prompt.limit]
-    compared = "I compared every passage of the pool with the question, by its words and by its meaning."
+    chosen = [passage for passage, score in noisy if score >= least][: prompt.max_selected]
+    compared = "I compared every passage with the question, by its words and by its meaning."
     if not chosen:
-        search = f"\n[Search: {_without_brackets(query)}]" if "[Search:" in prompt.closing else ""
+        search = f"\n[Search: {_without_brackets(query)}]" if prompt.allow_search else ""
         return f"{compared} None of them is close enough to the question.{search}\nSelected: [No Found]"
     about = "; ".join(dict.fromkeys(_without_brackets(passage.title or passage.text[:40]) for passage in chosen))
     numbers = " ".join(f"[{passage.number}]" for passage in chosen)
     return f"{compared} The closest passages are about: {about}.\nSelected: {numbers}"
 
 
-def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
-    before = stated_answer(prompt.previous, prompt.marker)
+def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
+    before = _own_answer(prompt)
     ranked = _weighed(answers(prompt, embed), prompt, before)
-    if before and _AGREEING in prompt.previous:  # nothing but new evidence changes the answer again
+    if before and _AGREEING in (prompt.own or ""):  # nothing but new evidence changes the answer again
         ranked = [found for found in ranked if same(found.answer, before) or _is_new(found, prompt)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
     noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
@@ -201,17 +218,17 @@ def _stance(prompt: Prompt, embed: Embed, noise: Callable[[], float]) -> str:
     else:
         attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
     stance = attitude + _grounds(best, prompt)
-    if "Confidence:" in prompt.closing:
+    if prompt.asks_confidence:
         rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
         stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
 
-def _weighed(found: list[Candidate], prompt: Prompt, before: str | None) -> list[Candidate]:
+def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
-    stated = [(before, _OWN_BONUS + _evidence(prompt.previous))]
-    for remark in prompt.remarks:
-        stated.append((stated_answer(remark.text, prompt.marker), _PEER_BONUS + _evidence(remark.text)))
+    stated = [(before, _OWN_BONUS + _evidence(prompt.own or ""))]
+    for spoken in prompt.newest:
+        stated.append((spoken.answer, _PEER_BONUS + _evidence(spoken.text)))
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
     for answer, gain in stated:
         if answer and normal(answer):
@@ -225,60 +242,59 @@ def _evidence(stance: str) -> float:
     return _EVIDENCE_BONUS if _QUOTED.search(stance) else 0.0
 
 
-def _is_new(found: Candidate, prompt: Prompt) -> bool:
+def _is_new(found: Candidate, prompt: Stage) -> bool:
     """Whether the answer rests on a passage that no debater has quoted."""
-    quoted = _QUOTED.findall(" ".join([prompt.previous, *(remark.text for remark in prompt.remarks)]))
+    quoted = _QUOTED.findall(" ".join([(prompt.own or ""), *(spoken.text for spoken in prompt.newest)]))
     return found.line is not None and str(found.line.number) not in quoted
 
 
-def _grounds(best: Candidate, prompt: Prompt) -> str:
+def _grounds(best: Candidate, prompt: Stage) -> str:
     if best.line is None:
-        if prompt.remarks and prompt.previous:
-            return "My own knowledge says nothing for or against it."
-        return "I have no knowledge to read, so this is only a guess from the wording of the question."
+        if prompt.others and (prompt.own or ""):
+            return "What I have read says nothing for or against it."
+        return "I have no passages to read, so this is only a guess from the wording of the question."
     words = _without_brackets(best.line.text).split()
     quoted = " ".join(words[:_QUOTED_WORDS]) + (" ..." if len(words) > _QUOTED_WORDS else "")
     about = f", about {_without_brackets(best.line.title)}," if best.line.title else ""
-    grounds = "Of the knowledge I chose, one sentence is closest to the question. "
-    grounds += f'Knowledge {best.line.number}{about} says: "{quoted}"'
+    grounds = "Of the passages that I chose, one sentence is closest to the question. "
+    grounds += f'Passage {best.line.number}{about} says: "{quoted}"'
     if best.answer == "NOT ENOUGH INFO":
         return f"{grounds} This does not settle the claim."
     if prompt.form == "choice":
-        option = _without_brackets(dict(prompt.options).get(best.answer, best.answer))
+        option = _without_brackets(dict(lettered(prompt.question.choices)).get(best.answer, best.answer))
         return f'{grounds} Of the options, "{option}" fits this best.'
     return grounds
 
 
-def _review(prompt: Prompt, embed: Embed) -> str:
-    own = stated_answer(prompt.previous, prompt.marker)
+def _review(prompt: Stage, embed: Embed) -> str:
+    own = _own_answer(prompt)
     if own is None:
-        return "My reply states no answer that can be checked, so it must be revised.\nVerdict: [REVISE]"
+        return "My reply states no answer that can be checked, so it must be revised.\nVerdict: REVISE"
     best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
     if best is None or same(best.answer, own):
-        return f'No text that I was given contradicts "{own}".\nVerdict: [KEEP]'
-    return f'The knowledge supports "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: [REVISE]'
+        return f'No text that I was given contradicts "{own}".\nVerdict: KEEP'
+    return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'
 
 
-def _verdict(prompt: Prompt) -> str:
+def _verdict(prompt: Stage) -> str:
     stated = [answer for _, answer in _stated_answers(prompt)]
     agreed = len(stated) > 1 and all(answer and same(stated[0] or "", answer) for answer in stated)
     why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
     if None in stated or len(stated) < 2:
         why = "There is no agreement unless every debater gives an answer."
     why = f"{_account(prompt)} {why}"
-    if '"settled"' in prompt.closing:
+    if prompt.decides:
         side, answer = (_leader(prompt) or ("", "")) if agreed else ("", "")
         return json.dumps({"reason": why, "settled": agreed, "side": side, "answer": answer}, ensure_ascii=False)
-    yes, no = ("SAME", "DIFFERENT") if "[SAME]" in prompt.closing else ("Yes", "No")
-    return f"{why}\nVerdict: [{yes if agreed else no}]"
+    return f"{why}\nVerdict: {'SAME' if agreed else 'DIFFERENT'}"
 
 
-def _account(prompt: Prompt) -> str:
+def _account(prompt: Stage) -> str:
     stated = _stated_answers(prompt)
     return " ".join(f'{who} answers "{answer}".' if answer else f"{who} gives no answer." for who, answer in stated)
 
 
-def _summary(prompt: Prompt) -> str:
+def _summary(prompt: Stage) -> str:
     """The answer with the most supporters; for a judge who picks a debater, the first of them."""
     leader = _leader(prompt)
     if leader is None:
@@ -286,26 +302,20 @@ def _summary(prompt: Prompt) -> str:
     first, answer = leader
     holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
     why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
-    if prompt.stage == "pick":
+    if prompt.name == "pick":
         return f"{why}\n[{first}]"
-    side = f"\nSide: {first}" if "Side:" in prompt.closing else ""
+    side = f"\nSide: {first}" if prompt.name == "extract" else ""
     return f"{why}{side}\nThe answer is {marked(answer, prompt.marker)}."
 
 
-def _leader(prompt: Prompt) -> tuple[str, str] | None:
+def _leader(prompt: Stage) -> tuple[str, str] | None:
     """The answer with the most supporters, after the name of the first of them."""
     stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
     return max(stated, key=lambda held: sum(same(held[1], other) for _, other in stated), default=None)
 
 
-def _stated_answers(prompt: Prompt) -> list[tuple[str, str | None]]:
-    return [(remark.who, stated_answer(remark.text, prompt.marker)) for remark in prompt.remarks]
-
-
-def stated_answer(text: str, marker: Marker = "brackets") -> str | None:
-    """The answer in a reply, by the engine's parser; None if it states none."""
-    found = parse_answer(text, lambda raw: raw or None, marker)
-    return found.value if found.rule in ("cue", "last", "boxed") else None
+def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:
+    return [(spoken.agent or "another agent", spoken.answer) for spoken in prompt.newest]
 
 
 def _without_brackets(text: str) -> str:

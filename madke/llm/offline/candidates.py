@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from madke.core.stage import ShownPassage, Stage
 from madke.llm.offline import language
 from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Kind, Line, Query, content, normal, overlap, stated
-from madke.llm.offline.prompt_reader import Knowledge, Prompt
+from madke.tasks.choice import lettered
 
 if TYPE_CHECKING:
     from madke.llm.offline.language import Embed
@@ -126,7 +127,7 @@ _LINES, _CLOZED = 8, 10
 """Number of sentences that provide candidates; number of best candidates tested as a statement of the question."""
 
 
-def answer_spans(query: Query, knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
+def answer_spans(query: Query, knowledge: Sequence[ShownPassage], embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages; one entry per answer in normal form."""
     lines = sorted(language.read_lines(query.text, knowledge, embed), key=lambda line: -line.score)[:_LINES]
     weights = language.word_weights(query.text, knowledge)
@@ -203,20 +204,21 @@ def _type_match(query: Query, span: Span) -> float:
     return fit * 0.6 if query.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
-def answers(prompt: Prompt, embed: Embed) -> list[Candidate]:
-    """Candidate answers from the prompt's knowledge, best first; empty if there are none."""
-    query = language.analyse(prompt.question)
-    lines = language.read_lines(prompt.question, prompt.knowledge, embed)
+def answers(prompt: Stage, embed: Embed) -> list[Candidate]:
+    """Candidate answers from the passages, best first; empty if there are none."""
+    text = " ".join(prompt.question.question.split())
+    query = language.analyse(text)
+    lines = language.read_lines(text, prompt.passages, embed)
     if prompt.form == "claim":
-        found = _claim_labels(prompt.question, lines, prompt.knowledge, embed)
+        found = _claim_labels(text, lines, prompt.passages, embed)
     elif prompt.form == "choice":
-        found = _option_letters(query, prompt.options, lines, embed)
+        found = _option_letters(query, lettered(prompt.question.choices), lines, embed)
     elif query.kind == "either":
         found = _one_of_two(query, lines)
     elif query.kind == "yes_no":
         found = _yes_or_no(query, lines)
     else:
-        found = answer_spans(query, prompt.knowledge, embed)
+        found = answer_spans(query, prompt.passages, embed)
     return sorted(found, key=lambda candidate: -candidate.score)
 
 
@@ -227,7 +229,9 @@ _SUPPORTED, _REFUTED = 0.6, 0.55
 """Minimum mean of coverage and similarity to support or refute a claim; lower for refuting, which swaps a word."""
 
 
-def _claim_labels(claim: str, lines: Sequence[Line], knowledge: Sequence[Knowledge], embed: Embed) -> list[Candidate]:
+def _claim_labels(
+    claim: str, lines: Sequence[Line], knowledge: Sequence[ShownPassage], embed: Embed
+) -> list[Candidate]:
     """The scored labels. The nearest sentence supports the claim, or refutes it: other name or number, or negation."""
     line = max(lines, key=lambda line: line.score, default=None)
     if line is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from madke.llm.offline.prompt_reader import Knowledge
+    from madke.core.stage import ShownPassage
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]
     """Texts in, unit vectors out."""
@@ -214,7 +214,7 @@ def stated(line: Line | None) -> str:
     return f"{line.title}: {line.text}" if line else ""
 
 
-def read_lines(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[Line]:
+def read_lines(query: str, knowledge: Sequence[ShownPassage], embed: Embed) -> list[Line]:
     """All sentences of the passages, scored by cosine similarity with the query plus weighted word overlap."""
     split = [(passage, sentence) for passage in knowledge for sentence in sentences(passage.text)]
     if not split:
@@ -247,7 +247,7 @@ def _second_step(query: str, lines: list[Line], weights: dict[str, float]) -> li
     return [replace(line, score=raised(line)) for line in lines]
 
 
-def word_weights(query: str, knowledge: Sequence[Knowledge]) -> dict[str, float]:
+def word_weights(query: str, knowledge: Sequence[ShownPassage]) -> dict[str, float]:
     """Weights of the query's content words, higher for words that are rare in the passages; they sum to 1."""
     counts = Counter(word for passage in knowledge for word in set(content(f"{passage.title} {passage.text}")))
     raw = {word: 1 + math.log((len(knowledge) + 1) / (counts[word] + 0.5)) for word in dict.fromkeys(content(query))}
@@ -261,7 +261,7 @@ def overlap(weights: dict[str, float], text: str) -> float:
     return sum(weight for word, weight in weights.items() if word in present)
 
 
-def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> list[tuple[Knowledge, float]]:
+def rank_passages(query: str, knowledge: Sequence[ShownPassage], embed: Embed) -> list[tuple[ShownPassage, float]]:
     """The passages, best first, with scores of about 0 (unrelated) to 2.
 
     A passage scores by its best sentence, the query words in it, and whether query or best passage name its title.
@@ -281,7 +281,7 @@ def rank_passages(query: str, knowledge: Sequence[Knowledge], embed: Embed) -> l
     return sorted(ranked, key=lambda scored: (-scored[1], scored[0].number))
 
 
-def _names(text: str, passage: Knowledge) -> bool:
+def _names(text: str, passage: ShownPassage) -> bool:
     title = plain_title(passage.title)
     return bool(title) and title in squeezed(text)
 
