@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -21,6 +20,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
+from madke.llm.patience import TIMEOUT, Patience
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import REFUSALS, Dialect, ServerError
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TIMEOUT = 300.0
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys, whole or masked, that a server may quote in its errors."""
 _HEADERS = {"Accept-Encoding": "identity"}
@@ -55,7 +54,8 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: Timeout of one attempt, in seconds. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
+        timeout: How many seconds the server may be silent (:mod:`madke.llm.patience`). Default: the entry's, else
+            ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
@@ -78,8 +78,9 @@ class OpenAIChat:
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
         self._reported = self.dialect
+        self._timed_out = False
         self._model = model
-        self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
+        self._patience = Patience(timeout or self.endpoint.entry.timeout or chosen_timeout())
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
@@ -104,10 +105,10 @@ class OpenAIChat:
         import openai
 
         started = time.monotonic()
-        requests = 0
+        requests, stream = 0, self._patience.wants_stream
         while True:
             dialect = self.dialect
-            sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, request, stream=stream), **self.endpoint.entry.extra_body}
             requests += 1
             try:
                 body = await self._post(sent, request.on_delta)
@@ -117,12 +118,16 @@ class OpenAIChat:
                     continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
-            body = assembled(body) if "stream" in sent else body
-            completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
+            seconds = time.monotonic() - started
+            whole = assembled(body) if "stream" in sent else body
+            completion = self._read(whole, request, seconds=seconds, attempts=requests)
+            self._patience.finished(seconds)
+            if "stream" in sent and (whole is body or completion.usage.estimated):
+                self._patience.cannot_stream()
             return completion if dialect.stop else _stopped(completion, request.stop)
 
-    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
-        return dialect.body(self._model, request)
+    def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
+        return dialect.body(self._model, request, stream=stream)
 
     async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
@@ -132,29 +137,35 @@ class OpenAIChat:
         import openai
 
         try:
-            # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
-            async with asyncio.timeout(self._timeout):
-                return await self._body_of(sent, on_delta)
+            async with self._patience.call(streamed="stream" in sent) as alive:
+                return await self._body_of(sent, on_delta, alive)
         except openai.APIStatusError:
             raise
         except Exception as error:
-            raise read_broken(error) from None
+            broken = read_broken(error)
+            if isinstance(broken, CallError) and broken.timed_out and not self._timed_out:
+                self._timed_out = True
+                _log.warning("%s: %s; further calls are sent fewer at a time", self.name, broken)
+            raise broken from None
 
-    async def _body_of(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
+    async def _body_of(
+        self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None, alive: Callable[[], None]
+    ) -> bytes:
         import httpx2
         import openai
 
         client = self._connected()
         where: Any = {"path": self._path, "body": sent, "options": self._options}
-        if on_delta is None or "stream" not in sent:
+        if "stream" not in sent:
             whole: bytes = await client.post(**where, cast_to=bytes)
             return whole
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         try:
             async for piece in response.aiter_bytes():
+                alive()  # by comments too: the server says that it is at work
                 body += piece
-                while (end := body.find(b"\n", read)) >= 0:
+                while on_delta and (end := body.find(b"\n", read)) >= 0:
                     if text := delta_text(bytes(body[read:end])):
                         on_delta(text)
                     read = end + 1
@@ -164,10 +175,11 @@ class OpenAIChat:
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
-        if error.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
+        asked = self._body(dialect, request, stream=True)
+        if error.status in REFUSALS and self._body(self.dialect, request, stream=True) != asked:
             return True
         found = dialect.after(error, sent)
-        if found is None or found.body(self._model, request) == dialect.body(self._model, request):
+        if found is None or self._body(found, request, stream=True) == asked:
             return False
         self.dialect = found
         return True
@@ -193,7 +205,7 @@ class OpenAIChat:
 
         if self._client is None:
             # The package requires a key; local servers ignore it.
-            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._timeout)
+            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._patience.whole)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
 
@@ -321,9 +333,9 @@ def chosen_transport() -> Transport:
 
 
 def chosen_timeout() -> float:
-    """Timeout of one attempt, in seconds: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
+    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
     value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
     with suppress(ValueError):
         if 0 < (seconds := float(value)) < math.inf:
             return seconds
-    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected the timeout of one call in seconds, such as 600")
+    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

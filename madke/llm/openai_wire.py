@@ -131,7 +131,7 @@ def read_broken(error: Exception) -> Exception:
             causes.append(cause)
         if any(isinstance(cause, TimeoutError) for cause in causes):
             connected = not any(isinstance(each, aiohttp.ConnectionTimeoutError | ConnectTimeout) for each in causes)
-            reason = "the server did not answer in time (MADKE_TIMEOUT sets the timeout in seconds)"
+            reason = "the server did not answer in time (MADKE_TIMEOUT sets how many seconds it may be silent)"
             return CallError(reason, retryable=True, timed_out=connected)
         # Use the root cause: with aiohttp the package reports a broken connection as a timeout.
         root = causes[-1]

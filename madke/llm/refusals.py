@@ -173,12 +173,13 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     system: bool = True
     """False: the system text is put before the first user message."""
     stream: bool | None = None
-    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply."""
+    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply, and as
+    long as the server is not known to be fast (:mod:`madke.llm.patience`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
 
-    def body(self, model: str, request: ChatRequest) -> dict[str, Any]:
-        """The JSON of a request."""
+    def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
+        """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         body: dict[str, Any] = {"model": model, "messages": messages if self.system else without_system(messages)}
         if self.max_tokens != "none":
@@ -189,7 +190,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
             body["stop"] = list(request.stop)
         if request.seed is not None and self.seed:
             body["seed"] = request.seed
-        if self.stream or (self.stream is None and request.on_delta is not None):
+        if self.stream or (self.stream is None and (request.on_delta or (stream and self.stream_options))):
             body["stream"] = True
             if self.stream_options:
                 body["stream_options"] = {"include_usage": True}
@@ -221,6 +222,8 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif name := _refused_field(text, sent):
             instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
             change = {"max_tokens": instead[name]} if name in instead else {name: False}
+        elif "stream" in sent and "stream" in text:
+            change = {"stream": False}
         elif bound and _TOO_MANY.search(text):
             most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
