@@ -78,6 +78,8 @@ class Completion:
     error: str | None = None
     finish_reason: str = "stop"
     """As the provider names it: ``stop``, ``length``, ``content_filter``, ..."""
+    max_tokens: int | None = None
+    """The limit of the reply, if the context window left less than was requested."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     """Wall time, without the wait for madke's own limiter."""

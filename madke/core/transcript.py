@@ -28,6 +28,8 @@ class Called:
     text: str = ""
     error: str | None = None
     truncated: Truncation | None = None
+    max_tokens: Annotated[int | None, Field(exclude_if=lambda value: value is None)] = None
+    """The limit of the reply, if the model's context window left less than the protocol's ``max_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -163,6 +163,7 @@ class Scene:
             text=writable(without_reasoning(completion.text)),
             error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
+            max_tokens=completion.max_tokens,
         )
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:

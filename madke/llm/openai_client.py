@@ -22,7 +22,7 @@ from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_env
 from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
 from madke.llm.patience import TIMEOUT, Patience
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import REFUSALS, Dialect, ServerError
+from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -104,7 +104,7 @@ class OpenAIChat:
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
 
-        started = time.monotonic()
+        started, original = time.monotonic(), request
         requests, stream = 0, self._patience.wants_stream
         while True:
             dialect = self.dialect
@@ -114,8 +114,13 @@ class OpenAIChat:
                 body = await self._post(sent, request.on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
-                if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
-                    continue
+                if requests <= _ADAPTATIONS:
+                    if self._adapted(refusal, dialect, sent, request):
+                        continue
+                    bound = sent.get(dialect.max_tokens)
+                    if bound and (free := free_tokens(refusal, bound)):
+                        request = replace(request, max_tokens=free)
+                        continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
             seconds = time.monotonic() - started
@@ -124,6 +129,8 @@ class OpenAIChat:
             self._patience.finished(seconds)
             if "stream" in sent and (whole is body or completion.usage.estimated):
                 self._patience.cannot_stream()
+            if request is not original:
+                completion = replace(completion, max_tokens=request.max_tokens)
             return completion if dialect.stop else _stopped(completion, request.stop)
 
     def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:

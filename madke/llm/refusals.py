@@ -108,6 +108,17 @@ def too_long(error: ServerError) -> bool:
     return bool(error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()))
 
 
+def free_tokens(error: ServerError, bound: int) -> int | None:
+    """What the context window leaves for the reply, if a refusal of ``bound`` new tokens names it, and it suffices."""
+    text = _normalized(error.message)
+    window, prompt, total = (_stated(pattern, text) for pattern in (_WINDOW, _PROMPT, _TOTAL))
+    if prompt is None and total is not None:
+        prompt = total - bound
+    if window is None or prompt is None or not too_long(error):
+        return None
+    return free if MIN_FREE <= (free := window - prompt) < bound else None
+
+
 def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
@@ -208,10 +219,10 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
         if "content_filter" not in error.names and too_long(error):
-            # A limit above half of the context is the cause; with a smaller one, the prompt is.
-            found = _CONTEXT.search(text)
-            half = int(found[1].replace(",", "")) // 2 if found else 0
-            if half and bound and bound > half:
+            # A limit above half of the window is the cause; with a smaller one, the prompt is. Where this prompt leaves
+            # room for a reply, only this call needs a lower limit.
+            half = (_stated(_WINDOW, text) or 0) // 2
+            if half and bound and bound > half and (bound >= 2 * half or free_tokens(error, bound) is None):
                 change = {"most_tokens": half}
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(text):
             change = {"system": False}
@@ -286,7 +297,18 @@ _TOO_MANY = re.compile(
     rf"{_TOKENS}\b[^;]{{0,80}}?(?:too (?:large|high|big|many)|at most|(?:must|should) be|range|<=|less than|exceed"
     rf"|above|maximum|larger than|greater than|> ?\d)|(?:range of|maximum (?:value )?(?:for|of)|invalid) {_TOKENS}"
 )
-_CONTEXT = re.compile(r"(?:maximum context length (?:is|of)|max_new_tokens must be <=) (\d[\d,]*)")
+_COUNT = r"(\d[\d,]{0,13})"
+_WINDOW = re.compile(
+    rf"(?:maximum context length (?:is|of)|max_new_tokens must be <=|context limit: [\d,]{{1,14}} \+ [\d,]{{1,14}} >"
+    rf"|maximum sequence length [a-z ]{{0,40}}?is) {_COUNT}|\b{_COUNT} maximum context length"
+)
+_PROMPT = re.compile(
+    rf"\b{_COUNT} (?:tokens )?(?:of text input|(?:in|from) (?:the |your )?(?:input )?(?:messages|prompt|input)\b)"
+    rf"|\b{_COUNT} (?:inputs?|prompt) tokens|prompt contains (?:at least )?{_COUNT}|context limit: {_COUNT} \+"
+)
+_TOTAL = re.compile(rf"requested (?:a total of |about )?{_COUNT} tokens|requires a sequence length of {_COUNT}")
+MIN_FREE = 64
+"""A reply of fewer tokens is not worth a call: the prompt is shortened instead."""
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _MIN_LIMIT = 16
 """A smaller number in a refusal is not a token limit."""
@@ -296,6 +318,13 @@ _READ_CHARACTERS = 20_000
 def _normalized(text: str) -> str:
     """The text in lower case, without quotes and escapes, which differ between servers."""
     return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ_CHARACTERS].lower()).split())
+
+
+def _stated(pattern: re.Pattern[str], text: str) -> int | None:
+    """The number that the pattern finds, in whichever of its groups."""
+    found = pattern.search(text)
+    number = next(filter(None, found.groups()), "") if found else ""
+    return int(number.replace(",", "")) if 0 < len(number) < 12 else None
 
 
 def _refused_field(text: str, sent: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from madke.core.errors import counted
 from madke.core.question import Question
-from madke.core.transcript import PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.transcript import Called, PoolEntry, Retrieval, Round, Selection, Transcript, Turn, Verdict
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -98,7 +98,7 @@ def order_lines(entry: Round) -> Iterator[str]:
 def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = None) -> Iterator[str]:
     """What a debater did and said. A reply that equals its reply of the round ``before`` is not repeated."""
     stance, did = turn.stance, ", ".join(_actions(turn, order))
-    head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance.truncated)}"
+    head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance)}"
     said = stance.error or stance.text
     if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
         yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
@@ -110,23 +110,23 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
 def reflection_lines(turn: Turn) -> Iterator[str]:
     """What a debater found on its own answer, if the protocol asks."""
     if (found := turn.reflection) is not None:
-        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found.truncated)}"
+        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found)}"
         yield from _indented(found.error or found.text)
 
 
 def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
     """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
     if (verdict := entry.verdict) is not None:
-        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
+        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict)}"
         same = before and before.verdict and verdict.text and verdict.text == before.verdict.text
         yield f"{head}, as in round {entry.n - 1}" if same else head
         yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         answer = _answer(extracted.answer, extracted.status)
-        yield f"Answer extracted so far: {answer}{_left_out(extracted.truncated)}"
+        yield f"Answer extracted so far: {answer}{_left_out(extracted)}"
         yield from _indented(extracted.error or extracted.text)
     if entry.digest is not None:
-        yield f"Summary for the next round{_left_out(entry.digest.truncated)}:"
+        yield f"Summary for the next round{_left_out(entry.digest)}:"
         yield from _indented(entry.digest.error or entry.digest.text)
 
 
@@ -138,7 +138,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     answer = _answer(transcript.answer, transcript.status)
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final.truncated)}"
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)
@@ -174,7 +174,7 @@ def _found_by(entry: PoolEntry) -> str:
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
     if turn.selection is not None:
-        yield f"{_chosen(turn.selection)}{_left_out(turn.selection.truncated)}"
+        yield f"{_chosen(turn.selection)}{_left_out(turn.selection)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
@@ -198,12 +198,14 @@ def _side_and_answer(verdict: Verdict) -> str:
     return "".join(one_line(part) for part in decided if part)
 
 
-def _left_out(truncated: Truncation | None) -> str:
-    if truncated is None:
-        return ""
+def _left_out(reply: Called) -> str:
+    """What the model's context window had no room for."""
+    limited = "" if reply.max_tokens is None else f" (context window full: reply limited to {reply.max_tokens} tokens)"
+    if (truncated := reply.truncated) is None:
+        return limited
     parts = [f"{truncated.stances} stances"] if truncated.stances else []
     parts += [f"passages {_numbers(truncated.passages)}"] if truncated.passages else []
-    return f" (prompt too long: {' and '.join(parts)} left out)"
+    return f" (prompt too long: {' and '.join(parts)} left out){limited}"
 
 
 def _numbers(ids: Iterable[int]) -> str:

@@ -213,7 +213,7 @@ const SATISFIED = new Map([
 const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Selected nothing: no number could be parsed." };
 
 function selectionWords(selection, part) {
-  const cut = cutWords(selection.truncated);
+  const cut = cutWords(selection);
   if (!selection.ids?.length) {
     return [DECLINED[selection.rule] ?? "Selection failed.", selection.error && ` ${selection.error}`, cut];
   }
@@ -223,14 +223,19 @@ function selectionWords(selection, part) {
 
 /** The text of a reply, or its error. `write` makes the nodes of a line. */
 const reply = (said, write) => [
-  cutWords(said.truncated),
+  cutWords(said),
   said.error ? prose(said.error, "error") : prose(said.reason || said.text, "prose", write),
 ];
 
-function cutWords(cut) {
-  if (!cut) return null;
-  const parts = [cut.stances && plural(cut.stances, "stance"), cut.passages?.length && `passages ${ids(cut.passages)}`];
-  return el("span", { class: "note" }, ` Prompt too long: ${parts.filter(Boolean).join(" and ")} left out.`);
+function cutWords({ truncated: cut, max_tokens: limit }) {
+  if (!cut && !limit) return null;
+  const parts = [cut?.stances && plural(cut.stances, "stance"), cut?.passages?.length && `passages ${ids(cut.passages)}`];
+  return el(
+    "span",
+    { class: "note" },
+    cut && ` Prompt too long: ${parts.filter(Boolean).join(" and ")} left out.`,
+    limit && ` Context window full: reply limited to ${plural(limit, "token")}.`,
+  );
 }
 
 function verdictPart(verdict) {
