@@ -60,10 +60,16 @@ class Usage:
     """Of ``completion_tokens``: those of hidden reasoning."""
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
+    server_cut: bool = False
+    """The server counted far fewer prompt tokens than were sent: it cut the prompt."""
 
     def __add__(self, other: Self) -> Self:
-        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
-        return type(self)(**{**counts, "estimated": self.estimated or other.estimated})
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return type(self)(**{name: bool(each) if name in FLAGS else each for name, each in sums.items()})
+
+
+FLAGS = ("estimated", "server_cut")
+"""Fields of :class:`Usage` that are true of any sum with one such call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

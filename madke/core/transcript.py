@@ -154,6 +154,8 @@ class StageUsage:
     reasoning_tokens: int = 0
     estimated: int = 0
     """Calls whose token counts are estimates."""
+    server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose prompt the server cut without an error."""
     seconds: float = 0.0
 
     @property

@@ -128,8 +128,7 @@ class _EmbeddingCalls(OpenAIChat):
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         return False
 
-    @staticmethod
-    def _read(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+    def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
         import numpy as np
 
         vectors: NDArray[np.float32]

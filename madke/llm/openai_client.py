@@ -12,12 +12,14 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
+from madke.llm.cut_prompts import CutPrompts, cut_warning
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
 from madke.llm.patience import TIMEOUT, Patience
@@ -61,7 +63,6 @@ class OpenAIChat:
     """
 
     _path = "/chat/completions"
-    _read = staticmethod(read_completion)
 
     def __init__(
         self,
@@ -79,6 +80,8 @@ class OpenAIChat:
         self.dialect: Dialect = self.endpoint.entry.dialect
         self._reported = self.dialect
         self._timed_out = False
+        self._cut_prompts = CutPrompts()
+        self._told_cut = False
         self._model = model
         self._patience = Patience(timeout or self.endpoint.entry.timeout or chosen_timeout())
         self._transport = transport or chosen_transport()
@@ -135,6 +138,18 @@ class OpenAIChat:
 
     def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
         return dialect.body(self._model, request, stream=stream)
+
+    def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+        is_cut = partial(self._is_cut, request)
+        return read_completion(body, request, seconds=seconds, attempts=attempts, is_cut=is_cut)
+
+    def _is_cut(self, request: ChatRequest, counted: int) -> bool:
+        """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""
+        expected = self._cut_prompts.expected(request.messages, counted)
+        if expected is not None and not self._told_cut:
+            self._told_cut = True
+            _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
+        return expected is not None
 
     async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.

@@ -64,6 +64,8 @@ class Patience:
         # Without a stream nothing arrives before the end.
         silence = self.whole if self._is_slow and not streamed else _FIRST * self._timeout
 
+        timer = loop.call_at(began + min(self._timeout, silence), lambda: check())
+
         def alive() -> None:
             nonlocal silence
             silence = self._timeout
@@ -77,7 +79,6 @@ class Patience:
             else:
                 timer = loop.call_at(due, check)
 
-        timer = loop.call_at(began + min(self._timeout, silence), check)
         try:
             async with asyncio.timeout(None) as scope:
                 yield alive

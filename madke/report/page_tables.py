@@ -182,6 +182,7 @@ EXPLANATIONS: Mapping[str, str] = {
     "calls": "Calls of models and services in the whole run, also those answered by the call store.",
     "paid": "Calls that were sent to a model. The others were answered by the call store.",
     "tokens": "Prompt and completion tokens of the whole run.",
+    "cut prompts": "Calls whose prompt the server cut without an error.",
     "questions": "Number of different questions.",
     "debates": "Questions times repeats.",
     "answered": "Debates with a readable final answer.",

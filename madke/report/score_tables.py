@@ -90,6 +90,12 @@ _SPREAD = (
 _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
 
 
+_CUT_PROMPTS = (
+    "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the window "
+    "(num_ctx in Ollama)."
+)
+
+
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
     first = common_metric(arm.first_metric for arm in arms)
@@ -113,6 +119,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None)),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
+        _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
@@ -354,6 +361,7 @@ def score_details(scores: Scores) -> str:
             f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
+            + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
         )
     if scores.spending is not None and scores.spending.cost:

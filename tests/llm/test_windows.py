@@ -17,8 +17,8 @@ from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server
 
 FREE = [
-    "This model's maximum context length is 4096 tokens. However, you requested 4431 tokens (3407 in the messages, 1024 "
-    "in the completion). Please reduce the length of the messages or completion.",  # OpenAI, DeepSeek, older vLLM
+    "This model's maximum context length is 4096 tokens. However, you requested 4431 tokens (3407 in the messages, "
+    "1024 in the completion). Please reduce the length of the messages or completion.",  # OpenAI, DeepSeek, older vLLM
     "This model's maximum context length is 4096 tokens, however you requested 4431 tokens (3407 in your prompt; 1024 "
     "for the completion). Please reduce your prompt; or completion length.",  # OpenAI's completions, llama-cpp-python
     "This model's maximum context length is 4096 tokens. However, you requested 1024 output tokens and your prompt "
@@ -67,8 +67,8 @@ def window(size: int) -> Any:
                 400,
                 {},
                 vllm(
-                    f"This model's maximum context length is {size} tokens. However, you requested {bound} output tokens "
-                    f"and your prompt contains {prompt} input tokens, for a total of {prompt + bound} tokens."
+                    f"This model's maximum context length is {size} tokens. However, you requested {bound} output "
+                    f"tokens and your prompt contains {prompt} input tokens, for a total of {prompt + bound} tokens."
                 ),
             )
         return chat("It is long and ", finish_reason="length")

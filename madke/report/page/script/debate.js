@@ -271,6 +271,7 @@ const COLUMNS = {
   cached_tokens: "cached prompt tokens",
   completion_tokens: "completion tokens",
   reasoning_tokens: "reasoning tokens",
+  server_cut: "prompts cut by the server",
 };
 
 function usagePart(record) {
