@@ -151,7 +151,8 @@ def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_onc
 
         async def sleep(seconds: float) -> None:
             waited.append(seconds)
-            gone.set()
+            if len(waited) == count:
+                gone.set()
 
         patient = Retrying(Limited(model, limiter), RetryPolicy(), sleep=sleep)
         try:
