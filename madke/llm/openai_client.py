@@ -126,12 +126,9 @@ class OpenAIChat:
                         continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
-            seconds = time.monotonic() - started
-            whole = assembled(body) if "stream" in sent else body
-            completion = self._read(whole, request, seconds=seconds, attempts=requests)
-            self._patience.finished(seconds)
-            if "stream" in sent and (whole is body or completion.usage.estimated):
-                self._patience.cannot_stream()
+            read = self._read_stream if "stream" in sent else self._read
+            completion = read(body, request, seconds=time.monotonic() - started, attempts=requests)
+            self._patience.finished(completion.seconds)
             if request is not original:
                 completion = replace(completion, max_tokens=request.max_tokens)
             return completion if dialect.stop else _stopped(completion, request.stop)
@@ -142,6 +139,19 @@ class OpenAIChat:
     def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
         is_cut = partial(self._is_cut, request)
         return read_completion(body, request, seconds=seconds, attempts=attempts, is_cut=is_cut)
+
+    def _read_stream(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+        """The same for a stream, or for what the server sent instead of one."""
+        whole = assembled(body)
+        try:
+            completion = self._read(whole, request, seconds=seconds, attempts=attempts)
+        except CallError:
+            self._patience.stream_ended(well=False)
+            raise
+        self._patience.stream_ended(well=True)
+        if whole is body or completion.usage.estimated:
+            self._patience.cannot_stream()
+        return completion
 
     def _is_cut(self, request: ChatRequest, counted: int) -> bool:
         """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""

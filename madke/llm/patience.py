@@ -23,6 +23,7 @@ TIMEOUT = 300.0
 _FIRST = 2
 _WHOLE = 12
 _FAST = 0.1
+_FAILED_STREAMS = 2
 _MEMORY = 0.9
 """What is left of a slow call's length after each later one: a call of ``timeout`` seconds counts for 21 more."""
 
@@ -37,6 +38,8 @@ class Patience:
         self._pace: float | None = None
         """Seconds of the slowest recent call; None before the first."""
         self._streams = True
+        self._failed_streams = 0
+        """Consecutive ones."""
 
     @property
     def whole(self) -> float:
@@ -55,6 +58,11 @@ class Patience:
     def cannot_stream(self) -> None:
         """Note that the server ignores the wish for a stream, or streams without usage."""
         self._streams = False
+
+    def stream_ended(self, *, well: bool) -> None:
+        """Note whether a stream held a whole reply. After two failed ones in a row, perhaps whole replies arrive."""
+        self._failed_streams = 0 if well else self._failed_streams + 1
+        self._streams = self._streams and self._failed_streams < _FAILED_STREAMS
 
     @asynccontextmanager
     async def call(self, *, streamed: bool) -> AsyncIterator[Callable[[], None]]:

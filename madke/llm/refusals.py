@@ -233,11 +233,11 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif name := _refused_field(text, sent):
             instead = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "none"}
             change = {"max_tokens": instead[name]} if name in instead else {name: False}
-        elif "stream" in sent and "stream" in text:
-            change = {"stream": False}
         elif bound and _TOO_MANY.search(text):
             most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
+        elif "stream" in sent and _NO_STREAM.search(text):
+            change = {"stream": False}
         return self.model_copy(update=change) if change else None
 
 
@@ -292,6 +292,8 @@ _ONLY_STREAM = re.compile(
     r"only supports? (?:the )?stream|stream(?:ing)? (?:mode )?is required|stream must be (?:set to )?true"
     r"|non-?stream(?:ing)?\b|(?:enable|set) (?:the )?stream(?:ing)?\b"
 )
+_NO = r"\b(?:not|cannot|(?:ca|wo|do|does|is)nt|disabled?|unsupported|unavailable|forbidden|denied)\b"
+_NO_STREAM = re.compile(rf"\bstream(?:s|ed|ing)?\b[^.;{{}}]{{0,60}}?{_NO}|{_NO}[^.;{{}}]{{0,60}}?\bstream")
 _TOKENS = r"max[_ ]?(?:completion|new|output)?[_ ]?tokens"
 _TOO_MANY = re.compile(
     rf"{_TOKENS}\b[^;]{{0,80}}?(?:too (?:large|high|big|many)|at most|(?:must|should) be|range|<=|less than|exceed"

@@ -9,6 +9,7 @@ import pytest
 
 from madke.core.errors import CallError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
+from madke.llm.refusals import Dialect, ServerError
 from tests.llm.test_dialects import CHUNKS, events
 from tests.llm.test_streaming import WHOLE, parts_of, said_by
 from tests.support.chat_requests import chat_request
@@ -114,7 +115,30 @@ def test_a_server_that_does_not_stream_well_is_not_asked_to_again(reply: Any) ->
         assert ["stream" in seen.body for seen in server.requests] == [True, False]
 
 
-@pytest.mark.parametrize("message", ["Streaming is disabled by your administrator.", "stream is not supported"])
+def test_a_server_whose_streams_break_off_is_asked_for_whole_replies() -> None:
+    cut = events(CHUNKS[:4], end="")
+
+    async def no_wait(seconds: float) -> None:
+        pass
+
+    with openai_server(lambda body, n: cut if "stream" in body else chat("Baikal")) as server:
+        model = OpenAIChat("o", base_url=server.url)
+
+        async def patiently() -> Any:
+            try:
+                return await Retrying(model, sleep=no_wait).complete(chat_request())
+            finally:
+                await close(model)
+
+        said = asyncio.run(patiently())
+        assert ["stream" in seen.body for seen in server.requests] == [True, True, False]
+    assert (said.text, said.attempts) == ("Baikal", 3)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Streaming is disabled by your administrator.", "stream is not supported", "This gateway can't do streaming."],
+)
 def test_a_server_that_refuses_to_stream_may_be_slow(message: str) -> None:
     def slowly(body: Any, n: Any) -> Any:
         if "stream" in body:
@@ -167,3 +191,17 @@ def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_onc
     assert len(waited) >= count
     assert state.episodes >= 1
     assert state.lowest <= count // 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[{'type': 'missing', 'loc': ('body', 'x'), 'msg': 'Field required', 'input': {'stream': True, 'stop': None}}]",
+        "the model m is not found. Event stream of the client: m",
+        "messages: at least one message is required",
+    ],
+)
+def test_other_refusals_of_a_streamed_call_are_no_refusals_to_stream(message: str) -> None:
+    sent = Dialect().body("m", chat_request(), stream=True)
+    found = Dialect().after(ServerError.read(400, {"error": {"message": message}}), sent)
+    assert found is None or found.stream is None
