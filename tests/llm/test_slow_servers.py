@@ -76,13 +76,13 @@ def test_a_reply_that_stops_in_the_middle_is_given_up_and_its_connection_closed(
 
 def test_comments_are_signs_of_life() -> None:
     def pieces() -> Any:
-        for _ in range(10):
+        for _ in range(15):
             server.stopping.wait(PAUSE)
             yield b": PROCESSING\n\n"
         yield _BODY.encode()
 
     with openai_server(lambda body, n: (200, EVENT_STREAM, pieces())) as server:
-        (said,) = said_by(OpenAIChat("o", base_url=server.url, timeout=0.35), chat_request())
+        (said,) = said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), chat_request())
     assert parts_of(said) == WHOLE
 
 
@@ -143,12 +143,12 @@ def test_a_server_that_refuses_to_stream_may_be_slow(message: str) -> None:
     def slowly(body: Any, n: Any) -> Any:
         if "stream" in body:
             return error(400, message)
-        server.stopping.wait(0.3 if n == 2 else 1.0)
+        server.stopping.wait(0.1 if n == 2 else 1.2)
         return chat()
 
     with openai_server(slowly) as server:
         # The first whole reply shows that it is slow: the second may take twelve times the timeout.
-        said = said_by(OpenAIChat("o", base_url=server.url, timeout=0.3), *[chat_request()] * 2)
+        said = said_by(OpenAIChat("o", base_url=server.url, timeout=0.5), *[chat_request()] * 2)
         assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
     assert [each.text for each in said] == ["Hello."] * 2
 
@@ -169,7 +169,7 @@ def test_a_server_with_one_slot_answers_sixteen_calls_though_it_falls_silent_onc
         return 200, EVENT_STREAM, pieces()
 
     async def all_at_once(url: str) -> Any:
-        model = OpenAIChat("o", base_url=url, timeout=0.4)
+        model = OpenAIChat("o", base_url=url, timeout=0.6)
         limiter = Limiter(count)
         waited: list[float] = []
 
