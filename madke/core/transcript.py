@@ -7,8 +7,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
-ParseStatus = Literal["ok", "abstained", "failed"]
-"""``ok``: a value was read. ``abstained``: the text holds no value. ``failed``: the call failed."""
+ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
+"""What was read from a reply.
+
+``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no marked value. ``echoed``:
+it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`` before a value. ``failed``: the call
+failed.
+"""
+
+UNREAD: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
+"""The readings of replies that say something, but nothing that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +36,8 @@ class Called:
     text: str = ""
     error: str | None = None
     truncated: Truncation | None = None
+    cut: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """The reply was stopped at ``max_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

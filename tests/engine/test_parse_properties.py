@@ -67,7 +67,7 @@ def in_every_grammar(text: str) -> Iterator[Parsed]:
 def test_no_text_raises_and_every_value_has_its_place(text: str) -> None:
     without_reasoning(text)
     for parsed in in_every_grammar(text):
-        assert parsed.status in ("ok", "abstained")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")
         assert (parsed.span is not None) == (parsed.status == "ok")
         if parsed.span:
             start, end = parsed.span
@@ -177,7 +177,7 @@ def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> N
     assert parse_searches(text, limit=1).value == ()
     assert parse_confidence(text).value is None
     assert parse_pick(text, NAMES).value is None
-    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status == "abstained"
+    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status != "ok"
     assert parse_selection(text, size=12, limit=3).value.ids == ()
 
 
@@ -245,4 +245,4 @@ def read_all(text: str) -> None:
         parse_searches(text, limit=1),
         parse_side(text, NAMES),
     ):
-        assert parsed.status in ("ok", "abstained")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")
