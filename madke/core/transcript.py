@@ -15,6 +15,9 @@ it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`
 failed.
 """
 
+Outcome = Literal["ok", "abstained", "failed"]
+"""How a debate ended."""
+
 UNREAD: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
 """The readings of replies that say something, but nothing that can be read."""
 
@@ -81,6 +84,7 @@ class Reflection(Called):
 
     satisfied: bool | None
     """None: the reply could not be read."""
+    status: Annotated[ParseStatus, Field(exclude_if=lambda value: value == "ok")] = "ok"
     rule: str = ""
 
 
@@ -107,6 +111,7 @@ class Verdict(Called):
     """The debater that the judge supports."""
     answer: str | None = None
     reason: str = ""
+    status: Annotated[ParseStatus, Field(exclude_if=lambda value: value == "ok")] = "ok"
     rule: str = ""
 
 
@@ -201,6 +206,28 @@ class Retrieval:
     """The reranking reply repeated or left out passages."""
 
 
+def reading(reply: Selection | Stance | Reflection | Verdict | Final) -> ParseStatus:
+    """What was read from a reply, also in transcripts of older versions.
+
+    They call everything that holds no value ``abstained``, and verdicts and reviews have no status. Their rule tells.
+    """
+    if reply.error is not None:
+        return "failed"
+    if isinstance(reply, Verdict) and reply.status == "ok":
+        return "unmarked" if reply.consensus is None and reply.rule != "too_few" else "ok"
+    if isinstance(reply, Reflection) and reply.status == "ok":
+        return "unmarked" if reply.satisfied is None else "ok"
+    return "unmarked" if reply.status == "abstained" and reply.rule not in _DECLINES else reply.status
+
+
+_DECLINES = ("declined", "given")
+
+
+def outcome(final: ParseStatus) -> Outcome:
+    """How a debate ended, from the reading of its final text."""
+    return "ok" if final == "ok" else "failed" if final == "failed" else "abstained"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transcript:
     """One line of ``transcripts.jsonl``."""
@@ -209,8 +236,9 @@ class Transcript:
     question: str
     task: str
     answers: tuple[str, ...]
-    status: ParseStatus
-    """``ok``: there is an answer. ``abstained``: no answer could be read. ``failed``: calls failed; run again."""
+    status: Outcome
+    """``ok``: there is an answer. ``abstained``: there is none; ``final.status`` says why, and only if it is
+    ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again."""
     answer: str | None
     stop_reason: str
     rounds: tuple[Round, ...]

@@ -100,6 +100,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
+        *([_Column("unread", _count(_unread), note=_UNREAD)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
@@ -115,11 +116,17 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
-        _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
+        _Column("answered", _count(lambda s: s.transcripts - s.abstained - _unread(s) - s.failed), place="aside"),
         _Column("incomplete", _incomplete, place="aside"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
             for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
+        ),
+        *(
+            _Column(f"{status}: {stage} %", partial(_share, stage=stage, status=status), place="aside")
+            for stage, status in dict.fromkeys(
+                (stage, status) for each in scores for stage, shares in each.readings.items() for status in shares
+            )
         ),
     ]
 
@@ -183,10 +190,34 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
+def _share(arm: _Arm, stage: str, status: str) -> Cell:
+    return percent_cell(arm.scores.readings.get(stage, {}).get(status))
+
+
+_UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
+
+
+def _unread(scores: Scores) -> int:
+    return sum(scores.unread.values())
+
+
+def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
+    """How many replies were cut off before they said anything that can be read, and what to do; None if none was."""
+    if not scores.cut:
+        return None
+    limit = "max_tokens" if max_tokens is None else counted(max_tokens, "token")
+    stages = ", ".join(f"{printable(stage)} {count}" for stage, count in scores.cut.items())
+    count = sum(scores.cut.values())
+    were = "was" if count == 1 else "were"
+    replies = "1 reply" if count == 1 else f"{count:,} replies"
+    return f"{replies} {were} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
+
+
+def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cut_notes: bool = True) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
     A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
+    ``cut_notes``: name replies that were cut off.
     """
     incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
@@ -203,6 +234,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
+    notes += [f"{arm.name}: {note}." for arm in arms if cut_notes and (note := cut_note(arm.scores))]
     for name, scores in rest:
         if scores.correct and scores.correct.n < scores.questions and not scores.failed:
             notes.append(f"{name}: correct is over {counted(scores.correct.n, 'question')} with a gold answer.")
@@ -320,6 +352,11 @@ def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate |
     return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
 
 
+def _by_status(shares: Mapping[str, Estimate]) -> str:
+    stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())
+    return f" ({stated})" if stated else ""
+
+
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
@@ -355,6 +392,7 @@ def score_details(scores: Scores) -> str:
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
+            + _by_status(scores.readings.get(stage, {}))
         )
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost

@@ -107,7 +107,7 @@ def test_reads_what_a_person_would(text: str, answer: str) -> None:
 def test_finds_no_answer_where_there_is_none(text: str) -> None:
     found = parsed(text)
     assert found.value is None
-    assert found.status in ("unmarked", "echoed")
+    assert found.status in ("abstained", "unmarked", "echoed")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ _MARKS = re.compile(
     r"|(?<![\w\\'])'(?P<single>[^'\n]{1,300})'(?!\w)"
 )
 _HOLDS_MARKER = re.compile(
-    r"[\[{]|\\boxed|\\fbox|<answer|####|\([^()\s]{1,9}\)"
+    r"[\[{]|\\boxed|\\fbox|<answer|####|\([A-Z\d]\)"
     r"|\b(?:answer|verdict|label|option|choice|decision|grade|select(?:ed|ion)|ranking|confidence|winner|pick|side)\b"
     r"\W{0,3}(?:is\b|:|=|wins\b)",
     re.IGNORECASE,

@@ -15,25 +15,27 @@ MOST_WORDS = 8
 """Words of a whole reply that is an answer."""
 MOST_WORDS_LAST = 6
 """Words of a last line that is an answer."""
+MOST_PLAIN_WORDS = 4
+"""Of these, words of one that is no name: it has words in lower case, besides "of", "the" and the like."""
 LABELLED_WORDS = 12
 """Words of an answer after "Answer:" that is kept as it is; a longer one is shortened."""
 
 _LINE = re.compile(r"[^\n]+")
 _ASIDE = re.compile(r"[^\w\n]{0,9}(?:confidence|side|source|sources|note)\b[^\n]{0,40}:", re.IGNORECASE)
-_ITEM = re.compile(r"\s*(?:[-*•+|]\s|#{1,6}\s|\d{1,3}[.)]\s|[a-zA-Z][.)]\s|!?\[[^\]\n]{0,200}\]\()")
-_ENDS_EARLY = re.compile(r"\w{4,}[\"')\]]?[.!?]\s|[:?{}<>=]|\.\.\.|…|https?|[,;(–—-]\W*\Z")  # noqa: RUF001
+_ITEM = re.compile(r"\s*(?:[-*•+|]\s|#{1,6}\s|\d{1,3}[.)]\s|[a-zA-Z]\)\s|!?\[[^\]\n]{0,200}\]\()")
+_ENDS_EARLY = re.compile(r"\w{4,}[\"')\]]?[.!?]\s|[:?{}<>=\\]|\.\.\.|…|https?|[,;(–—-]\W*\Z")  # noqa: RUF001
 _SENTENCE_WORD = re.compile(
     r"\b(?:is|are|was|were|am|be|been|being|isn|aren|wasn|weren|has|have|had|hasn|haven|do|does|did|don|doesn|didn|can"
     r"|cannot|could|couldn|will|would|wouldn|won|should|shall|might|must|may(?!\s\d|\Z)|know|knows|think|thinks|believe"
     r"|believes|agree|agrees|need|needs|says?|said|shows?|shown|means?|became|becomes?|made|makes?|wrote|writes?|gave"
-    r"|gives?|went|goes|came|comes?|took|takes?|got|gets?|lies|lived|lives|plays?|played|helps?|contains?|mentions?"
-    r"|provides?|states?(?=\s(?:that|it|the))|please|sorry|thanks?|hope|let|here|see|sure|based|according|because"
+    r"|gives?|went|goes|came|comes?|took|takes?|got|gets?|lies|lived|lives|plays?|played|helps?|contains?|mentions?|cites?"
+    r"|differs?|provides?|states?(?=\s(?:that|it|the))|please|sorry|thanks?|hope|let|here|see|sure|based|according|because"
     r"|therefore|however|answer|answers|question|passages?|knowledge|document|debater|selected|verdict|confidence)\b",
     re.IGNORECASE,
 )
-_BEGINS_SENTENCE = re.compile(r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also)\b", re.I)  # noqa: RUF001
+_BEGINS_SENTENCE = re.compile(r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also|(?:all|both|none|each|most)\s+of)\b", re.I)  # noqa: RUF001
 _TITLE = re.compile(
-    r"(?:the\s|an?\s)?(?:[A-Z\d][\w'’.&-]*|[$€£]?\d\S*)(?:,?\s(?:[A-Z\d&][\w'’.&-]*"  # noqa: RUF001
+    r"(?:(?:the|an?|in|on|at|by|from|about|around)\s){0,2}(?:[A-Z\d][\w'’.&-]*|[$€£]?\d\S*)(?:,?\s(?:[A-Z\d&][\w'’.&-]*"  # noqa: RUF001
     r"|of|the|a|an|and|in|on|at|to|by|for|from|with|de|la|le|von|van|der|du|del|da|di))*",
 )
 _YES_OR_NO = re.compile(r"[^\w\n]{0,9}(?P<word>yes|no)\b(?=[*_]{0,3}(?:[,.;:!]|\s+[-\u2013\u2014]|\s*\Z))", re.IGNORECASE)
@@ -68,11 +70,13 @@ def _answer(line: str, most: int) -> str | None:
         content = content.rstrip(".")[1:-1]
     content = context.unwrap(content.rstrip(".!") if content.startswith("[") else content)
     words = content.split()
-    if not 0 < len(words) <= most or _ENDS_EARLY.search(content) or not re.search(r"\w", content):
+    if not 0 < len(words) <= most or re.search(r"[\[\]]", content) or _ENDS_EARLY.search(content) or not re.search(r"\w", content):
         return None
     title = content.rstrip(".!")
     if len(words) > 1 and _TITLE.fullmatch(title):
         return content
+    if len(words) > MOST_PLAIN_WORDS:
+        return None
     return None if _SENTENCE_WORD.search(content) or _BEGINS_SENTENCE.match(content) else content
 
 
