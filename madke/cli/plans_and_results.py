@@ -156,7 +156,8 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.finding import all_failed
     from madke.report.html import write_report
-    from madke.report.score_tables import cut_note, score_table
+    from madke.report.readings import cut_note
+    from madke.report.score_tables import score_table
     from madke.scoring.scored import kept_scores, score_run
 
     page, metrics = out / "report.html", out / "metrics.json"

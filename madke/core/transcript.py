@@ -261,6 +261,12 @@ class Transcript:
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
 
     @property
+    def reading(self) -> ParseStatus:
+        """``status``, but if there is no answer, how its final text was read. Only ``abstained`` is an abstention."""
+        # Without a rule, the final answer was not read from a text.
+        return reading(self.final) if self.status == "abstained" and self.final.rule else self.status
+
+    @property
     def total(self) -> StageUsage:
         """The calls and tokens of all stages."""
         return sum(self.usage.values(), StageUsage())

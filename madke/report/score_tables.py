@@ -11,6 +11,7 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
+from madke.report.readings import UNREAD, by_status, cut_note, unread
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -100,7 +101,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
-        *([_Column("unread", _count(_unread), note=_UNREAD)] if any(s.unread for s in scores) else []),
+        *([_Column("unread", _count(unread), note=UNREAD)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
@@ -116,7 +117,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
-        _Column("answered", _count(lambda s: s.transcripts - s.abstained - _unread(s) - s.failed), place="aside"),
+        _Column("answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed), place="aside"),
         _Column("incomplete", _incomplete, place="aside"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
@@ -192,25 +193,6 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 def _share(arm: _Arm, stage: str, status: str) -> Cell:
     return percent_cell(arm.scores.readings.get(stage, {}).get(status))
-
-
-_UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
-
-
-def _unread(scores: Scores) -> int:
-    return sum(scores.unread.values())
-
-
-def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
-    """How many replies were cut off before they said anything that can be read, and what to do; None if none was."""
-    if not scores.cut:
-        return None
-    limit = "max_tokens" if max_tokens is None else counted(max_tokens, "token")
-    stages = ", ".join(f"{printable(stage)} {count}" for stage, count in scores.cut.items())
-    count = sum(scores.cut.values())
-    were = "was" if count == 1 else "were"
-    replies = "1 reply" if count == 1 else f"{count:,} replies"
-    return f"{replies} {were} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
 
 
 def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cut_notes: bool = True) -> Group:
@@ -352,11 +334,6 @@ def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate |
     return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
 
 
-def _by_status(shares: Mapping[str, Estimate]) -> str:
-    stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())
-    return f" ({stated})" if stated else ""
-
-
 def score_details(scores: Scores) -> str:
     """The scores of a run that tables leave out, one line each."""
     lines = [
@@ -392,7 +369,7 @@ def score_details(scores: Scores) -> str:
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
-            + _by_status(scores.readings.get(stage, {}))
+            + by_status(scores.readings.get(stage, {}))
         )
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost

@@ -210,9 +210,7 @@ class _Counted:
 
     def _add(self, transcript: Transcript, external: ExternalScores) -> None:
         self.flags["transcripts"] += 1
-        # Without a rule, the final answer was not read from a text.
-        unread = transcript.status == "abstained" and transcript.final.rule
-        self.flags[reading(transcript.final) if unread else transcript.status] += 1
+        self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)
         self.flags["shortened"] += shortened(transcript)

@@ -21,8 +21,8 @@ from madke.tasks.phrases import READ, Date, Phrase, Reading, is_name, may_be_in_
 from madke.tasks.words import CONTRASTS, Word, fold, stems, vocabulary, words  # fmt: skip
 
 _YES_NO_QUESTION = re.compile(
-    r"\W*(?:yes or no\W+)?(?:(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|must|am)(?:n['’]t)?"  # noqa: RUF001
-    r"|may)\b",
+    r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"
+    r"(?:n['’]t)?\b",  # noqa: RUF001
     re.IGNORECASE,
 )
 _ALTERNATIVES = re.compile(r"\bor\b(?!\s+not\b)", re.IGNORECASE)

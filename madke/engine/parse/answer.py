@@ -144,7 +144,9 @@ def answer_of(
         is_yes_no=bool(asks is not None and asks(question)),
         whole_line=getattr(task, "reads_whole_line", False),
     )
-    return parse_answer(text, lambda raw: task.read(raw, question), marker, shown=shown, form=form, cut=cut, asked=asked)
+    return parse_answer(
+        text, lambda raw: task.read(raw, question), marker, shown=shown, form=form, cut=cut, asked=asked
+    )
 
 
 def _gives_back_a_placeholder(marks: Sequence[Mark], stated: Sequence[Mark]) -> bool:

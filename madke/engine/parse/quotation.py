@@ -72,11 +72,14 @@ def own_words(text: str, *, speaker: str = "", question: str = "") -> str:
     text = _without_fenced(text) if "```" in text or "~~~" in text else text
     text = _QUOTED_LINE.sub(_blank, text) if ">" in text else text
     lines = [] if ":" not in text else list(SPEAKER_LABEL.finditer(text))
-    others = [line for line in lines if not _is_own(text, line, lines, speaker)]
+    others, own = [], []
+    for line in lines:
+        (own if _is_own(text, line, lines, speaker) else others).append(line)
     for new in _NEW_SPEAKER.finditer(text):
         if _WORD.search(text, 0, new.start()) and not _is_asked(new["asked"], question):
             text = text[: new.start()] + blank(text, new.start(), len(text))
             break
+    text = _without(text, [label.span() for label in own])
     if not others:
         return text
     quoted = _without_lines(text, others)
@@ -151,13 +154,20 @@ def _plain(text: str) -> str:
 
 def _without_lines(text: str, labels: list[re.Match[str]]) -> str:
     """Without the lines that begin with these labels; a label alone on its line goes to the end of its paragraph."""
-    parts, at = [], 0
+    spans = []
     for label in labels:
         end = text.find("\n", label.end())
         end = len(text) if end < 0 else end
         if not _WORD.search(text, label.end(), end) and (close := _PARAGRAPH_END.search(text, end + 1)):
             end = close.start()
-        if label.start() >= at:
-            parts += [text[at : label.start()], blank(text, label.start(), end)]
-            at = max(at, end)
+        if not spans or label.start() >= spans[-1][1]:
+            spans.append((label.start(), end))
+    return _without(text, spans)
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [text[at:start], blank(text, start, end)]
+        at = end
     return "".join([*parts, text[at:]])

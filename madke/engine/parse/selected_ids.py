@@ -36,7 +36,7 @@ _USELESS = re.compile(
     r"(?:\b(?:does|did|do|would)\s+not|n['’]t|\bneither|\bnor)(?!.{0,100}\bwithout)\s+(?:\w+\s+){0,2}?"  # noqa: RUF001
     r"(?:help|mention|contain|provide|answer|address|say|state|give|cover|relate|support|need|pick|choose|select|\[)"
     r"|\b(?:not|n['’]t)\s+(?:\w+\s+){0,2}?(?:relevant|helpful|useful|related|needed|about)\b"  # noqa: RUF001
-    r"|\b(?:irrelevant|unrelated|unhelpful|useless|ignore|ignored|ignoring)\b|\babout\s+(?:something|someone|an?other)\b",
+    r"|\[\W{0,9}no(?:t|ne)?\s+found\b|\b(?:irrelevant|unrelated|unhelpful|useless|ignore|ignored|ignoring)\b|\babout\s+(?:something|someone|an?other)\b",
     re.IGNORECASE,
 )
 

@@ -33,13 +33,21 @@ _SENTENCE_WORD = re.compile(
     r"|therefore|however|answer|answers|question|passages?|knowledge|document|debater|selected|verdict|confidence)\b",
     re.IGNORECASE,
 )
-_BEGINS_SENTENCE = re.compile(r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also|(?:all|both|none|each|most)\s+of)\b", re.I)  # noqa: RUF001
+_BEGINS_SENTENCE = re.compile(
+    r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also|either|neither|yes\s+and\s+no"
+    r"|(?:all|both|none|each|most)\s+of)\b",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(
     r"(?:(?:the|an?|in|on|at|by|from|about|around)\s){0,2}(?:[A-Z\d][\w'’.&-]*|[$€£]?\d\S*)(?:,?\s(?:[A-Z\d&][\w'’.&-]*"  # noqa: RUF001
     r"|of|the|a|an|and|in|on|at|to|by|for|from|with|de|la|le|von|van|der|du|del|da|di))*",
 )
-_YES_OR_NO = re.compile(r"[^\w\n]{0,9}(?P<word>yes|no)\b(?=[*_]{0,3}(?:[,.;:!]|\s+[-\u2013\u2014]|\s*\Z))", re.IGNORECASE)
-_CLAUSE = re.compile(r",\s+(?:which|who|where|when|as|because|since|and)\s|\s+(?:because|since)\s|;|\s+\(", re.IGNORECASE)
+_YES_OR_NO = re.compile(
+    r"[^\w\n]{0,9}(?P<word>yes|no)\b(?=[*_]{0,3}(?:[,.;:!]|\s+[-\u2013\u2014]|\s*\Z))", re.IGNORECASE
+)
+_CLAUSE = re.compile(
+    r",\s+(?:which|who|where|when|as|because|since|and)\s|\s+(?:because|since)\s|;|\s+\(", re.IGNORECASE
+)
 
 
 def short_reply(text: str, reader: Reader) -> Parsed[str | None] | None:
@@ -68,11 +76,20 @@ def _answer(line: str, most: int) -> str | None:
     content = line.strip(context.EMPHASIS)
     if content.startswith("(") and content.endswith((")", ").")):
         content = content.rstrip(".")[1:-1]
+    if re.search(r"\banswer\b", content, re.IGNORECASE):
+        return None
     content = context.unwrap(content.rstrip(".!") if content.startswith("[") else content)
     words = content.split()
-    if not 0 < len(words) <= most or re.search(r"[\[\]]", content) or _ENDS_EARLY.search(content) or not re.search(r"\w", content):
+    if (
+        not 0 < len(words) <= most
+        or re.search(r"[\[\]]", content)
+        or _ENDS_EARLY.search(content)
+        or not re.search(r"\w", content)
+    ):
         return None
     title = content.rstrip(".!")
+    if title.lower() in ("yes", "no"):
+        return title
     if len(words) > 1 and _TITLE.fullmatch(title):
         return content
     if len(words) > MOST_PLAIN_WORDS:

@@ -126,8 +126,9 @@ def parse_verdict(
         return nothing(Verdict(consensus=None), "contradictory")
     record, judged = (whole or read_from)[-1] if read_from else (None, Verdict(consensus=None))
     # A record without the decision, such as one of answers, may come with a marker.
-    marked = _last_line(text) or _marked(text)
-    if record is not None and (judged.consensus is not None or marked.value is None):
+    before = _last_line(text[: read_from[0][0].span[0]]) if read_from else None
+    marked = before or _last_line(text) or _marked(text)
+    if record is not None and before is None and (judged.consensus is not None or marked.value is None):
         return found(judged, "record" if record.whole else "cut_record", record.span)
     lines = key_value_lines(text)
     in_lines = _judged(lines, sides, read) if marked.rule == "none" else None

@@ -10,6 +10,7 @@ from madke.engine.parse.context import Parsed, Reader, found, nothing
 from madke.engine.parse.short import shortened
 from madke.tasks.answer_text import declines
 
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
     """What the reading of an answer depends on, besides the task's reader."""
