@@ -10,9 +10,9 @@ from pydantic import Field, TypeAdapter
 ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 """What was read from a reply.
 
-``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no marked value. ``echoed``:
-it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`` before a value. ``failed``: the call
-failed.
+``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no marked value.
+``echoed``: it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`` before a value.
+``failed``: the call failed.
 """
 
 Outcome = Literal["ok", "abstained", "failed"]

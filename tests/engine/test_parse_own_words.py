@@ -218,8 +218,8 @@ WORDS = st.lists(
 def test_what_is_left_keeps_its_place(text: str) -> None:
     for left in (own_words(text), unquoted(text), without_copies(text, Asked(request=text))):
         assert len(left) == len(text)
-        assert all(after in (before, " ") for before, after in zip(text, left, strict=True))
-        assert left.count("\n") == text.count("\n")
+        assert all(after in (before, " ", "\n") for before, after in zip(text, left, strict=True))
+        assert left.count("\n") >= text.count("\n")
 
 
 @given(WORDS, st.sampled_from(["Rome", "Bern"]))

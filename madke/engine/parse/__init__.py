@@ -1,7 +1,8 @@
 r"""Parsers of model replies, one for each marker grammar; all return the same typed result.
 
 Model text is untrusted: no text raises, nothing is evaluated, and reading takes linear time. No value is given if the
-text does not settle on one; the status says why. Quotations and copies of the request decide nothing. Call :func:`without_reasoning` first. Figures on recorded text: ``eval/parser.md``.
+text does not settle on one; the status says why. Quotations and copies of the request decide nothing. Call
+:func:`without_reasoning` first. Figures on recorded text: ``eval/parser.md``.
 """
 
 from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer

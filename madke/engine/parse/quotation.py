@@ -79,7 +79,7 @@ def own_words(text: str, *, speaker: str = "", question: str = "") -> str:
         if _WORD.search(text, 0, new.start()) and not _is_asked(new["asked"], question):
             text = text[: new.start()] + blank(text, new.start(), len(text))
             break
-    text = _without(text, [label.span() for label in own])
+    text = _without_labels(text, own)
     if not others:
         return text
     quoted = _without_lines(text, others)
@@ -156,13 +156,23 @@ def _without_lines(text: str, labels: list[re.Match[str]]) -> str:
     """Without the lines that begin with these labels; a label alone on its line goes to the end of its paragraph."""
     spans = []
     for label in labels:
+        if spans and label.start() < spans[-1][1]:
+            continue
         end = text.find("\n", label.end())
         end = len(text) if end < 0 else end
         if not _WORD.search(text, label.end(), end) and (close := _PARAGRAPH_END.search(text, end + 1)):
             end = close.start()
-        if not spans or label.start() >= spans[-1][1]:
-            spans.append((label.start(), end))
+        spans.append((label.start(), end))
     return _without(text, spans)
+
+
+def _without_labels(text: str, labels: list[re.Match[str]]) -> str:
+    """What follows a label begins a line."""
+    parts, at = [], 0
+    for label in labels:
+        parts += [text[at : label.start()], blank(text, label.start(), label.end() - 1), "\n"]
+        at = label.end()
+    return "".join([*parts, text[at:]])
 
 
 def _without(text: str, spans: list[tuple[int, int]]) -> str:

@@ -34,7 +34,7 @@ _SENTENCE_WORD = re.compile(
     re.IGNORECASE,
 )
 _BEGINS_SENTENCE = re.compile(
-    r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also|either|neither|yes\s+and\s+no"
+    r"\W*(?:i|i['’]\w+|we|it|he|she|they|there|this|that|these|so|thus|if|also|either|neither|yes\s+and\s+no"  # noqa: RUF001
     r"|(?:all|both|none|each|most)\s+of)\b",
     re.IGNORECASE,
 )
