@@ -72,7 +72,8 @@ def own_words(text: str, *, speaker: str = "", question: str = "") -> str:
     text = _without_fenced(text) if "```" in text or "~~~" in text else text
     text = _QUOTED_LINE.sub(_blank, text) if ">" in text else text
     lines = [] if ":" not in text else list(SPEAKER_LABEL.finditer(text))
-    others, own = [], []
+    others: list[re.Match[str]] = []
+    own: list[re.Match[str]] = []
     for line in lines:
         (own if _is_own(text, line, lines, speaker) else others).append(line)
     for new in _NEW_SPEAKER.finditer(text):
@@ -154,7 +155,7 @@ def _plain(text: str) -> str:
 
 def _without_lines(text: str, labels: list[re.Match[str]]) -> str:
     """Without the lines that begin with these labels; a label alone on its line goes to the end of its paragraph."""
-    spans = []
+    spans: list[tuple[int, int]] = []
     for label in labels:
         if spans and label.start() < spans[-1][1]:
             continue
