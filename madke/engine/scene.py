@@ -174,15 +174,18 @@ class Scene:
         spoken: list[Spoken] = [s for name in ("peers", "history", "stances") for s in values.get(name, ())]
         own += [one.text for one in spoken if one.own]
         others = [one.text for one in spoken if not one.own]
+        unread = [one.text for one in spoken if one.answer is None]
         answers = [one.answer for one in spoken if one.answer is not None]
         passages = [part for n in values.get("knowledge", ()) for part in self._line(n)[1:]]
         prepared = [text for text in (*(values.get("prepared") or {}).values(), values.get("digest")) if text]
         said = [*own, *others, *prepared]
+        changed = [shown for text in said if (shown := without_tags(text)) != text]
         question = self.question
         return Asked(
             request="\n\n".join(message.content for message in request.messages),
-            material=(question.question, *question.choices, *passages, *said, *map(without_tags, said), *answers),
+            material=(question.question, *question.choices, *passages, *said, *changed, *answers),
             others=tuple(others) if "stances" not in values else (),
+            unread=tuple(form for text in (*own, *unread) for form in (text, without_tags(text))),
             own="\n".join(own),
             speaker=agent if "debater" in values else "",
             question=question.question,

@@ -1,6 +1,7 @@
 """A reply is read for what it says itself: not for what it quotes, copies from its request, or runs on with."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -232,3 +233,17 @@ def test_a_copy_of_the_request_is_never_an_answer(words: list[str], answer: str)
 def test_a_text_in_a_tag_never_counts(text: str) -> None:
     inside = text.replace("<", "(")
     assert said(f"I see.\n<reply>{inside} Answer: Rome</reply>\nAnswer: Oslo") == ("Oslo", "ok")
+
+
+def test_an_example_that_another_debater_gave_back_is_still_an_example() -> None:
+    given_back = ("Answer: Danube",)
+    assert said("Answer: Danube", replace(asked(others=given_back), unread=given_back)) == (None, "echoed")
+    assert said("Answer: Danube", asked(others=given_back)) == ("Danube", "ok")
+
+
+def test_a_prompt_given_back_says_and_selects_nothing() -> None:
+    request = asked()
+    assert said(request.request, request) == (None, "echoed")
+    numbered = replace(request, request=request.request.replace(PASSAGE, f"Knowledge 0: {PASSAGE}"))
+    assert parse_selection(numbered.request, size=3, limit=3, asked=numbered).status == "echoed"
+    assert parse_selection(f"Knowledge 0: {PASSAGE}", size=3, limit=3, asked=numbered).value.ids == (0,)

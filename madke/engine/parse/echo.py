@@ -14,10 +14,11 @@ _MOST_MATERIAL = 3
 """Words of material that also stand in the rules by chance, such as an option "No". It is not removed from them."""
 _TOKEN = re.compile(r"\w+|\n\s*")
 _SENTENCE = re.compile(r"[^\s.!?][^\n.!?]*(?:[.!?](?!\s|\Z)[^\n.!?]*)*[.!?]*")
-_EXAMPLE = re.compile(
-    r"\[([^\[\]\n]{1,200})\]|\\boxed\{([^{}\n]{1,200})\}|\banswer\s*(?:is\b|:)\s*\(?([^()\n]{1,200})\)?"
-    r"|^([^\n:]{1,60})$",
-    re.IGNORECASE | re.MULTILINE,
+_EXAMPLES = (
+    re.compile(r"\[([^\[\]\n]{1,200})\]"),
+    re.compile(r"\\boxed\{([^{}\n]{1,200})\}"),
+    re.compile(r"\banswer\s{0,9}(?:is\b|:)\s{0,9}\(?([^()\n]{1,200})", re.IGNORECASE),
+    re.compile(r"^([^\n:]{1,60})$", re.MULTILINE),
 )
 """Answers that a request gives as examples: in a marker, after a cue, or alone on a line of the chat."""
 _SURROUNDING = " \t.*_`\"'“”()[]<>"
@@ -33,6 +34,8 @@ class Asked:
     """Its parts that an answer may come from: question, options, passages, stances."""
     others: tuple[str, ...] = ()
     """The stances of others that it shows to a debater; empty for a judge or a summarizer, who report them."""
+    unread: tuple[str, ...] = ()
+    """Stances of the material in which no answer was read. An example that they give back is still an example."""
     own: str = ""
     """The debater's own previous stance."""
     speaker: str = ""
@@ -45,7 +48,9 @@ class Asked:
         text = self.request
         for part in sorted(self.material, key=len, reverse=True):
             if len(part.split()) > _MOST_MATERIAL:
-                text = text.replace(part, "\n")
+                # Once for each time it is shown, from the end: a stance may equal the line of an example before it.
+                head, found, tail = text.rpartition(part)
+                text = f"{head}\n{tail}" if found else text
         return text
 
 
@@ -53,19 +58,24 @@ NOTHING_ASKED = Asked()
 
 
 def without_copies(text: str, asked: Asked) -> str:
-    """The reply with spaces for the sentences that it copies from the rules and examples of its request."""
-    if not asked.request:
+    """The reply with spaces for the sentences that it copies from the rules and examples of its request.
+
+    If it gives back more of the request than it says itself, also for those that it copies from the material.
+    """
+    frame = asked.frame if asked.request else ""
+    left = _blanked(text, _runs(frame), _spaced(frame) if "{" in text else "")
+    if left == text:
         return text
-    frame = asked.frame
-    runs = _runs(frame)
-    if not runs:
-        return text
-    whole = _spaced(frame) if "{" in text else ""
+    rest = _blanked(left, _runs.__wrapped__(asked.request) - _runs(asked.own))
+    return rest if 2 * len(rest.split()) <= len(text.split()) else left
+
+
+def _blanked(text: str, runs: frozenset[tuple[str, ...]], records: str = "") -> str:
     parts, at = [], 0
-    for start, end, is_copied in _sentences(text, runs):
+    for start, end, is_copied in _sentences(text, runs) if runs or records else ():
         said = text[start:end]
         # The skeleton of a requested record may be shorter than a run.
-        if is_copied or ("{" in said and _spaced(said) in whole):
+        if is_copied or (records and "{" in said and _spaced(said) in records):
             parts += [text[at:start], " " * (end - start)]
             at = end
     return "".join([*parts, text[at:]])
@@ -81,8 +91,8 @@ def is_example(value: str, asked: Asked) -> bool:
     """Whether an answer is only an example of the request: it stands in neither question, passages nor stances."""
     if not asked.request:
         return False
-    plain = _bare(value)
-    return plain in _examples(asked.frame) and not any(plain in _spaced(part) for part in (*asked.material, asked.own))
+    plain, read = _bare(value), set(asked.material) - {asked.own, *asked.unread}
+    return plain in _examples(asked.frame) and not any(plain in _spaced(part) for part in read)
 
 
 def _sentences(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int, bool]]:
@@ -113,8 +123,7 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _examples(frame: str) -> frozenset[str]:
-    found = (content for groups in _EXAMPLE.findall(frame) for content in groups if content)
-    return frozenset(filter(None, map(_bare, found)))
+    return frozenset(filter(None, (_bare(content) for form in _EXAMPLES for content in form.findall(frame))))
 
 
 def _word(token: str) -> str:
