@@ -247,3 +247,10 @@ def test_a_prompt_given_back_says_and_selects_nothing() -> None:
     numbered = replace(request, request=request.request.replace(PASSAGE, f"Knowledge 0: {PASSAGE}"))
     assert parse_selection(numbered.request, size=3, limit=3, asked=numbered).status == "echoed"
     assert parse_selection(f"Knowledge 0: {PASSAGE}", size=3, limit=3, asked=numbered).value.ids == (0,)
+
+
+def test_an_example_stays_one_when_own_and_other_stances_repeat_its_line() -> None:
+    line = "The answer is [Danube]."
+    shown = f"Example:\nBoth cities lie on it.\n{line}\n\nYour previous answer:\n{line}\n\nDebater 2:\n{line}\n\nAnswer now."
+    request = Asked(request=shown, material=(line, line), others=(line,), unread=(line, line), own=line)
+    assert said(line, request) == (None, "echoed")
