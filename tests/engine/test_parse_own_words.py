@@ -251,6 +251,7 @@ def test_a_prompt_given_back_says_and_selects_nothing() -> None:
 
 def test_an_example_stays_one_when_own_and_other_stances_repeat_its_line() -> None:
     line = "The answer is [Danube]."
-    shown = f"Example:\nBoth cities lie on it.\n{line}\n\nYour previous answer:\n{line}\n\nDebater 2:\n{line}\n\nAnswer now."
+    example = f"Example:\nBoth cities lie on it.\n{line}"
+    shown = f"{example}\n\nYour previous answer:\n{line}\n\nDebater 2:\n{line}\n\nAnswer now."
     request = Asked(request=shown, material=(line, line), others=(line,), unread=(line, line), own=line)
     assert said(line, request) == (None, "echoed")

@@ -5,13 +5,12 @@ material (question, options, passages, stances) does not count: an answer may co
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
 RUN = 6
 """Words. Honest last lines are shorter ("The answer is yes"), sentences of rules and examples are longer."""
-_MOST_MATERIAL = 3
-"""Words of material that also stand in the rules by chance, such as an option "No". It is not removed from them."""
 _TOKEN = re.compile(r"\w+|\n\s*")
 _SENTENCE = re.compile(r"[^\s.!?][^\n.!?]*(?:[.!?](?!\s|\Z)[^\n.!?]*)*[.!?]*")
 _EXAMPLES = (
@@ -46,11 +45,11 @@ class Asked:
     def frame(self) -> str:
         """The request without its material: rules and examples."""
         text = self.request
-        for part in sorted(self.material, key=len, reverse=True):
-            if len(part.split()) > _MOST_MATERIAL:
-                # Once for each time it is shown, from the end: a stance may equal the line of an example before it.
-                head, found, tail = text.rpartition(part)
-                text = f"{head}\n{tail}" if found else text
+        # Once for each time that it is shown, from the end: a stance may equal the line of an example before it.
+        for part in sorted(filter(str.strip, self.material), key=len, reverse=True):
+            place = deque(re.finditer(rf"(?<!\w){re.escape(part)}(?!\w)", text), maxlen=1)
+            if place:
+                text = f"{text[: place[0].start()]}\n{text[place[0].end() :]}"
         return text
 
 
