@@ -10,7 +10,17 @@ from rich.text import Text
 
 from madke.core.errors import counted
 from madke.core.question import Question
-from madke.core.transcript import Called, PoolEntry, Retrieval, Round, Selection, Transcript, Turn, Verdict
+from madke.core.transcript import (
+    UNREAD,
+    Called,
+    PoolEntry,
+    Retrieval,
+    Round,
+    Selection,
+    Transcript,
+    Turn,
+    Verdict,
+)
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -135,7 +145,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     final = transcript.final
     yield ""
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
-    answer = _answer(transcript.answer, transcript.status)
+    answer = _answer(transcript.answer, transcript.reading)
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
@@ -189,8 +199,18 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
 def _chosen(selection: Selection) -> str:
     if selection.ids:
         return f"selects {_numbers(selection.ids)}"
-    why = {"no_found": "finds nothing helpful in the pool", "none": "selects nothing: no number could be parsed"}
+    if selection.status in UNREAD:
+        return f"selects nothing: {_UNREAD[selection.status]}"
+    why = {"no_found": "finds nothing helpful in the pool", "none": _UNPARSED}
     return why.get(selection.rule, "selection failed")
+
+
+_UNPARSED = "selects nothing: no number could be parsed"
+_UNREAD: Mapping[str, str] = {
+    "unmarked": "no number could be parsed",
+    "echoed": "it only gives back its prompt",
+    "cut": "it was cut off before it named a number",
+}
 
 
 def _side_and_answer(verdict: Verdict) -> str:

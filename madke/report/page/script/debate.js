@@ -13,7 +13,7 @@ function score(record, answer) {
 }
 
 function given(record, answer, status = "ok") {
-  if (answer === null || answer === undefined) return mark(["failed", "waiting", "stopped"].includes(status) ? status : "abstained");
+  if (answer === null || answer === undefined) return mark(status in MARKS && status !== "ok" ? status : "abstained");
   const kind = score(record, answer);
   const said = el("span", { class: "answer", dir: "auto" }, answer);
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
@@ -254,7 +254,7 @@ function finalPart({ record }) {
     el(
       "p",
       { class: "who" },
-      given(record, record.answer, record.status),
+      given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
