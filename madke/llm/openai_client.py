@@ -12,8 +12,9 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
@@ -93,6 +94,14 @@ class OpenAIChat:
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
+
+    def with_fields(self, **fields: Any) -> Self:
+        """A copy with connections of its own whose requests have further body fields, such as ``response_format``."""
+        other = copy(self)
+        entry = self.endpoint.entry
+        entry = entry.model_copy(update={"extra_body": {**entry.extra_body, **fields}})
+        other.endpoint, other._client = replace(self.endpoint, entry=entry), None
+        return other
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
