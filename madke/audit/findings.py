@@ -20,6 +20,8 @@ _CHARACTERS = 4
 """Of a token in English prose."""
 _CUT = 2 / 3
 """A server that counts fewer than this share of the expected tokens has cut the prompt."""
+_MEASURABLE = 0.1
+"""Seconds of a call below which connections and not the model decide what concurrency gains."""
 _SHOWN_ERRORS = 3
 
 
@@ -221,7 +223,7 @@ def _speeds(calls: Sequence[Call]) -> tuple[float | None, float | None]:
 
 
 def _gain(alone: Sequence[Call], together: Sequence[Call]) -> float | None:
-    if not alone or len(together) < 2:
+    if not alone or len(together) < 2 or alone[0].ended - alone[0].began < _MEASURABLE:
         return None
     rates = []
     for calls in (alone, together):

@@ -35,8 +35,8 @@ _WRITE = (
 )
 _SCHEMA = {
     "type": "object",
-    "properties": {"reasoning": {"type": "string"}, "verdict": {"type": "string", "enum": ["same", "different"]}},
-    "required": ["reasoning", "verdict"],
+    "properties": {"verdict": {"type": "string", "enum": ["same", "different"]}},
+    "required": ["verdict"],
     "additionalProperties": False,
 }
 _COMPARE = (Message(role="user", content='Do "Orla Venn" and "the engineer Orla Venn" name the same person?'),)
@@ -283,9 +283,4 @@ def _fits(text: str) -> bool:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"reasoning", "verdict"}
-        and isinstance(value["reasoning"], str)
-        and value["verdict"] in ("same", "different")
-    )
+    return value in ({"verdict": "same"}, {"verdict": "different"})

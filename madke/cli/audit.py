@@ -40,7 +40,7 @@ def audit_lines(found: Findings, address: str) -> Iterator[str]:
     yield _row("summaries", f"{_of(found.summary_right, ' right')}; first debater's: {_of(found.reported_first)}")
     longest = f"; the longest has {found.longest_prompt:,} tokens" if found.prompts_cut.n else ": no count of tokens"
     yield _row("prompts cut", _of(found.prompts_cut) + longest)
-    yield _row("schemas", _answered(found.schemas, "taken", "not taken"))
+    yield _row("schemas", _of(found.schemas, " taken"))
     yield _row("seeds", _seeds(found))
     yield _row("system messages", _of(found.system, " followed"))
     yield _row("speed", _speed(found))
@@ -57,17 +57,12 @@ def _of(share: Share, after: str = "") -> str:
     return f"{share.k} of {share.n}{after}" if share.n else "not measured"
 
 
-def _answered(share: Share, yes: str, no: str) -> str:
-    return f"{yes if share.k else no} ({_of(share)})" if share.n else "not measured"
-
-
 def _seeds(found: Findings) -> str:
     if not found.same_seed.n:
         return "not measured"
     if not found.other_seed.k:
         return f"cannot tell: other seeds change {_of(found.other_seed)} replies"
-    equal = _answered(found.same_seed, "the same reply", "another reply")
-    return f"same seed: {equal}; other seeds: {_of(found.other_seed)} replies differ"
+    return f"same seed: {_of(found.same_seed, ' equal')}; other seeds: {_of(found.other_seed, ' differ')}"
 
 
 def _speed(found: Findings) -> str:

@@ -103,7 +103,7 @@ def _local_servers() -> str:
 
     servers = find_servers()
     if not servers:
-        ports = ", ".join(f"{port} ({program})" for port, program in asked_ports().items())
+        ports = ", ".join(f"{port} ({program})" if program else f"{port}" for port, program in asked_ports().items())
         return f"none found on the ports {ports}" if ports else "not looked for"
     return "\n".join(
         described(server) + (f". To use it:\n  {shell_lines(server.command, indent=25)}" if server.models else "")

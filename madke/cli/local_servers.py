@@ -16,7 +16,8 @@ def show_local_servers() -> None:
 
 def described(server: LocalServer) -> str:
     """What answers, and what it serves."""
-    place = f"a model server is on {server.program}'s port {server.port}"
+    whose = f"{server.program}'s port" if server.program else "port"
+    place = f"a model server is on {whose} {server.port}"
     if server.needs_key:
         return f"{place}; it asks for a key"
     if not server.models:

@@ -34,7 +34,7 @@ class LocalServer:
 
     port: int
     program: str
-    """The program whose port it is; another one may be there."""
+    """The program whose port it is by default, or empty; another one may be there."""
     models: tuple[str, ...] = ()
     """Names of its models that a command line can hold, those that look like chat models first."""
     needs_key: bool = False
@@ -71,7 +71,7 @@ def asked_ports() -> Mapping[int, str]:
     named = [each.strip() for each in chosen.split(",") if each.strip()]
     if not all(each.isascii() and each.isdigit() and 0 < int(each) < 1 << 16 for each in named):
         raise UserError(f"{VARIABLE} is {chosen!r}; expected ports separated by commas, or nothing")
-    return {int(each): PORTS.get(int(each), f"port {each}") for each in named}
+    return {int(each): PORTS.get(int(each), "") for each in named}
 
 
 async def _ask_all(ports: Mapping[int, str]) -> tuple[LocalServer, ...]:

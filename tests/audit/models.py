@@ -60,7 +60,7 @@ class Model:
 
     def schema(self, text: str, body: Any, nth: int) -> Any:
         assert body["response_format"]["type"] == "json_schema"
-        return json.dumps({"reasoning": "One person.", "verdict": "same"})
+        return json.dumps({"verdict": "same"})
 
     def long(self, text: str, body: Any, nth: int) -> Any:
         return self.select(text, body, nth)
