@@ -14,7 +14,7 @@ from madke.audit.advice import advice
 from madke.llm import OpenAIChat
 from madke.variants import load_variant
 from tests.audit import models
-from tests.support.openai_server import openai_server
+from tests.support.openai_server import Reply, chat, openai_server
 
 
 def audited(model: Any, *, prompts: Path | None = None, seconds: float = 30.0) -> Findings:
@@ -189,7 +189,11 @@ def test_a_dead_endpoint_is_left_after_two_calls() -> None:
 
 
 def test_a_server_that_never_answers_is_left_after_two_calls() -> None:
-    with openai_server(lambda body, n: server.stopping.wait() and None) as server:
+    def late(body: Any, n: int) -> Reply:
+        server.stopping.wait()
+        return chat()
+
+    with openai_server(late) as server:
         found = audit_at(server.url, seconds=0.05)
 
     assert (found.calls, found.failed) == (2, 2)

@@ -12,10 +12,10 @@ import pytest
 
 from tests.audit import models
 from tests.support.cli import madke, refused, started
-from tests.support.openai_server import openai_server
+from tests.support.openai_server import Reply, openai_server
 
 
-def doctor(url: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
+def doctor(url: str, *args: object, **env: Any) -> subprocess.CompletedProcess[str]:
     return madke("doctor", "--model", "openai/m", "--base-url", url, *args, **env)
 
 
@@ -83,7 +83,7 @@ def test_an_error_of_the_server_does_not_steer_the_terminal() -> None:
 
 
 def test_a_key_is_not_shown() -> None:
-    answer = (401, {}, {"error": {"message": "bad key sk-canary-2718281828"}})
+    answer: Reply = (401, {}, {"error": {"message": "bad key sk-canary-2718281828"}})
     with openai_server(answer) as server:
         done = doctor(server.url, OPENAI_API_KEY="sk-canary-2718281828")
 

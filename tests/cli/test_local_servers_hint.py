@@ -37,7 +37,7 @@ def port() -> Iterator[int]:
         thread.join()
 
 
-def ask(*args: object, cwd: Path, **env: str) -> Any:
+def ask(*args: object, cwd: Path, **env: Any) -> Any:
     return madke("ask", "Which lake is the deepest?", "--protocol", "standard", *args, cwd=cwd, **env)
 
 

@@ -135,7 +135,10 @@ def test_a_reply_is_bounded() -> None:
 
 def test_all_ports_are_asked_at_once_in_less_than_a_second() -> None:
     ended = threading.Event()
-    hang = lambda connection, _: ended.wait() and None  # noqa: E731
+
+    def hang(connection: socket.socket, _: bytes) -> None:
+        ended.wait()
+
     with listening(hang) as (one, _), listening(hang) as (two, _), listening(says("200 OK", models("m"))) as (three, _):
         began = time.monotonic()
         servers = find_servers({one: "a", two: "b", three: "c"})
