@@ -53,6 +53,10 @@ ALONE: tuple[tuple[Callable[[Findings], bool], str], ...] = (
         lambda f: f.prompts_cut.k > 0,
         "raise the server's context window first, because it cuts long prompts without an error",
     ),
+    (
+        lambda f: f.cut_off.value >= _MAJORITY,
+        "give it more tokens or take another model: at least half of its replies were cut off",
+    ),
 )
 """Rules whose sentence stands alone, because nothing else counts before it is dealt with."""
 
@@ -87,12 +91,13 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
 )
 """Rules whose clauses are joined, at most two."""
 
-_GOOD = "use it in all roles"
+_GOOD, _GOOD_SO_FAR = "use it in all roles", "nothing speaks against it so far"
 
 
 def advice(found: Findings) -> str:
     """One sentence: what to do with the model."""
     alone = [clause for holds, clause in ALONE if holds(found)][:1]
-    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:_MOST_CLAUSES] or [_GOOD]
+    good = _GOOD if found.complete else _GOOD_SO_FAR
+    clauses = alone or [clause for holds, clause in CLAUSES if holds(found)][:_MOST_CLAUSES] or [good]
     sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."

@@ -34,7 +34,7 @@ class Share:
 
     @property
     def value(self) -> float:
-        """K / n; NaN for n = 0, which is neither above nor below any limit."""
+        """The quotient; NaN for n = 0, which is neither above nor below any limit."""
         return self.k / self.n if self.n else float("nan")
 
 
@@ -100,9 +100,10 @@ class Findings:
 
 def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
     """Count what the calls show; ``planned`` is the number of calls of a whole audit."""
-    answered = [call for call in calls if call.completion.outcome == "ok"]
+    # A reply of only hidden reasoning is one that says nothing.
+    answered = [call for call in calls if call.completion.outcome in ("ok", "empty")]
     stages = [call for call in answered if call.probe in STAGES]
-    failures = [call for call in calls if call.completion.outcome != "ok" and call.probe != "schema"]
+    failures = [call for call in calls if call not in answered and call.probe != "schema"]
     errors = dict.fromkeys(call.completion.error or call.completion.outcome for call in failures)
     usage = [call.completion.usage for call in calls]
     reported = [call.reported for call in _of(stages, "summarize") if call.reported is not None]

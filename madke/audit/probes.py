@@ -148,7 +148,7 @@ class Audit:
         protocol = stage.scene.protocol
         turns = []
         for debater, (answer, reason) in zip(protocol.cast, stances, strict=False):
-            text = f"{reason}\nThe answer is {marked(answer, protocol.marker)}."
+            text = f"{reason} The answer is {marked(answer, protocol.marker)}."
             stage.recorder.shown += [text, answer, reason]
             turns.append(Turn(agent=debater.name, stance=Stance(text=text, answer=answer)))
         return [Round(n=1, order=tuple(turn.agent for turn in turns), turns=tuple(turns))]

@@ -23,6 +23,8 @@ class Model:
 
     def __call__(self, body: dict[str, Any], n: int) -> Reply:
         probe = PROBES[n - 1]
+        # The audit asks every stage for free text; one request of its own asks for a schema.
+        assert (probe == "schema") == ("response_format" in body)
         text = "\n".join(message["content"] for message in body["messages"])
         reply = getattr(self, probe)(text, body, PROBES[: n - 1].count(probe))
         return reply if isinstance(reply, tuple) else chat(reply, usage=self.usage(text, reply))
@@ -129,6 +131,16 @@ class WithoutSchemas(Model):
 class IgnoresSeeds(Model):
     def together(self, text: str, body: Any, nth: int) -> Any:
         return f"Plover. It rains for the {nth}th time."
+
+
+class OnlyReasons(Model):
+    """Thinks until it is cut off, wherever it is asked for more than a few words."""
+
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 256}
+        return chat("", finish_reason="length", reasoning_content="Let me think.", usage=usage)
+
+    speak = reply = judge = summarize = select
 
 
 class NoForm(Model):

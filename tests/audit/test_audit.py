@@ -164,6 +164,14 @@ def test_a_model_without_form_that_calls_everything_the_same() -> None:
     assert advice(found) == "Selects and judges with schemas only; do not use it as a judge."
 
 
+def test_replies_of_only_reasoning_are_cut_off_and_not_failed() -> None:
+    found = audited(models.OnlyReasons())
+
+    assert (found.cut_off, found.failed) == (Share(k=22, n=22), 0)
+    assert found.form["speak"] == Share(n=4)
+    assert advice(found).startswith("Give it more tokens or take another model")
+
+
 def test_errors_of_the_endpoint_are_findings() -> None:
     found = audited(models.FailsNowAndThen())
 

@@ -104,8 +104,8 @@ GOOD = replace(
     schemas=Share(k=1, n=1),
     same_seed=Share(k=1, n=1),
     other_seed=Share(k=2, n=2),
-    prompt_tokens=1_234_567,
-    completion_tokens=123_456,
+    prompt_tokens=123_456,
+    completion_tokens=12_345,
     seconds=1234.0,
     longest_prompt=12_345,
     prompt_speed=12_345.0,
@@ -162,7 +162,12 @@ CASES = [
     (replace(GOOD, same_seed=NONE), "Do not rely on seeds, because the server ignores them."),
     (replace(GOOD, new_speed=4.0), "Ask few questions, because it is slow."),
     (replace(GOOD, gain=1.1), "Use --concurrency 1, because more calls at once gain nothing."),
+    (
+        replace(GOOD, cut_off=Share(k=11, n=22)),
+        "Give it more tokens or take another model: at least half of its replies were cut off.",
+    ),
     (GOOD, "Use it in all roles."),
+    (replace(GOOD, complete=False), "Nothing speaks against it so far."),
     (
         unread("select", different_found=Share(n=2), same_seed=NONE),
         "Selects and judges with schemas only; do not use it as a judge.",
