@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
 import math
@@ -12,9 +13,8 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
@@ -95,9 +95,9 @@ class OpenAIChat:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
-    def with_fields(self, **fields: Any) -> Self:
+    def with_fields(self, **fields: Any) -> OpenAIChat:
         """A copy with connections of its own whose requests have further body fields, such as ``response_format``."""
-        other = copy(self)
+        other = copy.copy(self)
         entry = self.endpoint.entry
         entry = entry.model_copy(update={"extra_body": {**entry.extra_body, **fields}})
         other.endpoint, other._client = replace(self.endpoint, entry=entry), None
