@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
@@ -97,6 +98,14 @@ class OpenAIChat:
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
+
+    def with_fields(self, **fields: Any) -> OpenAIChat:
+        """A copy with connections of its own whose requests have further body fields, such as ``response_format``."""
+        other = copy.copy(self)
+        entry = self.endpoint.entry
+        entry = entry.model_copy(update={"extra_body": {**entry.extra_body, **fields}})
+        other.endpoint, other._client = replace(self.endpoint, entry=entry), None
+        return other
 
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
