@@ -1,0 +1,159 @@
+"""What replies do with their prompt: repeat it, give its example back, or end at the token limit."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from eval.real_models.kept import Call, KeptCell
+from madke.scoring.debate_rows import over_repeats
+from madke.scoring.scores import score
+from madke.scoring.statistics import Estimate
+from madke.tasks.answer_text import squad_normalize
+
+GRAM = 8
+"""Words in a row that count as repeated."""
+SHORTEST = 5
+"""A shorter reply cannot repeat the prompt: "Selected: [0]" is what was asked for."""
+ECHOED = 0.2
+"""A reply whose share of repeated words in a row is above this one repeats the prompt."""
+STAGES = ("select", "speak", "reply", "judge", "summarize")
+_WORD = re.compile(r"\w+")
+
+
+def echo_share(reply: str, prompt: str, material: Iterable[str]) -> float:
+    """The share of the reply's runs of ``GRAM`` words that stand in the prompt, but not in its material.
+
+    The material is what a reply may quote: question, passages and stances. A reply with fewer words is one run.
+    """
+    words = _words(reply)
+    if len(words) < SHORTEST:
+        return 0.0
+    size = min(GRAM, len(words))
+    quotable = {run for text in material for run in _runs(_words(text), size)}
+    repeated = _runs(_words(prompt), size) - quotable
+    found = [tuple(words[n : n + size]) for n in range(len(words) - size + 1)]
+    return sum(run in repeated for run in found) / len(found)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _runs(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
+    return {tuple(words[n : n + size]) for n in range(len(words) - size + 1)}
+
+
+def gives_example(reply: str, examples: Collection[str], material: Iterable[str]) -> bool:
+    """Whether the last line of the reply names the answer of an example of the prompts.
+
+    Not if the answer also stands in the material (question, gold answers, passages): then it may be an answer.
+    """
+    lines = [line for line in reply.splitlines() if line.strip()]
+    last = f" {squad_normalize(lines[-1])} " if lines else ""
+    named = [f" {each} " for each in map(squad_normalize, examples) if f" {each} " in last]
+    texts = [f" {squad_normalize(text)} " for text in material] if named else []
+    return any(not any(each in text for text in texts) for each in named)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageMeasures:
+    """The shares of one stage: means over questions of the share of a question's replies."""
+
+    replies: int
+    """Replies of calls that did not fail."""
+    failed: int
+    """Calls that failed, also those that were made again."""
+    readable: Estimate | None
+    """The value that the stage asks for was read; None if the stage has none."""
+    echoed: Estimate | None
+    example: Estimate | None
+    """The example of the prompt was given back."""
+    cut: Estimate | None
+    """Ended at ``max_tokens``."""
+
+
+@dataclass(kw_only=True)
+class _Counted:
+    failed: int = 0
+    flags: dict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+
+
+def by_stage(cell: KeptCell) -> dict[str, StageMeasures]:
+    """The measures of each stage of a cell, in the order of a debate."""
+    counted: dict[str, _Counted] = defaultdict(_Counted)
+    for call in cell.calls:
+        held = counted[call.stage]
+        if call.outcome != "ok":
+            held.failed += 1
+            continue
+        held.flags["echoed"][call.question].append(float(call.echo > ECHOED))
+        held.flags["example"][call.question].append(float(call.example))
+        held.flags["cut"][call.question].append(float(call.finish == "length"))
+    unread = score(cell.transcripts).parse_failures
+    order = {stage: n for n, stage in enumerate(STAGES)}
+    return {
+        stage: StageMeasures(
+            replies=sum(map(len, held.flags["cut"].values())),
+            failed=held.failed,
+            readable=_complement(unread.get(stage)),
+            echoed=over_repeats(list(held.flags["echoed"].values())),
+            example=over_repeats(list(held.flags["example"].values())),
+            cut=over_repeats(list(held.flags["cut"].values())),
+        )
+        for stage, held in sorted(counted.items(), key=lambda item: order.get(item[0], len(order)))
+    }
+
+
+def _complement(share: Estimate | None) -> Estimate | None:
+    if share is None:
+        return None
+    return Estimate(value=1 - share.value, low=1 - share.high, high=1 - share.low, n=share.n)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """What the prompts of one debate may hold besides their own words."""
+
+    question: str
+    golds: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    """Stances that were given from outside."""
+
+
+def measured(calls: Iterable[Call], materials: Mapping[str, Material], examples: Collection[str]) -> Iterator[Call]:
+    """The calls with their measures, question by question in the order of the debate.
+
+    ``materials``: question id -> material. Stances of earlier rounds may be quoted, unless they repeat the prompt
+    themselves.
+    """
+    by_question: dict[str, list[Call]] = defaultdict(list)
+    for call in calls:
+        by_question[call.question].append(call)
+    for question, held in by_question.items():
+        material = materials.get(question, Material(question=""))
+        said = list(material.given)
+        for _, group in groupby(sorted(held, key=_place), key=_place):
+            new = [_with_measures(call, material, said, examples) for call in group]
+            yield from new
+            said += [call.text for call in new if call.stage in _STANCES and call.echo <= ECHOED]
+
+
+_STANCES = ("speak", "reply")
+
+
+def _place(call: Call) -> tuple[int, int]:
+    return call.round, {"select": 0, "speak": 1, "reply": 1, "judge": 2}.get(call.stage, 3)
+
+
+def _with_measures(call: Call, material: Material, said: Sequence[str], examples: Collection[str]) -> Call:
+    prompt = "\n".join(text for _, text in call.messages or ())
+    shown = [material.question, *material.passages]
+    return call.with_measures(
+        echo=echo_share(call.text, prompt, [*shown, *said]),
+        example=gives_example(call.text, examples, [*shown, *material.golds]),
+    )
