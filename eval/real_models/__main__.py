@@ -51,18 +51,17 @@ def _main(options: argparse.Namespace) -> int:
         print(shown(options.show, pools, samples=options.samples, prompts=prompts, with_prompt=options.with_prompt))
         return 0
     if options.replay:
-        kept = [cell for file in sorted(options.calls.glob("*.jsonl.xz")) for cell in read_kept(file)]
-        write_file(options.page, page(kept).encode())
+        _write_page(options)
         return 0
     return _study(options)
 
 
 def _study(options: argparse.Namespace) -> int:
     models = [_model(name) for name in options.model or MODELS]
-    check_only(options.only, [model.key for model in models])
-    if not options.url or len(models) > 1:
+    check_only(options.only, [*MODELS])
+    if len(models) > 1 or not (options.url or options.keep or options.plan):
         raise UserError("name one --model and the --url of the endpoint that serves it")
-    model = models[0]
+    [model] = models
     if options.files:
         check_file(model, options.files / f"{model.key}.gguf")
     elif not options.dev:
@@ -73,7 +72,7 @@ def _study(options: argparse.Namespace) -> int:
         split=Split.of(options.questions, split),
         limit=options.limit or (60 if options.dev else model.questions),
         swapped=options.swapped,
-        url=options.url,
+        url=options.url or "",
         before=options.before,
         paper=options.paper,
         concurrency=options.concurrency,
@@ -83,14 +82,18 @@ def _study(options: argparse.Namespace) -> int:
     if options.plan:
         print("\n".join(f"{cell.model},{cell.kind},{cell.arm}" for cell in cells(models, setup)))
         return 0
-    whole = run_study(models, setup)
+    whole = options.keep or run_study(models, setup)
     if options.dev:
         print(page(keep(models, setup, options.work / "dev-calls")))
     elif not options.only:
         keep(models, setup, options.calls)
-        kept = [cell for file in sorted(options.calls.glob("*.jsonl.xz")) for cell in read_kept(file)]
-        write_file(options.page, page(kept).encode())
+        _write_page(options)
     return 0 if whole else 1
+
+
+def _write_page(options: argparse.Namespace) -> None:
+    kept = [cell for file in sorted(options.calls.glob("*.jsonl.xz")) for cell in read_kept(file)]
+    write_file(options.page, page(kept).encode())
 
 
 def _model(name: str) -> StudyModel:
@@ -124,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         "--show", type=Path, metavar="RUN", help="print the stage measures and replies of a run directory"
     )
     does.add_argument("--make-questions", action="store_true", help="make the questions and pools from --data")
+    does.add_argument("--keep", action="store_true", help="keep what is finished so far, and write the page")
     does.add_argument("--plan", action="store_true", help="list what would run, as model,prompts,arm")
     asked = parser.add_argument_group("models")
     asked.add_argument("--model", action="append", metavar="NAME", help=f"one of {', '.join(MODELS)}")
@@ -156,9 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--dev", action="store_true", help="development questions; keep nothing, print the page")
     where = parser.add_argument_group("files")
     where.add_argument("--data", type=Path, default=_folder("MADKE_DATA"), metavar="FOLDER", help="default: MADKE_DATA")
-    where.add_argument(
-        "--questions", type=Path, default=_HERE / "questions", metavar="FOLDER", help="questions and pools"
-    )
+    where.add_argument("--questions", type=Path, default=_HERE / "split", metavar="FOLDER", help="questions and pools")
     where.add_argument("--work", type=Path, default=Path("runs/real_models"), metavar="FOLDER", help="run directories")
     where.add_argument("--calls", type=Path, default=_HERE / "calls", metavar="FOLDER", help="kept results")
     where.add_argument("--page", type=Path, default=_HERE.with_suffix(".md"), metavar="FILE", help="the page")

@@ -7,9 +7,9 @@ of first questions has as many of one as of the other.
 
 from __future__ import annotations
 
-import json
+import gzip
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,9 +19,10 @@ import madke
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.files import atomic_write, read_jsonl
+from madke.data.questions import question_from_fields, question_to_json
+from madke.files import atomic_write, read_jsonl, write_file
 from madke.indexing.build import build_index
-from madke.knowledge.pool_file import PoolRecord, read_pools, write_pools
+from madke.knowledge.pool_file import PoolRecord, read_pools, record_to_json
 from madke.tasks.answer_text import squad_normalize
 
 DATASETS = ("nq_open", "hotpotqa")
@@ -40,16 +41,20 @@ class Split:
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Split:
-        """The split ``dev`` or ``heldout`` in a folder that :func:`write_splits` made."""
-        found = cls(questions=folder / f"{name}.questions.jsonl", pools=folder / f"{name}.pools.jsonl")
-        for file in (found.questions, found.pools):
-            if not file.is_file():
-                raise UserError("is missing; make it with --make-questions DATA", file=file)
-        return found
+        """The split ``dev`` or ``heldout`` in a folder, such as :func:`write_splits` makes; also unpacked files."""
+        return cls(**{part: _found(folder / f"{name}.{part}.jsonl") for part in ("questions", "pools")})
 
     def read(self, limit: int | None = None) -> tuple[list[Question], dict[str, PoolRecord]]:
         """The first questions, and the pools by question id."""
         return read_dataset(self.questions, limit=limit), read_pools(self.pools)
+
+
+def _found(plain: Path) -> Path:
+    packed = plain.with_name(f"{plain.name}.gz")
+    for file in (plain, packed):
+        if file.is_file():
+            return file
+    raise UserError("is missing; make it with --make-questions --data FOLDER", file=packed)
 
 
 def ordered(ids: Sequence[str]) -> list[str]:
@@ -80,14 +85,18 @@ def write_splits(data: Path, out: Path) -> None:
         index = Path(folder) / "index"
         build_index(data / "psgs_100k.tsv.gz", index)
         for name, ids in splits.items():
-            made = Split(questions=out / f"{name}.questions.jsonl", pools=out / f"{name}.pools.jsonl")
-            with atomic_write(made.questions) as file:
-                file.writelines(json.dumps(_line(rows[each]), ensure_ascii=False).encode() + b"\n" for each in ids)
             with atomic_write(out / f"{name}.ids.txt") as file:
                 file.writelines(f"{each}\n".encode() for each in ids)
-            madke.build_pools(made.questions, made.pools, sources={SOURCE: str(index)}, k=PASSAGES)
+            asked = [question_from_fields(_line(rows[each]), None) for each in ids]
+            madke.build_pools(asked, plain := Path(folder) / name, sources={SOURCE: str(index)}, k=PASSAGES)
             # Without the description of the source, which names the folder of the index.
-            write_pools(made.pools, [replace(record, sources={}) for record in read_pools(made.pools).values()])
+            pools = [replace(record, sources={}) for record in read_pools(plain).values()]
+            write_file(out / f"{name}.questions.jsonl.gz", _packed(map(question_to_json, asked)))
+            write_file(out / f"{name}.pools.jsonl.gz", _packed(map(record_to_json, pools)))
+
+
+def _packed(lines: Iterable[bytes]) -> bytes:
+    return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def _left(planned: Sequence[Cell], setup: Setup, asked: dict[Cell, list[str]]) -
     left = remaining({cell: _missing(cell, setup, asked[cell]) for cell in planned}, measured)
     if left is None:
         return "time left: unknown until something has been measured"
-    return f"time left: about {left / 3600:.1f} h; finished at {time.strftime('%a %H:%M', time.localtime(time.time() + left))}"
+    end = time.strftime("%a %H:%M", time.localtime(time.time() + left))
+    return f"time left: about {left / 3600:.1f} h, until {end}"
 
 
 def keep(models: Sequence[StudyModel], setup: Setup, folder: Path) -> list[KeptCell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from madke.tasks.answer_text import squad_normalize
 
 DEBATERS = ("Debater 1", "Debater 2")
 _NUMBER = re.compile(r"\b\d[\d,]*\b")
+_NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NAME = re.compile(r"(?<![.!?] )(?<!\A)\b[A-Z][\w'-]{2,}(?: [A-Z][\w'-]+)*")
+"""A capitalised phrase that does not begin a sentence."""
 
 
 def write_swapped(split: Split, folder: Path) -> tuple[Path, Path]:
@@ -52,29 +55,43 @@ def write_swapped(split: Split, folder: Path) -> tuple[Path, Path]:
 
 
 def wrong_answer(question: Question, pool: PoolRecord) -> str | None:
-    """A wrong answer of the gold's kind, from the question's own pool; None if it has none.
+    """A wrong answer of the gold's kind; None if none is found.
 
-    The opposite of yes or no. For a gold that is a number or holds one, another number of the pool. Else the title of a
-    passage. An answer that the question names, or that the task accepts, is no wrong answer.
+    The opposite of yes or no; a date or an amount with another number of the pool; the next number word; a name of the
+    pool, best from the passage that holds the gold, and with as many words. Never one that the question names, that
+    shares a word with a gold answer, or that the task accepts.
     """
+    task, asked = get_task(question.task), f" {squad_normalize(question.question)} "
+
+    def is_wrong(candidate: str) -> bool:
+        words = squad_normalize(candidate)
+        return bool(words) and f" {words} " not in asked and not task.accepts(candidate, question)
+
+    return next(filter(is_wrong, _candidates(question, pool)), None)
+
+
+def _candidates(question: Question, pool: PoolRecord) -> Iterator[str]:
     gold = question.answers[0]
-    if (plain := squad_normalize(gold)) in ("yes", "no"):
-        return "no" if plain == "yes" else "yes"
-    titles = [passage.title for passage in pool.passages]
-    numbers = [number for passage in pool.passages for number in _NUMBER.findall(passage.text)]
-    length = max((len(each) for each in _NUMBER.findall(gold)), default=0)
-    found = [each for each in numbers if len(each) == length] if length else titles
-    task, asked = get_task(question.task), squad_normalize(question.question)
-    for candidate in found:
-        known = not squad_normalize(candidate) or squad_normalize(candidate) in asked
-        if not known and not task.accepts(candidate, question) and not _overlaps(candidate, question):
-            return candidate
-    return None
+    plain = squad_normalize(gold)
+    if plain in ("yes", "no"):
+        yield "no" if plain == "yes" else "yes"
+    elif plain in _NUMBER_WORDS:
+        yield _NUMBER_WORDS[(_NUMBER_WORDS.index(plain) + 1) % len(_NUMBER_WORDS)]
+    elif numbers := _NUMBER.findall(gold):
+        longest = max(numbers, key=len)
+        others = [each for passage in pool.passages for each in _NUMBER.findall(passage.text)]
+        yield from (gold.replace(longest, each) for each in others if len(each) == len(longest))
+    elif gold[:1].isupper():
+        yield from sorted(_names(question, pool), key=lambda name: abs(len(name.split()) - len(plain.split())))
 
 
-def _overlaps(candidate: str, question: Question) -> bool:
-    words = set(squad_normalize(candidate).split())
-    return any(words & set(squad_normalize(answer).split()) for answer in question.answers)
+def _names(question: Question, pool: PoolRecord) -> list[str]:
+    """Names in the passages that share no word with question or gold; first those of passages that hold the gold."""
+    known = {word for text in (question.question, *question.answers) for word in squad_normalize(text).split()}
+    gold = squad_normalize(question.answers[0])
+    ranked = sorted(pool.passages, key=lambda passage: gold not in squad_normalize(passage.text))
+    found = [name.removesuffix("'s") for passage in ranked for name in _NAME.findall(passage.text)]
+    return [name for name in found if known.isdisjoint(squad_normalize(name).split())]
 
 
 def _stance(answer: str, pool: PoolRecord) -> str:
@@ -116,12 +133,8 @@ def changes(transcripts: Iterable[Transcript]) -> Changes:
                 lost.append(float(turn.stance.answer is None))
             else:
                 was_wrong.append(float(right))
-    return Changes(right_to_wrong=_share(was_right), wrong_to_right=_share(was_wrong), right_to_none=_share(lost))
+    return Changes(right_to_wrong=estimate(was_right), wrong_to_right=estimate(was_wrong), right_to_none=estimate(lost))
 
 
 def _accepted(answer: str | None, question: Question) -> bool:
     return answer is not None and METRICS["match"](answer, question) == 1.0
-
-
-def _share(values: Sequence[float]) -> Estimate | None:
-    return estimate(values)

@@ -83,8 +83,8 @@ def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:
     )
 
 
-_SWAPPED = """`madke` from a given first round: one debater is right, the other wrong, and their stances have the same form.
-The shares are of their next answers. Each debater is right in half of the debates."""
+_SWAPPED = """`madke` from a given first round: one debater is right, the other wrong, and their stances have the same
+form. The shares are of their next answers. Each debater is right in half of the debates."""
 
 
 def _ceiling(cells: Sequence[KeptCell]) -> str:
