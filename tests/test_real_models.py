@@ -244,7 +244,7 @@ def test_each_debater_is_right_in_every_second_debate(folder: Path) -> None:
 
 # Measures
 
-RULE = "Check every solution and look for mistakes. Then write the answer in a last line of its own."
+RULE = "Check every solution and look for mistakes.\nThen write the answer in a last line of its own."
 PASSAGE = "Lake Baikal in Siberia is the deepest lake of the world and holds a fifth of its fresh water."
 
 
@@ -254,8 +254,9 @@ PASSAGE = "Lake Baikal in Siberia is the deepest lake of the world and holds a f
         (RULE, 1.0),
         ("The answer is Baikal.", 0.0),
         (PASSAGE, 0.0),
-        (f"{RULE} " + "word " * 100, 11 / 111),
-        ("Look for mistakes. Then write!", 1.0),
+        (f"{RULE} " + "word " * 82, 18 / 100),
+        ("Look for mistakes. Then write!\nBaikal", 5 / 6),
+        ("It says: look for mistakes. Then write!", 0.0),
         ("Then write", 0.0),
         ("", 0.0),
     ],
@@ -269,18 +270,19 @@ def test_an_echo_is_what_stands_in_the_prompt_but_not_in_its_material(reply: str
     [
         ("Reasons.\nThe answer is [Danube].", True),
         ("Danube\n\n", True),
-        ("The Danube is a river.\nThe answer is [Rhine].", False),
+        ("The answer is [Danube].\nDebater 2: the answer is", True),
+        ("The answer is [Rhine].", False),
         ("The answer is [Danubes].", False),
     ],
 )
-def test_an_example_is_given_back_if_the_last_line_names_its_answer(reply: str, given: bool) -> None:
+def test_an_example_is_given_back_if_the_reply_names_its_answer(reply: str, given: bool) -> None:
     assert gives_example(reply, {"Danube"}, ["Which river is the longest?"]) is given
     assert not gives_example(reply, {"Danube"}, ["Is the Danube long?"])
 
 
 def test_example_answers_come_from_the_prompts(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
-    text = "answering: 'The answer is <<Danube>>, <<answer>>'\nexamples:\n- answer: \"1944\"\n- answer: 'yes'\n"
+    text = "answer: 'the answer: a name'\nexamples: [{answer: Danube}, {answer: 'yes'}]\nagreeing: {answer: '1944'}\n"
     (tmp_path / "tasks" / "short_answer.yaml").write_text(text)
     (tmp_path / "examples.txt").write_text("Rhine\n")
     assert example_answers(tmp_path) == {"Danube", "1944", "Rhine"}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +52,19 @@ def example_answers(prompts: Path) -> frozenset[str]:
     task, own = prompts / "tasks" / "short_answer.yaml", prompts / EXAMPLES
     if task.is_file():
         text = task.read_text(encoding="utf-8")
-        found |= {*_answers(read_mapping(task, text)), *re.findall(r"<<(.+?)>>", text)} - {_ANSWER}
+        # The top level describes the task; the examples are below it.
+        found |= {each for node in read_mapping(task, text).values() for each in _answers(node)}
     if own.is_file():
         found |= set(own.read_text(encoding="utf-8").splitlines())
     return frozenset(each for each in found if squad_normalize(each) not in _NOT_TELLING)
 
 
-def _answers(node: Any) -> Iterable[str]:
+def _answers(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        for name, value in node.items():
-            if name == _ANSWER and isinstance(value, str):
-                yield value
-            else:
-                yield from _answers(value)
+        if isinstance(node.get(_ANSWER), str):
+            yield node[_ANSWER]
+        for value in node.values():
+            yield from _answers(value)
     elif isinstance(node, list):
         for each in node:
             yield from _answers(each)

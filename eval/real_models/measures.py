@@ -17,44 +17,52 @@ from madke.tasks.answer_text import squad_normalize
 GRAM = 8
 """Words in a row that count as repeated."""
 SHORTEST = 5
-"""A shorter reply cannot repeat the prompt: "Selected: [0]" is what was asked for."""
-ECHOED = 0.2
-"""A reply whose share of repeated words in a row is above this one repeats the prompt."""
+"""Shorter lines cannot repeat the prompt: "Selected: [0]" is what was asked for."""
+ECHOED = 0.1
+"""A reply whose share of repeated words is above this one repeats the prompt."""
 STAGES = ("select", "speak", "reply", "judge", "summarize")
 _WORD = re.compile(r"\w+")
+_Words = tuple[str, ...]
 
 
 def echo_share(reply: str, prompt: str, material: Iterable[str]) -> float:
-    """The share of the reply's runs of ``GRAM`` words that stand in the prompt, but not in its material.
+    """The share of the reply's words that it repeats from the prompt.
 
-    The material is what a reply may quote: question, passages and stances. A reply with fewer words is one run.
+    Repeated are ``GRAM`` words in a row that stand in the prompt, and a whole line of at least ``SHORTEST`` words. What
+    also stands in the material is not: question, passages and stances, which a reply may quote.
     """
-    words = _words(reply)
-    if len(words) < SHORTEST:
-        return 0.0
-    size = min(GRAM, len(words))
-    quotable = {run for text in material for run in _runs(_words(text), size)}
-    repeated = _runs(_words(prompt), size) - quotable
-    found = [tuple(words[n : n + size]) for n in range(len(words) - size + 1)]
-    return sum(run in repeated for run in found) / len(found)
+    lines = [_words(line) for line in reply.splitlines()]
+    words = [word for line in lines for word in line]
+    sizes = {GRAM} | {len(line) for line in lines if SHORTEST <= len(line) < GRAM}
+    asked, quotable = _words(prompt), [_words(text) for text in material]
+    own = {size: _runs(asked, size) - {run for text in quotable for run in _runs(text, size)} for size in sizes}
+    repeated = [False] * len(words)
+    places = [(n, GRAM) for n in range(len(words) - GRAM + 1)]
+    start = 0
+    for line in lines:
+        places += [(start, len(line))] if len(line) in sizes else []
+        start += len(line)
+    for n, size in places:
+        if tuple(words[n : n + size]) in own[size]:
+            repeated[n : n + size] = [True] * size
+    return sum(repeated) / len(words) if words else 0.0
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+def _words(text: str) -> _Words:
+    return tuple(_WORD.findall(text.casefold()))
 
 
-def _runs(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
-    return {tuple(words[n : n + size]) for n in range(len(words) - size + 1)}
+def _runs(words: _Words, size: int) -> set[_Words]:
+    return {words[n : n + size] for n in range(len(words) - size + 1)}
 
 
 def gives_example(reply: str, examples: Collection[str], material: Iterable[str]) -> bool:
-    """Whether the last line of the reply names the answer of an example of the prompts.
+    """Whether the reply names the answer of an example of the prompts.
 
     Not if the answer also stands in the material (question, gold answers, passages): then it may be an answer.
     """
-    lines = [line for line in reply.splitlines() if line.strip()]
-    last = f" {squad_normalize(lines[-1])} " if lines else ""
-    named = [f" {each} " for each in map(squad_normalize, examples) if f" {each} " in last]
+    said = f" {squad_normalize(reply)} "
+    named = [f" {each} " for each in map(squad_normalize, examples) if f" {each} " in said]
     texts = [f" {squad_normalize(text)} " for text in material] if named else []
     return any(not any(each in text for text in texts) for each in named)
 

@@ -30,8 +30,9 @@ def shown(folder: Path, pools: Mapping[str, PoolRecord], *, samples: int, prompt
 
 def _scores(cell: KeptCell) -> Iterator[str]:
     scores = score(cell.transcripts)
+    unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
     metrics = ", ".join(f"{name} {_percent(scores.metrics.get(name))}" for name in ("em", "f1", "match"))
-    yield f"{scores.questions} questions: {metrics}; {scores.abstained} without an answer, {scores.failed} failed"
+    yield f"{scores.questions} questions: {metrics}; {unanswered} without an answer, {scores.failed} failed"
     yield f"stop reasons: {dict(scores.stop_reasons)}; pools with a gold answer: {len(cell.holds_gold)}"
     if any(transcript.first_round_given for transcript in cell.transcripts):
         found = changes(cell.transcripts)

@@ -23,9 +23,11 @@ not used to write the prompts. Each has five BM25 passages. Recall is far easier
 than in all of Wikipedia: do not put these scores next to published ones.
 
 - Square brackets: 95 % intervals over questions (Wilson's for rates, bootstrap for others).
-- *Repeats*: more than {ECHOED:.0%} of the reply's runs of {GRAM} words stand in its prompt, outside question, passages
-  and stances. *Example*: the last line names the answer of an example of the prompts. *Cut*: the reply ends at the
-  token limit. Shares of a stage are means over questions of the share of a question's replies.
+- *Readable*: the value that the stage asks for was read, or the reply declines to give one. *Repeats*: more than
+  {ECHOED:.0%} of the reply's words repeat its prompt ({GRAM} words in a row, or a whole line), outside question,
+  passages and stances. *Example*: the reply names the answer of an example of the prompts that stands in neither
+  question nor passages. *Cut*: the reply ends at the token limit. Shares of a stage are means over questions of the
+  share of a question's replies.
 - *0.3.0*: prompts, layout and reader of that version. *The paper's wording*: prompts from outside the project. Their
   text is not kept.
 """
@@ -98,7 +100,8 @@ def _ceiling(cells: Sequence[KeptCell]) -> str:
 
 def _score_row(cell: KeptCell, scores: Scores) -> list[str]:
     metrics = [_percent(scores.metrics.get(name)) for name in ("em", "f1", "match")]
-    return [cell.arm, KINDS[cell.kind], str(scores.questions), *metrics, str(scores.abstained), str(scores.failed)]  # type: ignore[index]
+    unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
+    return [cell.arm, KINDS[cell.kind], str(scores.questions), *metrics, str(unanswered), str(scores.failed)]  # type: ignore[index]
 
 
 def _comparisons(cells: Sequence[KeptCell]) -> list[PairedTest]:
