@@ -106,6 +106,14 @@ def test_show_prints_the_stage_measures_and_what_was_read_of_a_run(folder: Path,
     assert "--> 'Lake Baikal' (ok" in shown
 
 
+def test_a_study_stops_where_the_endpoint_is_gone(folder: Path, capsys: Any) -> None:
+    with openai_server(chat()) as server:
+        url = server.url
+    assert main(arguments(folder, url, "--limit", "2")) == 1
+    assert "the same command" in capsys.readouterr().err.casefold()
+    assert not (folder / "work" / "dev" / KEY / "free" / "rag").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -256,13 +264,14 @@ PASSAGE = "Lake Baikal in Siberia is the deepest lake of the world and holds a f
         (PASSAGE, 0.0),
         (f"{RULE} " + "word " * 82, 18 / 100),
         ("Look for mistakes. Then write!\nBaikal", 5 / 6),
+        (f"Passage 3: {PASSAGE}", 2 / 21),
         ("It says: look for mistakes. Then write!", 0.0),
         ("Then write", 0.0),
         ("", 0.0),
     ],
 )
 def test_an_echo_is_what_stands_in_the_prompt_but_not_in_its_material(reply: str, share: float) -> None:
-    assert echo_share(reply, f"{PASSAGE}\n{RULE}", [PASSAGE]) == pytest.approx(share)
+    assert echo_share(reply, f"Passage 3: {PASSAGE}\n{RULE}", [PASSAGE]) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -377,6 +386,7 @@ def test_kept_results_come_back_as_they_were_and_give_the_same_page(tmp_path: Pa
     text = page(cells_)
     assert page(read_kept(tmp_path / "a.jsonl.xz")) == text
     assert "| match | now, no schemas | 0.3.0 | 1 |" in text
+    assert "| all | now, no schemas | speak | 2 | 100.0 |" in text
     assert "| now, no schemas | 1 | 100.0 [21, 100] | 0.0 [0, 79] | 100.0 [21, 100] |" in text
 
 

@@ -30,7 +30,7 @@ PROTOCOLS = ("standard", "rag", "cot", "mad", "madke")
 SWAPPED = "swapped"
 """One reply of ``madke`` to a given first round, in which one debater is right and the other wrong."""
 ARMS = ("standard", "rag", "cot", "mad", SWAPPED, "madke")
-_BASELINES: tuple[Kind, ...] = ("few-words", "named-passage")
+BASELINES: tuple[Kind, ...] = ("few-words", "named-passage")
 _WITH_POOL = ("rag", "madke", SWAPPED)
 _CALLS = {"standard": 1.0, "rag": 1.0, "cot": 1.0, "mad": 6.0, SWAPPED: 4.0, "madke": 10.0}
 """About how many calls a question takes: for estimates before anything was measured."""
@@ -49,7 +49,7 @@ class Cell:
     @property
     def protocol(self) -> str:
         """The protocol that runs."""
-        if self.kind in _BASELINES:
+        if self.kind in BASELINES:
             return self.kind
         return "madke" if self.arm == SWAPPED else self.arm
 
@@ -131,7 +131,7 @@ def command(cell: Cell, setup: Setup, questions: Path, first_round: Path | None)
         asked += ["--set", "finish=majority"]
     if cell.kind == "paper":
         asked += ["--prompts", str(setup.paper)]
-    if cell.kind in _BASELINES:
+    if cell.kind in BASELINES:
         asked += ["--prompts", str(Path(__file__).parent / "baselines")]
     if cell.kind != "before" and "structured" in Protocol.model_fields:
         asked += ["--set", f"structured={'auto' if cell.kind == 'bound' else 'off'}"]

@@ -61,6 +61,16 @@ class KeptCell:
     calls: tuple[Call, ...]
 
 
+def pooled(cells: Sequence[KeptCell]) -> KeptCell:
+    """The transcripts and calls of several arms as those of one, ``all``."""
+    return replace(
+        cells[0],
+        arm="all",
+        transcripts=tuple(transcript for cell in cells for transcript in cell.transcripts),
+        calls=tuple(call for cell in cells for call in cell.calls),
+    )
+
+
 def write_kept(file: Path, cells: Iterable[KeptCell]) -> None:
     """Write the results of one model."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from eval.real_models.kept import Call, KeptCell
 from madke.scoring.debate_rows import over_repeats
@@ -16,6 +16,8 @@ from madke.tasks.answer_text import squad_normalize
 
 GRAM = 8
 """Words in a row that count as repeated."""
+QUOTED = 4
+"""Words in a row that count as a quotation."""
 SHORTEST = 5
 """Shorter lines cannot repeat the prompt: "Selected: [0]" is what was asked for."""
 ECHOED = 0.1
@@ -28,24 +30,26 @@ _Words = tuple[str, ...]
 def echo_share(reply: str, prompt: str, material: Iterable[str]) -> float:
     """The share of the reply's words that it repeats from the prompt.
 
-    Repeated are ``GRAM`` words in a row that stand in the prompt, and a whole line of at least ``SHORTEST`` words. What
-    also stands in the material is not: question, passages and stances, which a reply may quote.
+    Repeated are ``GRAM`` words in a row that stand in the prompt, and whole lines of ``SHORTEST`` words or more.
+    Words are left out if ``QUOTED`` in a row stand in the material: question, passages and stances, which a reply may
+    quote.
     """
     lines = [_words(line) for line in reply.splitlines()]
-    words = [word for line in lines for word in line]
-    sizes = {GRAM} | {len(line) for line in lines if SHORTEST <= len(line) < GRAM}
-    asked, quotable = _words(prompt), [_words(text) for text in material]
-    own = {size: _runs(asked, size) - {run for text in quotable for run in _runs(text, size)} for size in sizes}
-    repeated = [False] * len(words)
-    places = [(n, GRAM) for n in range(len(words) - GRAM + 1)]
-    start = 0
-    for line in lines:
-        places += [(start, len(line))] if len(line) in sizes else []
-        start += len(line)
-    for n, size in places:
-        if tuple(words[n : n + size]) in own[size]:
-            repeated[n : n + size] = [True] * size
-    return sum(repeated) / len(words) if words else 0.0
+    words = tuple(word for line in lines for word in line)
+    runs = [(n, GRAM) for n in range(len(words) - GRAM + 1)]
+    starts = accumulate((len(line) for line in lines), initial=0)
+    runs += [(start, len(line)) for start, line in zip(starts, lines, strict=False) if SHORTEST <= len(line) < GRAM]
+    repeated = _covered(words, runs, [_words(prompt)])
+    quotes = [(n, QUOTED) for n in range(len(words) - QUOTED + 1)]
+    quoted = _covered(words, quotes, [_words(text) for text in material])
+    return len(repeated - quoted) / len(words) if words else 0.0
+
+
+def _covered(words: _Words, runs: Sequence[tuple[int, int]], texts: Sequence[_Words]) -> set[int]:
+    """The places of those runs (start, length) of words that stand in one of the texts."""
+    known = {size: {run for text in texts for run in _runs(text, size)} for size in {size for _, size in runs}}
+    found = [range(start, start + size) for start, size in runs if words[start : start + size] in known[size]]
+    return {place for run in found for place in run}
 
 
 def _words(text: str) -> _Words:

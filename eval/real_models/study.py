@@ -31,6 +31,9 @@ def run_study(models: Sequence[StudyModel], setup: Setup) -> bool:
         if done.returncode not in (0, 1):  # 1: finished, with failed questions
             _tell(f"ended with status {done.returncode}; the same command resumes")
             return False
+        if _missing(cell, setup, asked[cell]) == len(asked[cell]):
+            _tell("every question failed: is the endpoint still there? The same command goes on")
+            return False
     return True
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
-from eval.real_models.arms import ARMS, KINDS, PROTOCOLS, SWAPPED
-from eval.real_models.kept import KeptCell
-from eval.real_models.measures import ECHOED, GRAM, by_stage
+from eval.real_models.arms import ARMS, BASELINES, KINDS, PROTOCOLS, SWAPPED
+from eval.real_models.kept import KeptCell, pooled
+from eval.real_models.measures import ECHOED, GRAM, QUOTED, SHORTEST, by_stage
 from eval.real_models.models import MODELS
 from eval.real_models.swapped import changes
 from madke.scoring.arms import ArmValues, read_arm
@@ -24,10 +24,10 @@ than in all of Wikipedia: do not put these scores next to published ones.
 
 - Square brackets: 95 % intervals over questions (Wilson's for rates, bootstrap for others).
 - *Readable*: the value that the stage asks for was read, or the reply declines to give one. *Repeats*: more than
-  {ECHOED:.0%} of the reply's words repeat its prompt ({GRAM} words in a row, or a whole line), outside question,
-  passages and stances. *Example*: the reply names the answer of an example of the prompts that stands in neither
-  question nor passages. *Cut*: the reply ends at the token limit. Shares of a stage are means over questions of the
-  share of a question's replies.
+  {ECHOED:.0%} of the reply's words repeat its prompt: {GRAM} words in a row, or a whole line of {SHORTEST} words or
+  more. Quoted words ({QUOTED} in a row) of question, passages and earlier stances do not count. *Example*: the reply
+  names the answer of an example of the prompts that stands in neither question nor passages. *Cut*: the reply ends at
+  the token limit. Shares of a stage are means over questions of the share of a question's replies.
 - *0.3.0*: prompts, layout and reader of that version. *The paper's wording*: prompts from outside the project. Their
   text is not kept.
 """
@@ -65,10 +65,11 @@ def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:
             ("metric", "prompts", "against", "n", "difference", "only left right", "only right right", "p", "Holm"),
             [_test_row(test) for test in tests],
         )
-    yield "### Replies by stage\n\n" + _table(
-        ("arm", "prompts", "stage", "replies", "readable", "repeats", "example", "cut", "failed calls"),
-        [row for cell in cells for row in _stage_rows(cell)],
+    heads = ("arm", "prompts", "stage", "replies", "readable", "repeats", "example", "cut", "failed calls")
+    yield "### Replies by stage, all arms\n\n" + _table(
+        heads, [row for cell in _pooled(cells) for row in _stage_rows(cell)]
     )
+    yield "### Replies by stage\n\n" + _table(heads, [row for cell in cells for row in _stage_rows(cell)])
     if swapped := [cell for cell in cells if cell.arm == SWAPPED]:
         yield (
             "### Swapped stances\n\n"
@@ -87,6 +88,13 @@ def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:
 
 _SWAPPED = """`madke` from a given first round: one debater is right, the other wrong, and their stances have the same
 form. The shares are of their next answers. Each debater is right in half of the debates."""
+
+
+def _pooled(cells: Sequence[KeptCell]) -> Iterator[KeptCell]:
+    """The protocols' own arms of each prompts as one."""
+    for kind in KINDS:
+        if held := [cell for cell in cells if cell.kind == kind and cell.arm != SWAPPED and kind not in BASELINES]:
+            yield pooled(held)
 
 
 def _ceiling(cells: Sequence[KeptCell]) -> str:
