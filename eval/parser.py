@@ -27,7 +27,8 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Verdict
-from madke.engine.parse import Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
+from madke.engine.parse import Form, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
+from madke.engine.parse.short import MOST_WORDS
 from madke.files import atomic_write, read_jsonl
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
@@ -59,7 +60,10 @@ REMARKS = {
     "MIRAGE GPT-3.5 RAG clinical_knowledge-083": "the field holds an option's text, 156, and the task's reader cannot "
     "tell it from another option, 15.6",
     "EoT GSM8K": "the last sentence has two numbers and the last one is not the answer",
-    "EoT StrategyQA": "they begin with the answer and a comma, and give no other",
+    "EoT StrategyQA 1-0": "the question is worded as a statement, so it is not known to be a yes/no question",
+    "EoT StrategyQA 36-2": "begins with No and ends with doubts about the question",
+    "EVOUNA 1544 chatgpt": "the last line is a number, and the text above it says more",
+    "EVOUNA short": "longer phrases in lower case, parts of sentences, and texts with a colon, such as some titles",
 }
 """What looking at a disagreement, or at those of a set, showed."""
 
@@ -71,6 +75,7 @@ HOW = {
     "n": "every number of the text in brackets or behind the word document, found by a plain pattern: the chosen ones "
     "must be among them",
     "c": 'the closing formula "the answer is X."; texts that end otherwise were read by eye',
+    "w": "the whole text: a system that writes nothing but the answer",
     "u": "none: answers in running text, written without a marker in mind",
 }
 
@@ -198,16 +203,17 @@ def baseline(read: Callable[[str], str | None], *, is_math: bool) -> Callable[[s
     return plainly
 
 
-def answers(task: str, choices: Sequence[str] = (), marker: Marker = "brackets") -> Grammar:
+def answers(task: str, choices: Sequence[str] = (), marker: Marker = "brackets", asked: str = "?") -> Grammar:
     """The answer grammar for a task, as for a call that was shown :data:`SHOWN`, and its baseline."""
-    question = Question(id="recorded", question="?", task=task, choices=tuple(choices))
+    question = Question(id="recorded", question=asked, task=task, choices=tuple(choices))
     is_math = task == "math"
+    form = Form(is_math=is_math, is_yes_no=TASKS[task].asks_yes_or_no(question))
 
     def read(raw: str) -> str | None:
         return TASKS[task].read(raw, question)
 
     return Grammar(
-        lambda text: parse_answer(text, read, marker, shown=SHOWN, is_math=is_math), baseline(read, is_math=is_math)
+        lambda text: parse_answer(text, read, marker, shown=SHOWN, form=form), baseline(read, is_math=is_math)
     )
 
 
@@ -254,7 +260,8 @@ def thought_exchanges(task: str, marker: Marker) -> Callable[[Path], Iterator[It
         for number, line in read_jsonl(path):
             listed = line["question"].partition("Answer Choices:")[2]
             same = partial(TASKS[task].same, question=Question(id="", question="", task=task))
-            parse = answers(task, [part.strip() for part in re.split(r"\([A-E]\)", listed)[1:]], marker)
+            choices = [part.strip() for part in re.split(r"\([A-E]\)", listed)[1:]]
+            parse = answers(task, choices, marker, line["question"])
             for sample, text in enumerate(line["response_list"]):
                 id = f"{number - 1}-{sample}"
                 truth = _closing(text) or by_eye.get(id, "").replace("_", " ") or None
@@ -290,11 +297,20 @@ def searcher_answers(path: Path) -> Iterator[Item]:
         yield Item(str(number - 1), text, answers("short_answer"), told)
 
 
-def running_text(path: Path) -> Iterator[Item]:
-    """Answers of five systems to open questions, in sentences."""
+def bare_answers(path: Path) -> Iterator[Item]:
+    """Answers of a system that writes nothing else, mostly up to five words."""
     for number, line in enumerate(_json(path)):
-        for system in ("fid", "gpt35", "chatgpt", "gpt4", "newbing"):
-            yield Item(f"{number} {system}", line[f"answer_{system}"] or "", answers("short_answer"), None)
+        text = line["answer_fid"] or ""
+        yield Item(str(number), text, answers("short_answer"), text or None, _same_words)
+
+
+def running_text(path: Path) -> Iterator[Item]:
+    """Answers of four systems to open questions, in sentences; those of few words may be no sentences."""
+    for number, line in enumerate(_json(path)):
+        for system in ("gpt35", "chatgpt", "gpt4", "newbing"):
+            text = line[f"answer_{system}"] or ""
+            if len(text.split()) > MOST_WORDS:
+                yield Item(f"{number} {system}", text, answers("short_answer"), None)
 
 
 def _ids(text: str) -> Parsed[tuple[int, ...]]:
@@ -371,6 +387,7 @@ SETS = (
     RecordedSet("FEVER ReAct", "react_fever_250.jsonl.gz", "label", "f", fever_labels),
     RecordedSet("HotpotQA FireAct", "fireact_hotpotqa_llama2_7b.json.gz", "free text", "f", fireact_answers),
     RecordedSet("HotpotQA R1-Searcher", "r1searcher_hotpotqa_250.jsonl.gz", "free text", "f", searcher_answers),
+    RecordedSet("EVOUNA short", "evouna/NQ_1800.json.gz", "bare text", "w", bare_answers),
     RecordedSet("EVOUNA", "evouna/NQ_1800.json.gz", "free text", "u", running_text),
 )
 
@@ -396,6 +413,28 @@ def cited(item: Item) -> Iterator[Item]:
     yield replace(item, text=text, truth=item.parse(said).value, same=eq)
 
 
+def ended_early(item: Item) -> Iterator[Item]:
+    """The text up to the end of each line but its last, where no answer stands, under the rules without a marker."""
+    ends = [line.end() for line in re.finditer(r"[^\n]*\w[^\n]*", without_reasoning(item.text))][:-1]
+    parse = replace(item.parse, parse=partial(_without_marker, item.parse))
+    for end in ends:
+        yield replace(item, text=without_reasoning(item.text)[:end], parse=parse, same=_same_words)
+
+
+def alone(item: Item) -> Iterator[Item]:
+    """The first half of the text, ended by its answer alone on the last line."""
+    said = without_reasoning(item.text)
+    if item.truth is not None and len(said.splitlines()) > 1:
+        half = "\n".join(said.splitlines()[: len(said.splitlines()) // 2])
+        parse = replace(item.parse, parse=partial(_without_marker, item.parse))
+        yield replace(item, text=f"{half}\nThat is all.\n{item.truth}", parse=parse, same=_same_words)
+
+
+def _without_marker(parse: Grammar, text: str) -> Parsed[Any]:
+    parsed = parse(text)
+    return parsed if parsed.rule in ("short", "short_line", "yes_no") else replace(parsed, value=None)
+
+
 def _says_nothing_else(value: Any, truth: Any) -> bool:
     if isinstance(value, Verdict):
         read = (value.consensus, value.side, value.answer)
@@ -409,6 +448,12 @@ HARDER: tuple[tuple[str, tuple[str, ...], Callable[[Item], Iterator[Item]]], ...
     ("letters, cut off at every twentieth", ("letter",), cut_off),
     ("letters, without the field that holds them", ("letter",), without_field),
     ("verdicts, cut off at every twentieth", ("verdict",), cut_off),
+    (
+        "free text, ended after each line but the last: what the rules without a marker read",
+        ("free text",),
+        ended_early,
+    ),
+    ("free text, half of it, then the answer alone on the last line", ("free text",), alone),
     ("all answers but mathematics, with citations behind every sentence", ANSWERS, cited),
 )
 """A description, the grammars whose texts are taken, and what is done to them."""

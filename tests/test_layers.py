@@ -17,7 +17,7 @@ LAYERS = [
     {"llm"},
     {"indexing"},
     {"knowledge", "data", "variants"},
-    {"runs", "adapters"},
+    {"audit", "runs", "adapters"},
     {"scoring"},
     {"experiments"},
     {"report", "lemmas"},

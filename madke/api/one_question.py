@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.concurrency import finished, told
-from madke.core.chat import ChatModel, Usage, fields_of
+from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
@@ -57,7 +57,7 @@ class Debate:
         """The tokens of all calls."""
         used = self.transcript.total
         counts = {name: getattr(used, name) for name in fields_of(Usage())}
-        return Usage(**{**counts, "estimated": used.estimated > 0})
+        return Usage(**counts | {name: counts[name] > 0 for name in FLAGS})
 
 
 @suggesting

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from typing import Annotated, Any
 
 import typer
@@ -26,12 +27,14 @@ def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     shared: dict[str, Any],
     options: RunOptions,
+    context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
     seed: Annotated[int | None, flags.option("Sampling seed. Default: set by the server.", "N", flags.PROTOCOL)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
     from madke.cli.live import LiveDebate
+    from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
     from madke.runs.job import prepared
@@ -39,6 +42,8 @@ def command(
     with status_line() as show:
         show("reading the protocol")
         job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
+    if not as_json and not _chose_model(context, shared, options):
+        show_local_servers()
     with LiveDebate(job, debate=not as_json) as live:
         transcript = asyncio.run(live.transcript(options))
     show_spent(job.opened)
@@ -46,3 +51,13 @@ def command(
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
+
+
+def _chose_model(context: typer.Context, shared: dict[str, Any], options: RunOptions) -> bool:
+    """Whether the user named a model, or a place where models are."""
+    from madke.llm import read_models
+
+    source = context.get_parameter_source("model")
+    named = (source is not None and source.name != "DEFAULT") or bool(shared["cast"])
+    address = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    return named or bool(address) or bool(read_models(options.models_file).entries)

@@ -1,36 +1,114 @@
-"""``madke doctor``: check what works on this machine, and say what to do about the rest."""
+"""``madke doctor``: check what works on this machine, or audit a model, and say what to do about the rest."""
 
+from __future__ import annotations
+
+import asyncio
 import os
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.terminal import say_wrapped
+from madke.terminal import say_json, say_wrapped
 
 _QUESTION = "Which lake is the deepest?"
+_MODEL = ("--model", "-m")
 _KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "SERPER_API_KEY")
 
 
-def command(base_url: flags.BaseUrl = None) -> None:
-    """Check Python, Java, the encoder, the endpoint, the keys (set or not), and all sources.
+EPILOG = flags.epilog(
+    flags.MODEL_NAMES,
+    "Example:",
+    "  madke doctor --model openai/NAME --base-url http://localhost:11434/v1",
+)
+
+
+def command(
+    model: Annotated[str | None, flags.option("Audit this model instead, see below.", "MODEL", names=_MODEL)] = None,
+    base_url: flags.BaseUrl = None,
+    models_file: Annotated[Path | None, flags.run_option("models_file")] = None,
+    prompts: flags.Prompts = None,
+    as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
+) -> None:
+    """Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and all sources.
 
     Sources are those of sources.yaml, the fetched indexes, wiki and google. Each is searched once, services are not.
     Exit status 1 if a check fails. A missing key or endpoint is not a failure.
+
+    With --model, ask the model some 30 short questions instead, with the prompts of the protocol madke, and say for
+    which roles it is fit. Exit status 1 if all calls fail.
     """
+    if model is not None:
+        _audit(model, base_url, models_file, prompts, as_json=as_json)
+        return
+    if as_json or prompts is not None or models_file is not None:
+        raise UserError("--json, --prompts and --models-file need --model")
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", _python),
         ("java, lucene", _lucene),
         ("encoder", _encoder),
         ("endpoint", partial(_endpoint, base_url)),
+        ("local model servers", _local_servers),
         *((name, partial(_key, name)) for name in _KEYS),
         *_sources(),
     ]
     if not all([_works(name, check) for name, check in checks]):
         raise typer.Exit(1)
+
+
+def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: Path | None, *, as_json: bool) -> None:
+    """Audit a model and show what was found, also if the audit is interrupted."""
+    from madke.audit import Audit, findings_of
+    from madke.audit.advice import advice
+    from madke.cli.audit import audit_lines
+    from madke.cli.progress import exit_status, status_line
+    from madke.core.addresses import public_url
+    from madke.llm import open_model, read_models
+    from madke.llm.endpoints import AtEndpoint
+    from madke.variants import load_variant
+
+    if name == "human":
+        raise UserError("a person cannot be audited; give the name of a model")
+    variant = load_variant("madke", prompts)
+    opened = open_model(name, base_url=base_url, models=read_models(models_file))
+    address = public_url(opened.endpoint.address) if isinstance(opened, AtEndpoint) else ""
+    status = 0
+    with status_line() as show:
+        audit = Audit(
+            model=opened, variant=variant, tell=lambda n, what: show(f"call {n + 1} of {audit.planned}: {what}")
+        )
+        try:
+            asyncio.run(audit.run())
+        except KeyboardInterrupt as interrupt:
+            status = exit_status(interrupt)
+    found = findings_of(name, audit.calls, planned=audit.planned)
+    if as_json:
+        say_json({**asdict(found), "address": address, "advice": advice(found)})
+    else:
+        for line in audit_lines(found, address):
+            say_wrapped(line)
+    if status or found.failed == found.calls:
+        raise typer.Exit(status or 1)
+
+
+def _local_servers() -> str:
+    from madke.cli.local_servers import described, shell_lines
+    from madke.llm.local_servers import asked_ports, find_servers
+
+    servers = find_servers()
+    if not servers:
+        ports = ", ".join(f"{port} ({program})" if program else f"{port}" for port, program in asked_ports().items())
+        return f"none found on the ports {ports}" if ports else "not looked for"
+    return "\n".join(
+        described(server) + (f". To use it:\n  {shell_lines(server.command, indent=25)}" if server.models else "")
+        for server in servers
+    )
 
 
 def _works(name: str, check: Callable[[], str]) -> bool:

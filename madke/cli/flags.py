@@ -142,7 +142,7 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
             Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             for name, (annotation, default) in added.items()
         ]
-        parameters.sort(key=lambda each: _PANELS.index(each.annotation.__metadata__[0].rich_help_panel))
+        parameters.sort(key=lambda each: _PANELS.index(_panel(each)))
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
@@ -161,6 +161,13 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
         return wrapper
 
     return decorate
+
+
+def _panel(parameter: Parameter) -> str | None:
+    """The group of an option; None for a ``typer.Context``, which is none."""
+    described = getattr(parameter.annotation, "__metadata__", None)
+    panel: str | None = described[0].rich_help_panel if described else None
+    return panel
 
 
 def settings_of(settings: Sequence[str] | None) -> dict[str, Any]:

@@ -150,12 +150,13 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
         finally:
             job.close()
         show_spent(job.opened)
-    _show_scores(out, meter, own.budget.prices, options)
+    _show_scores(out, meter, own.budget.prices, options, job.protocol.max_tokens)
 
 
-def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -> None:
+def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.finding import all_failed
     from madke.report.html import write_report
+    from madke.report.readings import cut_note
     from madke.report.score_tables import score_table
     from madke.scoring.scored import kept_scores, score_run
 
@@ -165,7 +166,7 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if scores is None:
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
-    console().print(score_table([(out.name or str(out), scores)]))
+    console().print(score_table([(out.name or str(out), scores)], cut_notes=False))
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
@@ -177,6 +178,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions) -
     if degraded and not options.retry_degraded:
         lost = f"{counted(degraded, 'question')} lost a debater or a verdict"
         say(f"madke: {lost}; --retry-degraded retries them", err=True)
+    if (cut := cut_note(scores, max_tokens)) is not None:
+        say(f"madke: {cut}", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)

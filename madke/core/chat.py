@@ -64,10 +64,16 @@ class Usage:
     """Of ``completion_tokens``: those of hidden reasoning."""
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
+    server_cut: bool = False
+    """The server counted far fewer prompt tokens than were sent: it cut the prompt."""
 
     def __add__(self, other: Self) -> Self:
-        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
-        return type(self)(**{**counts, "estimated": self.estimated or other.estimated})
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        return type(self)(**{name: bool(each) if name in FLAGS else each for name, each in sums.items()})
+
+
+FLAGS = ("estimated", "server_cut")
+"""Fields of :class:`Usage` that are true of any sum with one such call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +88,8 @@ class Completion:
     error: str | None = None
     finish_reason: str = "stop"
     """As the provider names it: ``stop``, ``length``, ``content_filter``, ..."""
+    max_tokens: int | None = None
+    """The limit of the reply, if the context window left less than was requested."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     """Wall time, without the wait for madke's own limiter."""

@@ -48,7 +48,7 @@ class CallError(Exception):
     overloaded: bool = False
     """Whether to send fewer calls at a time (429, 503)."""
     timed_out: bool = False
-    """Whether the server may have processed the request and may charge for it."""
+    """Whether the server may have processed the request and may charge for it. Then fewer calls are sent, too."""
 
     def __str__(self) -> str:
         return self.reason

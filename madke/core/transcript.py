@@ -7,8 +7,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
-ParseStatus = Literal["ok", "abstained", "failed"]
-"""``ok``: a value was read. ``abstained``: the text holds no value. ``failed``: the call failed."""
+ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
+"""What was read from a reply.
+
+``ok``: a value. ``abstained``: the reply declines to give one. ``unmarked``: its text holds no marked value.
+``echoed``: it only gives back text of its request. ``cut``: it was stopped at ``max_tokens`` before a value.
+``failed``: the call failed.
+"""
+
+Outcome = Literal["ok", "abstained", "failed"]
+"""How a debate ended."""
+
+UNREAD: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
+"""The readings of replies that say something, but nothing that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +39,10 @@ class Called:
     text: str = ""
     error: str | None = None
     truncated: Truncation | None = None
+    max_tokens: Annotated[int | None, Field(exclude_if=lambda value: value is None)] = None
+    """The limit of the reply, if the model's context window left less than the protocol's ``max_tokens``."""
+    cut: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """The reply was stopped at ``max_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +86,7 @@ class Reflection(Called):
 
     satisfied: bool | None
     """None: the reply could not be read."""
+    status: Annotated[ParseStatus, Field(exclude_if=lambda value: value == "ok")] = "ok"
     rule: str = ""
 
 
@@ -97,6 +113,7 @@ class Verdict(Called):
     """The debater that the judge supports."""
     answer: str | None = None
     reason: str = ""
+    status: Annotated[ParseStatus, Field(exclude_if=lambda value: value == "ok")] = "ok"
     rule: str = ""
 
 
@@ -152,6 +169,8 @@ class StageUsage:
     reasoning_tokens: int = 0
     estimated: int = 0
     """Calls whose token counts are estimates."""
+    server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose prompt the server cut without an error."""
     seconds: float = 0.0
 
     @property
@@ -191,6 +210,28 @@ class Retrieval:
     """The reranking reply repeated or left out passages."""
 
 
+def reading(reply: Selection | Stance | Reflection | Verdict | Final) -> ParseStatus:
+    """What was read from a reply, also in transcripts of older versions.
+
+    They call everything that holds no value ``abstained``, and verdicts and reviews have no status. Their rule tells.
+    """
+    if reply.error is not None:
+        return "failed"
+    if isinstance(reply, Verdict) and reply.status == "ok":
+        return "unmarked" if reply.consensus is None and reply.rule != "too_few" else "ok"
+    if isinstance(reply, Reflection) and reply.status == "ok":
+        return "unmarked" if reply.satisfied is None else "ok"
+    return "unmarked" if reply.status == "abstained" and reply.rule not in _DECLINES else reply.status
+
+
+_DECLINES = ("declined", "given")
+
+
+def outcome(final: ParseStatus) -> Outcome:
+    """How a debate ended, from the reading of its final text."""
+    return "ok" if final == "ok" else "failed" if final == "failed" else "abstained"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transcript:
     """One line of ``transcripts.jsonl``."""
@@ -199,8 +240,9 @@ class Transcript:
     question: str
     task: str
     answers: tuple[str, ...]
-    status: ParseStatus
-    """``ok``: there is an answer. ``abstained``: no answer could be read. ``failed``: calls failed; run again."""
+    status: Outcome
+    """``ok``: there is an answer. ``abstained``: there is none; ``final.status`` says why, and only if it is
+    ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again."""
     answer: str | None
     stop_reason: str
     rounds: tuple[Round, ...]
@@ -221,6 +263,12 @@ class Transcript:
     """Source -> why it failed."""
     retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
+
+    @property
+    def reading(self) -> ParseStatus:
+        """``status``, but if there is no answer, how its final text was read. Only ``abstained`` is an abstention."""
+        # Without a rule, the final answer was not read from a text.
+        return reading(self.final) if self.status == "abstained" and self.final.rule else self.status
 
     @property
     def total(self) -> StageUsage:

@@ -9,7 +9,7 @@ from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.core.transcript import Final, Round, Stance, Transcript, Turn
+from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.protocol import Debater, Protocol
@@ -51,7 +51,7 @@ async def debate(scene: Scene) -> Transcript:
     turn_failed = any(turn.stance.status == "failed" or (turn.search and turn.search.error) for turn in turns)
     transcript = Transcript(
         **fields_of(scene.question),
-        status=final.status,
+        status=outcome(final.status),
         answer=final.answer,
         stop_reason=stop_reason,
         rounds=tuple(rounds),

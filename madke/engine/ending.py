@@ -6,7 +6,7 @@ from math import isfinite
 
 from madke.concurrency import gather
 from madke.core.errors import UserError
-from madke.core.transcript import Final, Round, Turn, Verdict
+from madke.core.transcript import UNREAD, Final, Round, Turn, Verdict
 from madke.engine import roles
 from madke.engine.scene import Scene
 from madke.engine.view import agreed, answer_groups, by_cast, stances_of
@@ -119,7 +119,7 @@ async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer of the last stance whose words overlap most with the others'; of equals, the earliest debater's."""
     turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
-        return Final(by="convergence", status="abstained", rule="none")
+        return _no_answer(scene, rounds, "convergence")
     scores = overlaps([turn.stance.text for turn in turns])
     return _best(turns, scores, by="convergence", rule="overlap")
 
@@ -141,7 +141,7 @@ async def rerank(scene: Scene, rounds: Sequence[Round]) -> Final:
     """The answer with the highest score of the answer scorer (He et al., 2024; Liang et al., section 4.1)."""
     turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
-        return Final(by="rerank", status="abstained", rule="none")
+        return _no_answer(scene, rounds, "rerank")
     assert scene.score_answers is not None, "debate() checks that there is an answer scorer"
     try:
         scores = await scene.score_answers(scene.question, [turn.stance.answer or "" for turn in turns])
@@ -185,11 +185,19 @@ def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
 def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Turn], float]) -> Final:
     groups = answer_groups(_last_turns(scene, rounds), scene.same)
     if not groups:
-        return Final(by=by, status="abstained", rule="none")
+        return _no_answer(scene, rounds, by)
     scores = {group[0].stance.answer or "": sum(map(weight, group)) for group in groups}
     answer = max(scores, key=scores.__getitem__)
     tie = sum(abs(score - scores[answer]) < 1e-9 for score in scores.values()) > 1
     return Final(by=by, answer=answer, rule="tie" if tie else "votes", tie=tie, scores=scores)
+
+
+def _no_answer(scene: Scene, rounds: Sequence[Round], by: str) -> Final:
+    """No debater has an answer. It is an abstention only if none of their replies was unreadable."""
+    unread = (turn.stance for turn in _last_turns(scene, rounds) if turn.stance.status in UNREAD)
+    if (stance := next(unread, None)) is not None:
+        return Final(by=by, status=stance.status, rule=stance.rule)
+    return Final(by=by, status="abstained", rule="declined")
 
 
 def _best(turns: Sequence[Turn], scores: Sequence[float], *, by: str, rule: str) -> Final:

@@ -5,7 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 from madke.core.chat import fields_of
-from madke.core.transcript import Called, Digest, Final, Reflection, Round, Search, Selection, Stance, Verdict
+from madke.core.transcript import (
+    Called,
+    Digest,
+    Final,
+    ParseStatus,
+    Reflection,
+    Round,
+    Search,
+    Selection,
+    Stance,
+    Verdict,
+)
 from madke.engine import parse
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Scene
@@ -33,7 +44,7 @@ async def prepare(scene: Scene, debater: Debater) -> None:
     texts = scene.prepared.setdefault(debater.name, {})
     for stage in debater.prepare:
         values = {"knowledge": allowed(scene, debater), "own": None}
-        reply = await _ask(scene, stage, debater, 1, values)
+        reply, _ = await _ask(scene, stage, debater, 1, values)
         if reply.error is not None:
             scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
             return
@@ -47,13 +58,13 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     numbers = allowed(scene, debater)
     limit, allow_search = knowledge.max_selected, knowledge.allow_search
     values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-    reply = await _ask(scene, "select", debater, round_n, values)
+    reply, asked = await _ask(scene, "select", debater, round_n, values)
     if reply.error is not None:
         return Selection(status="failed", **fields_of(reply)), None
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = parse.parse_selection(reply.text, size=len(scene.pool.passages), limit=limit, shown=shown)
-    selection = replace(parsed.value, status=parsed.status, rule=parsed.rule, **fields_of(reply))
-    queries = parse.parse_searches(reply.text, limit=1).value if allow_search else ()
+    parsed = parse.parse_selection(reply.text, size=len(scene.pool.passages), limit=limit, shown=shown, asked=asked)
+    selection = replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
+    queries = parse.parse_searches(reply.text, limit=1, asked=asked).value if allow_search else ()
     return selection, Search(query=queries[0]) if queries else None
 
 
@@ -63,41 +74,44 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     view_fields = ("own", "peers", "history", "groups", "digest", "critique")
     values = {"knowledge": numbers, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
-    reply = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    reply, asked = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if reply.error is not None:
         return Stance(stage=stage, status="failed", **fields_of(reply))
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = parse.answer_of(reply.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
-    confidence = parse.parse_confidence(reply.text).value if scene.protocol.finish == "weighted" else None
-    answer, status, rule = parsed.value, parsed.status, parsed.rule
+    parsed = _answer(scene, reply, asked, shown)
+    confidence = parse.parse_confidence(reply.text, asked=asked).value if scene.protocol.finish == "weighted" else None
+    answer, status, rule = parsed.value, _status(parsed, reply), parsed.rule
     return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **fields_of(reply))
 
 
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Ask a debater to review its own stance and say whether it is satisfied."""
     values = {"knowledge": allowed(scene, debater), "own": own}
-    reply = await _ask(scene, "reflect", debater, round_n, values)
+    reply, asked = await _ask(scene, "reflect", debater, round_n, values)
     if reply.error is not None:
         return Reflection(satisfied=None, **fields_of(reply))
-    parsed = parse.parse_verdict(reply.text)
-    return Reflection(satisfied=parsed.value.consensus, rule=parsed.rule, **fields_of(reply))
+    parsed = parse.parse_verdict(reply.text, asked=asked)
+    status = _status(parsed, reply)
+    return Reflection(satisfied=parsed.value.consensus, status=status, rule=parsed.rule, **fields_of(reply))
 
 
 async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
     before = rounds[-2].digest if len(rounds) > 1 else None
     values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
-    return Digest(**fields_of(await scene.call("digest", "summarizer", rounds[-1].n, values)))
+    reply, _ = await scene.call("digest", "summarizer", rounds[-1].n, values)
+    return Digest(**fields_of(reply))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    reply = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    reply, asked = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
     if reply.error is not None:
         return Verdict(consensus=None, **fields_of(reply))
     sides = [debater.name for debater in scene.protocol.cast]
-    parsed = parse.parse_verdict(reply.text, sides=sides, read=lambda raw: scene.task.read(raw, scene.question))
-    return replace(parsed.value, rule=parsed.rule, **fields_of(reply))
+    read = lambda raw: scene.task.read(raw, scene.question)  # noqa: E731
+    parsed = parse.parse_verdict(reply.text, sides=sides, read=read, asked=asked)
+    return replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
 
 
 async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
@@ -112,11 +126,11 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-    reply = await _conclude(scene, "pick", "judge", rounds)
+    reply, asked = await _conclude(scene, "pick", "judge", rounds)
     if reply.error is not None:
         return Final(by="judge", status="failed", **fields_of(reply)), None
-    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)])
-    return Final(by="judge", status=parsed.status, rule=parsed.rule, **fields_of(reply)), parsed.value
+    parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], asked=asked)
+    return Final(by="judge", status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply)), parsed.value
 
 
 def allowed(scene: Scene, debater: Debater) -> list[int]:
@@ -132,14 +146,25 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    reply = await _conclude(scene, stage, agent, rounds, history)
+    reply, asked = await _conclude(scene, stage, agent, rounds, history)
     if reply.error is not None:
         return Final(by=agent, status="failed", **fields_of(reply))
     shown = _citable(scene, rounds)
-    parsed = parse.answer_of(reply.text, scene.task, scene.question, scene.protocol.marker, shown=shown)
+    parsed = _answer(scene, reply, asked, shown)
     sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse.parse_side(reply.text, sides).value
-    return Final(by=agent, answer=parsed.value, status=parsed.status, rule=parsed.rule, agent=side, **fields_of(reply))
+    side = parse.parse_side(reply.text, sides, asked=asked).value
+    status = _status(parsed, reply)
+    return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
+
+
+def _answer(scene: Scene, reply: Called, asked: parse.Asked, shown: set[int]) -> parse.Parsed[str | None]:
+    task, question, marker = scene.task, scene.question, scene.protocol.marker
+    return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, asked=asked)
+
+
+def _status(parsed: parse.Parsed[Any], reply: Called) -> ParseStatus:
+    """The status of a reading; ``cut`` if the reply was stopped before it said anything that can be read."""
+    return "cut" if reply.cut and parsed.status == "unmarked" else parsed.status
 
 
 def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
@@ -154,7 +179,9 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Called:
+async def _conclude(
+    scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False
+) -> tuple[Called, parse.Asked]:
     """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
     stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
@@ -163,7 +190,7 @@ async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> Called:
+) -> tuple[Called, parse.Asked]:
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,

@@ -11,7 +11,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
-from madke.engine.parse import checked, without_reasoning
+from madke.engine.parse import TRUNCATED, Asked, checked, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.view import Group, quoted
 from madke.tasks.base import Task
@@ -131,11 +131,12 @@ class Scene:
 
     async def call(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-    ) -> Called:
+    ) -> tuple[Called, Asked]:
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
-        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped.
+        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. Returns the reply, and what the
+        parsers need of the request.
         """
         debater = next((debater for debater in self.protocol.cast if debater.name == agent), None)
         prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
@@ -170,10 +171,36 @@ class Scene:
             kept, truncated = shortened
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
-        return Called(
+        reply = Called(
             text=writable(without_reasoning(completion.text)),
             error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
+            max_tokens=completion.max_tokens,
+            cut=completion.finish_reason.casefold() in TRUNCATED,
+        )
+        return reply, self._asked(request, agent, kept)
+
+    def _asked(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> Asked:
+        """What the parsers need of a request, from the values of its stage."""
+        own = [text for name in ("own", "critique") if (text := values.get(name))]
+        spoken: list[Spoken] = [s for name in ("peers", "history", "stances") for s in values.get(name, ())]
+        own += [one.text for one in spoken if one.own]
+        others = [one.text for one in spoken if not one.own]
+        unread = [one.text for one in spoken if one.answer is None]
+        answers = [one.answer for one in spoken if one.answer is not None]
+        passages = [part for n in values.get("knowledge", ()) for part in self._line(n)[1:]]
+        prepared = [text for text in (*(values.get("prepared") or {}).values(), values.get("digest")) if text]
+        said = [*own, *others, *prepared]
+        shown = map(quoted, said)
+        question = self.question
+        return Asked(
+            request="\n\n".join(message.content for message in request.messages),
+            material=(question.question, *question.choices, *passages, *said, *shown, *answers),
+            others=tuple(others) if "stances" not in values else (),
+            unread=tuple(form for text in (*own, *unread) for form in (text, quoted(text))),
+            own="\n".join(own),
+            speaker=agent if "debater" in values else "",
+            question=question.question,
         )
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:

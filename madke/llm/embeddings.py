@@ -122,14 +122,13 @@ class _EmbeddingCalls(OpenAIChat):
 
     _path = "/embeddings"
 
-    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
+    def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
         return {"model": self._model, "input": [message.content for message in request.messages]}
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         return False
 
-    @staticmethod
-    def _read(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+    def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
         import numpy as np
 
         vectors: NDArray[np.float32]

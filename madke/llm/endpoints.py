@@ -59,7 +59,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     rpm: PositiveInt | None = None
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Timeout of one attempt, in seconds."""
+    """How many seconds the server may be silent (:mod:`madke.llm.patience`)."""
     extra_body: dict[str, Any] = {}
     """Additional fields of every request, such as ``chat_template_kwargs``."""
     dialect: Dialect = Dialect()

@@ -45,7 +45,7 @@ class Limiter:
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
     (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
-    that is lower, is halved. Calls that began before a cut are not counted.
+    that is lower, is halved. Calls that began before a cut are not counted. One time-out is an overload.
 
     **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
     least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
@@ -101,16 +101,17 @@ class Limiter:
         """Count the tokens of a finished call."""
         self._tokens.take(tokens)
 
-    def back_off(self, began: int) -> bool:
+    def back_off(self, began: int, *, timed_out: bool = False) -> bool:
         """Count a rejection, and halve the limit at an overload; returns whether the rejection is part of one.
 
-        ``began`` is the number of episodes before the call. Before the first success, every rejection counts.
+        ``began`` is the number of episodes before the call. Before the first success, every rejection counts. A call
+        that ``timed_out`` needs no further evidence: it took minutes, and the server may still work on it.
         """
         if began != self._state.episodes:
             return True
         if not self._score:
             self._suspected = self._state.in_flight
-        self._score += 1 - TOLERATED
+        self._score += EVIDENCE if timed_out else 1 - TOLERATED
         if self._score < EVIDENCE:
             return not self._succeeded
         self._state.episodes += 1
@@ -247,7 +248,7 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter and report rejections to it."""
+    """A model whose calls wait for a limiter and report rejections and time-outs to it."""
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name
@@ -260,7 +261,8 @@ class Limited:
             try:
                 completion = await self._model.complete(request)
             except CallError as error:
-                if error.overloaded and self._limiter.back_off(began):
+                timed_out = error.timed_out
+                if (error.overloaded or timed_out) and self._limiter.back_off(began, timed_out=timed_out):
                     self._limiter.pause(error.retry_after or 0.0)
                 raise
             self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import json
 import logging
 import math
@@ -13,16 +13,19 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
+from madke.llm.cut_prompts import CutPrompts, cut_warning
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
+from madke.llm.patience import TIMEOUT, Patience
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import REFUSALS, Dialect, ServerError
+from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TIMEOUT = 300.0
 _KEY_SHAPES = re.compile(r"\b(sk-|Bearer\s+)[\w*.-]{4,}")
 """Keys, whole or masked, that a server may quote in its errors."""
 _HEADERS = {"Accept-Encoding": "identity"}
@@ -55,13 +57,13 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: Timeout of one attempt, in seconds. Default: the entry's, else ``MADKE_TIMEOUT``, else 300.
+        timeout: How many seconds the server may be silent (:mod:`madke.llm.patience`). Default: the entry's, else
+            ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
     _path = "/chat/completions"
-    _read = staticmethod(read_completion)
 
     def __init__(
         self,
@@ -78,8 +80,11 @@ class OpenAIChat:
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
         self._reported = self.dialect
+        self._timed_out = False
+        self._cut_prompts = CutPrompts()
+        self._told_cut = False
         self._model = model
-        self._timeout = timeout or self.endpoint.entry.timeout or chosen_timeout()
+        self._patience = Patience(timeout or self.endpoint.entry.timeout or chosen_timeout())
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
@@ -94,6 +99,14 @@ class OpenAIChat:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
+    def with_fields(self, **fields: Any) -> OpenAIChat:
+        """A copy with connections of its own whose requests have further body fields, such as ``response_format``."""
+        other = copy.copy(self)
+        entry = self.endpoint.entry
+        entry = entry.model_copy(update={"extra_body": {**entry.extra_body, **fields}})
+        other.endpoint, other._client = replace(self.endpoint, entry=entry), None
+        return other
+
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
         client, self._client = self._client, None
@@ -103,26 +116,59 @@ class OpenAIChat:
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
 
-        started = time.monotonic()
-        requests = 0
+        started, original = time.monotonic(), request
+        requests, stream = 0, self._patience.wants_stream
         while True:
             dialect = self.dialect
-            sent = {**self._body(dialect, request), **self.endpoint.entry.extra_body}
+            sent = {**self._body(dialect, request, stream=stream), **self.endpoint.entry.extra_body}
             requests += 1
             try:
                 body = await self._post(sent, request.on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
-                if requests <= _ADAPTATIONS and self._adapted(refusal, dialect, sent, request):
-                    continue
+                if requests <= _ADAPTATIONS:
+                    if self._adapted(refusal, dialect, sent, request):
+                        continue
+                    bound = sent.get(dialect.max_tokens)
+                    if bound and (free := free_tokens(refusal, bound)):
+                        request = replace(request, max_tokens=free)
+                        continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
-            body = assembled(body) if "stream" in sent else body
-            completion = self._read(body, request, seconds=time.monotonic() - started, attempts=requests)
+            read = self._read_stream if "stream" in sent else self._read
+            completion = read(body, request, seconds=time.monotonic() - started, attempts=requests)
+            self._patience.finished(completion.seconds)
+            if request is not original:
+                completion = replace(completion, max_tokens=request.max_tokens)
             return completion if dialect.stop else _stopped(completion, request.stop)
 
-    def _body(self, dialect: Dialect, request: ChatRequest) -> dict[str, Any]:
-        return dialect.body(self._model, request)
+    def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
+        return dialect.body(self._model, request, stream=stream)
+
+    def _read(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+        is_cut = partial(self._is_cut, request)
+        return read_completion(body, request, seconds=seconds, attempts=attempts, is_cut=is_cut)
+
+    def _read_stream(self, body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+        """The same for a stream, or for what the server sent instead of one."""
+        whole = assembled(body)
+        try:
+            completion = self._read(whole, request, seconds=seconds, attempts=attempts)
+        except CallError:
+            self._patience.stream_ended(well=False)
+            raise
+        self._patience.stream_ended(well=True)
+        if whole is body or completion.usage.estimated:
+            self._patience.cannot_stream()
+        return completion
+
+    def _is_cut(self, request: ChatRequest, counted: int) -> bool:
+        """Whether the server cut the prompt, of which it ``counted`` so many tokens; the first time in a warning."""
+        expected = self._cut_prompts.expected(request.messages, counted)
+        if expected is not None and not self._told_cut:
+            self._told_cut = True
+            _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
+        return expected is not None
 
     async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
@@ -132,29 +178,35 @@ class OpenAIChat:
         import openai
 
         try:
-            # The package's own timeout applies to each read, so a slow trickle of bytes would never reach it.
-            async with asyncio.timeout(self._timeout):
-                return await self._body_of(sent, on_delta)
+            async with self._patience.call(streamed="stream" in sent) as alive:
+                return await self._body_of(sent, on_delta, alive)
         except openai.APIStatusError:
             raise
         except Exception as error:
-            raise read_broken(error) from None
+            broken = read_broken(error)
+            if isinstance(broken, CallError) and broken.timed_out and not self._timed_out:
+                self._timed_out = True
+                _log.warning("%s: %s; further calls are sent fewer at a time", self.name, broken)
+            raise broken from None
 
-    async def _body_of(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None) -> bytes:
+    async def _body_of(
+        self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None, alive: Callable[[], None]
+    ) -> bytes:
         import httpx2
         import openai
 
         client = self._connected()
         where: Any = {"path": self._path, "body": sent, "options": self._options}
-        if on_delta is None or "stream" not in sent:
+        if "stream" not in sent:
             whole: bytes = await client.post(**where, cast_to=bytes)
             return whole
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
         try:
             async for piece in response.aiter_bytes():
+                alive()  # by comments too: the server says that it is at work
                 body += piece
-                while (end := body.find(b"\n", read)) >= 0:
+                while on_delta and (end := body.find(b"\n", read)) >= 0:
                     if text := delta_text(bytes(body[read:end])):
                         on_delta(text)
                     read = end + 1
@@ -164,10 +216,11 @@ class OpenAIChat:
 
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
-        if error.status in REFUSALS and self.dialect.body(self._model, request) != dialect.body(self._model, request):
+        asked = self._body(dialect, request, stream=True)
+        if error.status in REFUSALS and self._body(self.dialect, request, stream=True) != asked:
             return True
         found = dialect.after(error, sent)
-        if found is None or found.body(self._model, request) == dialect.body(self._model, request):
+        if found is None or self._body(found, request, stream=True) == asked:
             return False
         self.dialect = found
         return True
@@ -193,7 +246,7 @@ class OpenAIChat:
 
         if self._client is None:
             # The package requires a key; local servers ignore it.
-            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._timeout)
+            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._patience.whole)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
 
@@ -321,9 +374,9 @@ def chosen_transport() -> Transport:
 
 
 def chosen_timeout() -> float:
-    """Timeout of one attempt, in seconds: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
+    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
     value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
     with suppress(ValueError):
         if 0 < (seconds := float(value)) < math.inf:
             return seconds
-    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected the timeout of one call in seconds, such as 600")
+    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

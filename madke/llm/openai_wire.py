@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -30,10 +32,18 @@ def parsed(body: bytes) -> Any:
         raise CallError(f"status 200 with a body that is not JSON: {shown!r}", retryable=True) from None
 
 
-def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attempts: int) -> Completion:
+def read_completion(
+    body: bytes,
+    request: ChatRequest,
+    *,
+    seconds: float,
+    attempts: int,
+    is_cut: Callable[[int], bool] = lambda counted: False,
+) -> Completion:
     """The completion in a response with status 200, of any content type.
 
-    CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code.
+    CallError if it holds none, such as a proxy's page. An error in the body is classified by its own code. ``is_cut``:
+    whether the number of prompt tokens that the server counted shows that it cut the prompt.
     """
     response = parsed(body)
     choice = _first(field(response, "choices"))
@@ -48,13 +58,17 @@ def read_completion(body: bytes, request: ChatRequest, *, seconds: float, attemp
     outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
     reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
     written = content + refusal + reasoning
+    stated = field(response, "usage")
+    usage = provider_usage(stated, written)
+    if usage is not None and is_cut(_whole_prompt(stated, usage)):
+        usage = replace(usage, server_cut=True)
     completion = Completion(
         text=content or refusal,
         reasoning=reasoning,
         outcome=outcome,
         error=reasons.get(outcome),
         finish_reason=finish_reason,
-        usage=provider_usage(field(response, "usage"), written) or estimated_usage(request.messages, written),
+        usage=usage or estimated_usage(request.messages, written),
         seconds=seconds,
         attempts=attempts,
     )
@@ -131,7 +145,7 @@ def read_broken(error: Exception) -> Exception:
             causes.append(cause)
         if any(isinstance(cause, TimeoutError) for cause in causes):
             connected = not any(isinstance(each, aiohttp.ConnectionTimeoutError | ConnectTimeout) for each in causes)
-            reason = "the server did not answer in time (MADKE_TIMEOUT sets the timeout in seconds)"
+            reason = "the server did not answer in time (MADKE_TIMEOUT sets how many seconds it may be silent)"
             return CallError(reason, retryable=True, timed_out=connected)
         # Use the root cause: with aiohttp the package reports a broken connection as a timeout.
         root = causes[-1]
@@ -156,6 +170,14 @@ def provider_usage(usage: Any, written: str = "") -> Usage | None:
         completion_tokens=completion,
         reasoning_tokens=min(_count(usage, "completion_tokens_details", "reasoning_tokens") or 0, completion),
     )
+
+
+def _whole_prompt(stated: Any, usage: Usage) -> int:
+    """The largest number of prompt tokens that a response's usage allows: some servers count cached ones apart."""
+    apart = [_count(stated, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens")]
+    total = (_count(stated, "total_tokens") or 0) - usage.completion_tokens
+    cached = _count(stated, "prompt_tokens_details", "cached_tokens") or 0
+    return max(total, usage.prompt_tokens + cached + sum(apart))
 
 
 def _message_parts(message: Any) -> tuple[str, str, str]:

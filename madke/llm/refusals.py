@@ -108,6 +108,17 @@ def too_long(error: ServerError) -> bool:
     return bool(error.names & _TOO_LONG_CODES or _TOO_LONG.search(error.message.casefold()))
 
 
+def free_tokens(error: ServerError, bound: int) -> int | None:
+    """What the context window leaves for the reply, if a refusal of ``bound`` new tokens names it, and it suffices."""
+    text = _normalized(error.message)
+    window, prompt, total = (_stated(pattern, text) for pattern in (_WINDOW, _PROMPT, _TOTAL))
+    if prompt is None and total is not None:
+        prompt = total - bound
+    if window is None or prompt is None or not too_long(error):
+        return None
+    return free if MIN_FREE <= (free := window - prompt) < bound else None
+
+
 def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
@@ -173,12 +184,13 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     system: bool = True
     """False: the system text is put before the first user message."""
     stream: bool | None = None
-    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply."""
+    """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply, and as
+    long as the server is not known to be fast (:mod:`madke.llm.patience`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
 
-    def body(self, model: str, request: ChatRequest) -> dict[str, Any]:
-        """The JSON of a request."""
+    def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
+        """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         body: dict[str, Any] = {"model": model, "messages": messages if self.system else without_system(messages)}
         if self.max_tokens != "none":
@@ -189,7 +201,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
             body["stop"] = list(request.stop)
         if request.seed is not None and self.seed:
             body["seed"] = request.seed
-        if self.stream or (self.stream is None and request.on_delta is not None):
+        if self.stream or (self.stream is None and (request.on_delta or (stream and self.stream_options))):
             body["stream"] = True
             if self.stream_options:
                 body["stream_options"] = {"include_usage": True}
@@ -207,10 +219,10 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         bound = sent.get(self.max_tokens)
         change: dict[str, Any] = {}
         if "content_filter" not in error.names and too_long(error):
-            # A limit above half of the context is the cause; with a smaller one, the prompt is.
-            found = _CONTEXT.search(text)
-            half = int(found[1].replace(",", "")) // 2 if found else 0
-            if half and bound and bound > half:
+            # A limit above half of the window is the cause; with a smaller one, the prompt is. Where this prompt leaves
+            # room for a reply, only this call needs a lower limit.
+            half = (_stated(_WINDOW, text) or 0) // 2
+            if half and bound and bound > half and (bound >= 2 * half or free_tokens(error, bound) is None):
                 change = {"most_tokens": half}
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(text):
             change = {"system": False}
@@ -224,6 +236,8 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif bound and _TOO_MANY.search(text):
             most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
+        elif "stream" in sent and _NO_STREAM.search(text):
+            change = {"stream": False}
         return self.model_copy(update=change) if change else None
 
 
@@ -278,12 +292,25 @@ _ONLY_STREAM = re.compile(
     r"only supports? (?:the )?stream|stream(?:ing)? (?:mode )?is required|stream must be (?:set to )?true"
     r"|non-?stream(?:ing)?\b|(?:enable|set) (?:the )?stream(?:ing)?\b"
 )
+_NO = r"\b(?:not|cannot|(?:ca|wo|do|does|is)nt|disabled?|unsupported|unavailable|forbidden|denied)\b"
+_NO_STREAM = re.compile(rf"\bstream(?:s|ed|ing)?\b[^.;{{}}]{{0,60}}?{_NO}|{_NO}[^.;{{}}]{{0,60}}?\bstream")
 _TOKENS = r"max[_ ]?(?:completion|new|output)?[_ ]?tokens"
 _TOO_MANY = re.compile(
     rf"{_TOKENS}\b[^;]{{0,80}}?(?:too (?:large|high|big|many)|at most|(?:must|should) be|range|<=|less than|exceed"
     rf"|above|maximum|larger than|greater than|> ?\d)|(?:range of|maximum (?:value )?(?:for|of)|invalid) {_TOKENS}"
 )
-_CONTEXT = re.compile(r"(?:maximum context length (?:is|of)|max_new_tokens must be <=) (\d[\d,]*)")
+_COUNT = r"(\d[\d,]{0,13})"
+_WINDOW = re.compile(
+    rf"(?:maximum context length (?:is|of)|max_new_tokens must be <=|context limit: [\d,]{{1,14}} \+ [\d,]{{1,14}} >"
+    rf"|maximum sequence length [a-z ]{{0,40}}?is) {_COUNT}|\b{_COUNT} maximum context length"
+)
+_PROMPT = re.compile(
+    rf"\b{_COUNT} (?:tokens )?(?:of text input|(?:in|from) (?:the |your )?(?:input )?(?:messages|prompt|input)\b)"
+    rf"|\b{_COUNT} (?:inputs?|prompt) tokens|prompt contains (?:at least )?{_COUNT}|context limit: {_COUNT} \+"
+)
+_TOTAL = re.compile(rf"requested (?:a total of |about )?{_COUNT} tokens|requires a sequence length of {_COUNT}")
+MIN_FREE = 64
+"""A reply of fewer tokens is not worth a call: the prompt is shortened instead."""
 _NUMBER = re.compile(r"(?<![\w.-])(\d[\d,]*)(?![\w-])(?:(?= \(exclusive)( ))?")
 _MIN_LIMIT = 16
 """A smaller number in a refusal is not a token limit."""
@@ -293,6 +320,13 @@ _READ_CHARACTERS = 20_000
 def _normalized(text: str) -> str:
     """The text in lower case, without quotes and escapes, which differ between servers."""
     return " ".join(re.sub(r"[\"'`\\]", "", text[:_READ_CHARACTERS].lower()).split())
+
+
+def _stated(pattern: re.Pattern[str], text: str) -> int | None:
+    """The number that the pattern finds, in whichever of its groups."""
+    found = pattern.search(text)
+    number = next(filter(None, found.groups()), "") if found else ""
+    return int(number.replace(",", "")) if 0 < len(number) < 12 else None
 
 
 def _refused_field(text: str, sent: Mapping[str, Any]) -> str | None:

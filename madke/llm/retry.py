@@ -16,8 +16,9 @@ class RetryPolicy:
 
     attempts: int = 6
     """Maximum number of requests, including the first."""
-    timeouts: int = 2
-    """Maximum number of requests that time out, since the provider may charge for them."""
+    timeouts: int = 3
+    """Maximum number of requests that time out, since the provider may charge for them. The second and the third meet
+    a server that gets fewer calls at a time."""
     empties: int = 3
     """Maximum number of further requests after empty replies."""
     total_wait: float = 120.0

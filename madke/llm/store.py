@@ -273,7 +273,7 @@ def _call_row(
     texts = [_packed(message.content) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
-    del asked["on_delta"]
+    del asked["on_delta"], asked["stage"]
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in _COUNTS)
     columns = (_short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)

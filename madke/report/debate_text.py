@@ -10,7 +10,17 @@ from rich.text import Text
 
 from madke.core.errors import counted
 from madke.core.question import Question
-from madke.core.transcript import PoolEntry, Retrieval, Round, Selection, Transcript, Truncation, Turn, Verdict
+from madke.core.transcript import (
+    UNREAD,
+    Called,
+    PoolEntry,
+    Retrieval,
+    Round,
+    Selection,
+    Transcript,
+    Turn,
+    Verdict,
+)
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -98,7 +108,7 @@ def order_lines(entry: Round) -> Iterator[str]:
 def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = None) -> Iterator[str]:
     """What a debater did and said. A reply that equals its reply of the round ``before`` is not repeated."""
     stance, did = turn.stance, ", ".join(_actions(turn, order))
-    head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance.truncated)}"
+    head = f"{' '.join(filter(None, (one_line(turn.agent), did)))}{_left_out(stance)}"
     said = stance.error or stance.text
     if said and before is not None and said in [t.stance.text for t in before.turns if t.agent == turn.agent]:
         yield f"{head}{',' if did else ''} repeats its reply of round {before.n}"
@@ -110,23 +120,23 @@ def turn_lines(turn: Turn, order: Sequence[str] = (), before: Round | None = Non
 def reflection_lines(turn: Turn) -> Iterator[str]:
     """What a debater found on its own answer, if the protocol asks."""
     if (found := turn.reflection) is not None:
-        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found.truncated)}"
+        yield f"{one_line(turn.agent)} is {_SATISFIED[found.satisfied]}{_left_out(found)}"
         yield from _indented(found.error or found.text)
 
 
 def verdict_lines(entry: Round, before: Round | None = None) -> Iterator[str]:
     """What was found after the turns of a round; a verdict that equals that of the round ``before`` in one line."""
     if (verdict := entry.verdict) is not None:
-        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict.truncated)}"
+        head = f"Judge: {_CONSENSUS[verdict.consensus]}{_side_and_answer(verdict)}{_left_out(verdict)}"
         same = before and before.verdict and verdict.text and verdict.text == before.verdict.text
         yield f"{head}, as in round {entry.n - 1}" if same else head
         yield from () if same else _indented(verdict.error or verdict.reason or verdict.text)
     if (extracted := entry.extracted) is not None:
         answer = _answer(extracted.answer, extracted.status)
-        yield f"Answer extracted so far: {answer}{_left_out(extracted.truncated)}"
+        yield f"Answer extracted so far: {answer}{_left_out(extracted)}"
         yield from _indented(extracted.error or extracted.text)
     if entry.digest is not None:
-        yield f"Summary for the next round{_left_out(entry.digest.truncated)}:"
+        yield f"Summary for the next round{_left_out(entry.digest)}:"
         yield from _indented(entry.digest.error or entry.digest.text)
 
 
@@ -135,10 +145,10 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     final = transcript.final
     yield ""
     whose = f", {one_line(final.agent)}'s" if final.agent is not None else ""
-    answer = _answer(transcript.answer, transcript.status)
+    answer = _answer(transcript.answer, transcript.reading)
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
-    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final.truncated)}"
+    yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)
@@ -174,7 +184,7 @@ def _found_by(entry: PoolEntry) -> str:
 
 def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
     if turn.selection is not None:
-        yield f"{_chosen(turn.selection)}{_left_out(turn.selection.truncated)}"
+        yield f"{_chosen(turn.selection)}{_left_out(turn.selection)}"
     if (search := turn.search) is not None:
         found = f"failed: {search.error}" if search.error else _numbers(search.ids) or "found nothing"
         yield one_line(f"searches for {search.query!r}: {found}")
@@ -189,8 +199,18 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
 def _chosen(selection: Selection) -> str:
     if selection.ids:
         return f"selects {_numbers(selection.ids)}"
-    why = {"no_found": "finds nothing helpful in the pool", "none": "selects nothing: no number could be parsed"}
+    if selection.status in UNREAD:
+        return f"selects nothing: {_UNREAD[selection.status]}"
+    why = {"no_found": "finds nothing helpful in the pool", "none": _UNPARSED}
     return why.get(selection.rule, "selection failed")
+
+
+_UNPARSED = "selects nothing: no number could be parsed"
+_UNREAD: Mapping[str, str] = {
+    "unmarked": "no number could be parsed",
+    "echoed": "it only gives back its prompt",
+    "cut": "it was cut off before it named a number",
+}
 
 
 def _side_and_answer(verdict: Verdict) -> str:
@@ -198,12 +218,14 @@ def _side_and_answer(verdict: Verdict) -> str:
     return "".join(one_line(part) for part in decided if part)
 
 
-def _left_out(truncated: Truncation | None) -> str:
-    if truncated is None:
-        return ""
+def _left_out(reply: Called) -> str:
+    """What the model's context window had no room for."""
+    limited = "" if reply.max_tokens is None else f" (context window full: reply limited to {reply.max_tokens} tokens)"
+    if (truncated := reply.truncated) is None:
+        return limited
     parts = [f"{truncated.stances} stances"] if truncated.stances else []
     parts += [f"passages {_numbers(truncated.passages)}"] if truncated.passages else []
-    return f" (prompt too long: {' and '.join(parts)} left out)"
+    return f" (prompt too long: {' and '.join(parts)} left out){limited}"
 
 
 def _numbers(ids: Iterable[int]) -> str:

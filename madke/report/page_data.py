@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic_core import to_json
 
 from madke.core.errors import UserError
-from madke.core.transcript import Transcript
+from madke.core.transcript import UNREAD, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.report.tables import ORACLE
 from madke.runs.run_pools import PoolLines
@@ -130,6 +130,7 @@ OUTCOMES: Mapping[str, str] = {
     "wrong": "wrong",
     "partly": "partly right",
     "abstained": "abstained",
+    "unread": "no readable answer: unmarked, only its prompt given back, or cut off",
     "failed": "failed",
     "corrected": "corrected: wrong after round 1, right at the end",
     "collapsed": "collapsed: right after round 1, wrong at the end",
@@ -139,7 +140,7 @@ OUTCOMES: Mapping[str, str] = {
     "shortened": "shortened: a prompt was too long",
     "oracle": ORACLE,
 }
-"""Outcome -> label. The first five exclude each other."""
+"""Outcome -> label. The first six exclude each other."""
 
 _VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
 """Values of a debate that determine its outcomes."""
@@ -168,8 +169,9 @@ class Index:
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = transcript.total if transcript.usage else None
         figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
+        kind = "unread" if transcript.reading in UNREAD else transcript.reading
         outcomes = {
-            transcript.status: transcript.status != "ok",
+            kind: kind != "ok",
             "degraded": transcript.degraded,
             "shortened": shortened(transcript),
             "oracle": transcript.oracle,
@@ -205,7 +207,7 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
     values = {name: repeats[repeat] for name, repeats in held.items() if repeat in repeats}
     score = values.get("correct")
     found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
-    if score is not None and not outcomes & _bits(("abstained", "failed")):
+    if score is not None and not outcomes & _bits(("abstained", "unread", "failed")):
         found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
     if values.get("cons_judge", values.get("cons_matcher")) == 0:
         found.append("divided")

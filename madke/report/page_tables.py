@@ -83,13 +83,20 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
 def _best(table: Table, column: int) -> str:
     """The highest share of a column as it is printed; empty if there is none, or all are equal."""
     cells = [row[column] for row in table.rows if row[column].value is not None]
-    if not cells or not table.columns[column].endswith("%") or table.columns[column].startswith("unparsed"):
+    if not cells or not table.columns[column].endswith("%") or ": " in table.columns[column]:
         return ""
     best = max(cells, key=lambda cell: cell.value or 0.0).text
     return best if any(cell.text != best for cell in cells) else ""
 
 
-_BEHIND = {"correct": "right", "Co2": "right", "Cons": "divided", "failed": "failed", "abst.": "abstained"}
+_BEHIND = {
+    "correct": "right",
+    "Co2": "right",
+    "Cons": "divided",
+    "failed": "failed",
+    "abst.": "abstained",
+    "unread": "unread",
+}
 _BEHIND |= dict.fromkeys(("difference", "p", "p (Holm)", "effect"), "differ")
 """Heading -> outcome of the debates that its figures lead to. The others lead to all debates."""
 
@@ -182,11 +189,13 @@ EXPLANATIONS: Mapping[str, str] = {
     "calls": "Calls of models and services in the whole run, also those answered by the call store.",
     "paid": "Calls that were sent to a model. The others were answered by the call store.",
     "tokens": "Prompt and completion tokens of the whole run.",
+    "cut prompts": "Calls whose prompt the server cut without an error.",
     "questions": "Number of different questions.",
     "debates": "Questions times repeats.",
     "answered": "Debates with a readable final answer.",
     "incomplete": "How many debates of the run are done, and why not all.",
-    "abst.": "Abstained: debates without a readable final answer. They count as wrong.",
+    "abst.": "Abstained: debates whose final text declines to answer. They count as wrong.",
+    "unread": "Debates whose final text holds no marked answer, only gives back its prompt, or was cut off; wrong.",
     "failed": "Debates without a result, because calls failed. No mean includes them.",
     # Retrieval
     "retriever": "A source of passages, or a fusion of several.",
@@ -233,10 +242,20 @@ EXPLANATIONS: Mapping[str, str] = {
 """Heading without its unit -> meaning, for all columns of ``score_tables``, ``comparison`` and experiments."""
 
 
+_READINGS = {
+    "unparsed": "that could not be read: unmarked, echoed or cut",
+    "abstained": "that decline to give a value",
+    "unmarked": "without a value of the requested form",
+    "echoed": "that only give back text of their prompt",
+    "cut": "that were stopped at max_tokens before a value",
+}
+
+
 def explanation(heading: str) -> str:
     """The meaning of a heading. Metrics of other packages have a general one."""
-    if heading.startswith("unparsed: "):
-        return "Share of this stage's replies in which the program found no answer of the asked form."
+    status = heading.partition(": ")[0]
+    if status in _READINGS:
+        return f"Share of this stage's replies {_READINGS[status]}."
     other = "A metric of the task, as a share." if heading.endswith("%") else "An external score, on its own scale."
     return EXPLANATIONS.get(name_of(heading), other)
 

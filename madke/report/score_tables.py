@@ -11,6 +11,7 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
+from madke.report.readings import UNREAD, by_status, cut_note, unread
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -90,6 +91,12 @@ _SPREAD = (
 _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
 
 
+_CUT_PROMPTS = (
+    "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the window "
+    "(num_ctx in Ollama)."
+)
+
+
 def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     """All columns, in order. Empty ones are removed later."""
     first = common_metric(arm.first_metric for arm in arms)
@@ -100,7 +107,9 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
+        *([_Column("unread", _count(unread), note=UNREAD)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
+        _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
         *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
@@ -115,11 +124,17 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
-        _Column("answered", _count(lambda s: s.transcripts - s.abstained - s.failed), place="aside"),
+        _Column("answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed), place="aside"),
         _Column("incomplete", _incomplete, place="aside"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")
             for stage in dict.fromkeys(stage for each in scores for stage in each.parse_failures)
+        ),
+        *(
+            _Column(f"{status}: {stage} %", partial(_share, stage=stage, status=status), place="aside")
+            for stage, status in dict.fromkeys(
+                (stage, status) for each in scores for stage, shares in each.readings.items() for status in shares
+            )
         ),
     ]
 
@@ -183,10 +198,15 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
-def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) -> Group:
+def _share(arm: _Arm, stage: str, status: str) -> Cell:
+    return percent_cell(arm.scores.readings.get(stage, {}).get(status))
+
+
+def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cut_notes: bool = True) -> Group:
     """Scores for a terminal: one row per run with correctness, consistency and usage.
 
     A run without a finished debate has no row; if all failed, the reasons stand above. ``details``: whole intervals.
+    ``cut_notes``: name replies that were cut off.
     """
     incomplete = incomplete_notes(dict(runs))
     causes = [Text(cause(name, scores)) for name, scores in runs if all_failed(scores)]
@@ -203,6 +223,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False) ->
     notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
+    notes += [f"{arm.name}: {note}." for arm in arms if cut_notes and (note := cut_note(arm.scores))]
     for name, scores in rest:
         if scores.correct and scores.correct.n < scores.questions and not scores.failed:
             notes.append(f"{name}: correct is over {counted(scores.correct.n, 'question')} with a gold answer.")
@@ -354,7 +375,9 @@ def score_details(scores: Scores) -> str:
             f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
+            + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
+            + by_status(scores.readings.get(stage, {}))
         )
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost

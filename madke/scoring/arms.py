@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.core.transcript import Final, Round, Stance, Transcript, Turn
+from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.parse import answer_of, without_reasoning
 from madke.files import read_jsonl, refuse_repeated
 from madke.runs.directory import read_transcripts
@@ -270,7 +270,7 @@ def _transcript(line: _Line, question: Question, name: str) -> Transcript:
         answers=question.answers,
         choices=question.choices,
         metadata=question.metadata,
-        status=stance.status,
+        status=outcome(stance.status),
         answer=stance.answer,
         stop_reason="rounds",
         rounds=(Round(n=1, order=(name,), turns=(Turn(agent=name, stance=stance),)),),

@@ -9,7 +9,19 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from madke.core.transcript import Digest, Final, Reflection, Selection, StageUsage, Stance, Transcript, Verdict
+from madke.core.transcript import (
+    UNREAD,
+    Digest,
+    Final,
+    ParseStatus,
+    Reflection,
+    Selection,
+    StageUsage,
+    Stance,
+    Transcript,
+    Verdict,
+    reading,
+)
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import METRICS
@@ -39,7 +51,7 @@ class Scores:
     transcripts: int
     """Questions times repeats."""
     abstained: int
-    """Transcripts whose final text contained no answer."""
+    """Transcripts without an answer whose final text declines to give one."""
     failed: int
     """Transcripts without an outcome because calls failed. Means exclude them; see ``correct_if_failed``."""
     degraded: int
@@ -70,10 +82,17 @@ class Scores:
     failures: Mapping[str, int]
     """Reason -> number of failed transcripts, most frequent first."""
     parse_failures: Mapping[str, Estimate]
-    """By stage: share of a question's replies without a value in the stage's grammar, averaged over questions.
-    ``grade``: share of answers with a gold answer that have no grade."""
+    """By stage: share of a question's replies that cannot be read (``unmarked``, ``echoed``, ``cut``; not those that
+    decline), averaged over questions. ``grade``: share of answers with a gold answer that have no grade."""
     usage: Mapping[str, StageUsage]
     """By stage, over all transcripts, including failed ones."""
+    readings: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """By stage and status (:data:`madke.core.transcript.ParseStatus`): share of a question's replies, averaged over
+    questions. Only statuses that occur besides ``ok``."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """Status -> number of transcripts without an answer whose final text is ``unmarked``, ``echoed`` or ``cut``."""
+    cut: Mapping[str, int] = field(default_factory=dict)
+    """Stage -> number of replies that were stopped at ``max_tokens`` before they said anything that can be read."""
     debate: Mapping[str, Estimate] = field(default_factory=dict)
     """The other values of :func:`madke.scoring.debate_rows.row`, each over the questions that it applies to."""
     by_round: Mapping[str, tuple[Estimate | None, ...]] = field(default_factory=dict)
@@ -133,7 +152,9 @@ def score_with_values(
     # None: a failed debate of a question with gold answers.
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
-    unread = counted.unread.items()
+    readings = {stage: _shares(list(found.values())) for stage, found in counted.readings.items()}
+    failures = {stage: _estimate(list(found.values()), UNREAD) for stage, found in counted.readings.items()}
+    failures |= {stage: over_repeats(list(replies.values())) for stage, replies in counted.unread.items()}
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
     scores = Scores(
@@ -147,7 +168,10 @@ def score_with_values(
         mean_rounds=means.get("rounds"),
         stop_reasons=dict(counted.stops.most_common()),
         failures=dict(counted.failures.most_common()),
-        parse_failures={stage: found for stage, replies in unread if (found := over_repeats(list(replies.values())))},
+        parse_failures={stage: found for stage, found in failures.items() if found is not None},
+        readings={stage: shares for stage, shares in readings.items() if shares},
+        unread={status: counted.flags[status] for status in UNREAD if counted.flags[status]},
+        cut=dict(+counted.cut),
         usage=counted.usage,
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
@@ -173,7 +197,10 @@ class _Counted:
         self.lost: Counter[QuestionKey] = Counter()
         self.usage: dict[str, StageUsage] = {}
         self.unread: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        """Stage -> question -> for each reply 1 if no value could be parsed, else 0."""
+        """Stage -> question -> for each call before the debate, and each grade, 1 if it could not be read, else 0."""
+        self.readings: defaultdict[str, defaultdict[str, list[ParseStatus]]] = defaultdict(lambda: defaultdict(list))
+        """Stage -> question -> the reading of each reply."""
+        self.cut: Counter[str] = Counter()
         self.translations: list[tuple[str, tuple[str, ...]]] = []
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
@@ -183,7 +210,7 @@ class _Counted:
 
     def _add(self, transcript: Transcript, external: ExternalScores) -> None:
         self.flags["transcripts"] += 1
-        self.flags[transcript.status] += 1
+        self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)
         self.flags["shortened"] += shortened(transcript)
@@ -200,9 +227,11 @@ class _Counted:
             for stage in (stage for stage in RETRIEVAL_STAGES if stage in transcript.usage):
                 unread = stage in retrieval.failed or (stage == "rerank" and retrieval.repaired)
                 self.unread[stage][transcript.id].append(float(unread))
-        for stage, reply, missed in _replies(transcript):
-            if missed is not None and reply.error is None:
-                self.unread[stage][transcript.id].append(float(missed))
+        for stage, reply in _replies(transcript):
+            if not isinstance(reply, Digest) and reply.error is None:
+                status = _reading(stage, reply)
+                self.readings[stage][transcript.id].append(status)
+                self.cut[stage] += status == "cut"
         if GRADER in external and transcript.answers and transcript.status == "ok":
             ungraded = (transcript.id, transcript.repeat) not in external[GRADER]
             self.unread["grade"][transcript.id].append(float(ungraded))
@@ -210,7 +239,7 @@ class _Counted:
 
 def shortened(transcript: Transcript) -> bool:
     """Whether a prompt of the debate was too long and was shortened."""
-    return any(reply.truncated is not None for _, reply, _ in _replies(transcript))
+    return any(reply.truncated is not None for _, reply in _replies(transcript))
 
 
 _ADAPTER = TypeAdapter(Scores)
@@ -262,33 +291,42 @@ RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")
 _Reply = Selection | Stance | Reflection | Verdict | Digest | Final
 
 
-def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply, bool | None]]:
-    """Yield (stage, reply, whether no value could be parsed) for every reply of a model in this debate.
-
-    The last item is None for replies without a value to parse. Given first-round stances are not replies.
-    """
+def _replies(transcript: Transcript) -> Iterator[tuple[str, _Reply]]:
+    """Yield (stage, reply) for every reply of a model in this debate. Given first-round stances are not replies."""
     for entry in transcript.rounds:
         for turn in () if transcript.first_round_given and entry is transcript.rounds[0] else entry.turns:
             if turn.selection is not None:
-                yield "select", turn.selection, _unparsed(turn.selection)
-            yield turn.stance.stage, turn.stance, _unparsed(turn.stance)
+                yield "select", turn.selection
+            yield turn.stance.stage, turn.stance
             if turn.reflection is not None:
-                yield "reflect", turn.reflection, turn.reflection.satisfied is None
+                yield "reflect", turn.reflection
         if entry.verdict is not None and entry.verdict.rule != "too_few":
-            yield "judge", entry.verdict, entry.verdict.consensus is None
+            yield "judge", entry.verdict
         if entry.extracted is not None:
-            yield "extract", entry.extracted, _unparsed(entry.extracted)
+            yield "extract", entry.extracted
         if entry.digest is not None:
-            yield "digest", entry.digest, None
+            yield "digest", entry.digest
     final = transcript.final
     if final.by == "summarizer":
-        yield "summarize", final, _unparsed(final)
+        yield "summarize", final
     elif "pick" in transcript.usage:
-        yield "pick", final, final.agent is None
+        yield "pick", final
     elif "extract" in transcript.usage and transcript.rounds[-1].extracted is None:
-        yield "extract", final, _unparsed(final)
+        yield "extract", final
 
 
-def _unparsed(reply: Selection | Stance | Final) -> bool:
-    """Whether no value could be parsed. A reply that declines to answer counts as parsed."""
-    return reply.status == "abstained" and reply.rule != "declined"
+def _reading(stage: str, reply: Selection | Stance | Reflection | Verdict | Final) -> ParseStatus:
+    """The reading of a reply. Of a pick, whether it names a debater: its status is that of the debater's stance."""
+    if stage == "pick" and isinstance(reply, Final) and reply.agent is not None:
+        return "ok"
+    return reading(reply)
+
+
+def _shares(replies: Sequence[Sequence[ParseStatus]]) -> dict[str, Estimate]:
+    """Status -> its share, for each that occurs besides ``ok``."""
+    found = {status for each in replies for status in each} - {"ok"}
+    return {status: share for status in sorted(found) if (share := _estimate(replies, (status,))) is not None}
+
+
+def _estimate(replies: Sequence[Sequence[ParseStatus]], statuses: Sequence[ParseStatus]) -> Estimate | None:
+    return over_repeats([[float(status in statuses) for status in each] for each in replies])

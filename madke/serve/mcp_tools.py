@@ -27,6 +27,7 @@ from madke.concurrency import told
 from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
+from madke.core.transcript import UNREAD
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
@@ -77,7 +78,8 @@ class DebateResult(_Record):
     text: str
     """The final reply, from which the answer was read."""
     citations: list[Citation]
-    status: Literal["answered", "abstained"]
+    status: Literal["answered", "abstained", "unread"]
+    """``abstained``: the debate declined to answer. ``unread``: no answer could be read."""
     rounds: int
     transcript: str
     """Address of the whole debate as text."""
@@ -206,7 +208,7 @@ class McpServer(Server[Any]):
             answer=done.answer,
             text=done.final.text or done.answer or "",
             citations=[Citation(title=title, address=url) for title, url in cited],
-            status="abstained" if done.answer is None else "answered",
+            status="answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained",
             rounds=len(done.rounds),
             transcript=address,
         )

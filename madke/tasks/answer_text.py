@@ -71,7 +71,7 @@ _DECLINES = re.compile(
     rf"|(?:i\s+am|i['\u2019]m)\s+not\s+(?:sure|certain)\b.*"
     rf"|(?:unable|impossible|not\s+possible)\s+to\s+{_FIND}\b{_MORE}"
     rf"|(?:it\s+|this\s+|(?:the|an)\s+answer\s+)?(?:can\s?not|can['\u2019]?t|could\s+not)\s+be\s+{_FOUND}\b.*"
-    rf"|(?:not|none|nothing)\s+(?:is\s+|was\s+)?{_FOUND}\b.*|(?:the\s+answer\s+is\s+)?unknown|n\s*/\s*a|not\s+applicable"
+    rf"|(?:not|none|nothing)\s+(?:is\s+|was\s+)?{_FOUND}\b.*|(?:the\s+answer\s+is\s+)?unknown|(?:i\s+have\s+)?no\s+(?:idea|clue)\b.*|n\s*/\s*a|not\s+applicable"
     rf"|(?:there\s+is\s+)?no\s+(?:answer|(?:relevant\s+|such\s+)?information)\b.*"
     rf"|(?:there\s+is\s+)?(?:not\s+enough|insufficient)\s+{_KNOWLEDGE}\b.*)",
     re.IGNORECASE | re.DOTALL,

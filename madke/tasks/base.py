@@ -56,6 +56,8 @@ class BaseTask:
     reads_last_number: bool = False
     """Whether answers are numbers or expressions. Then numbers in brackets are not citations, and the last number of a
     reply is its answer if no answer is marked."""
+    reads_whole_line: bool = False
+    """Whether answers are whole texts, such as translations: after "Answer:" the line is not shortened."""
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without quotes and emphasis, or one of ``choices`` as spelled there; None if it is not an answer."""
@@ -63,6 +65,10 @@ class BaseTask:
         if self.choices:
             return next((choice for choice in self.choices if choice.casefold() == answer.casefold()), None)
         return answer if answer and not declines(answer) else None
+
+    def asks_yes_or_no(self, question: Question) -> bool:
+        """Whether a sentence that begins with Yes or No answers the question."""
+        return False
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both are equal, ignoring case."""
@@ -84,7 +90,7 @@ class BaseTask:
             return None
         return {
             "noun": "Question",
-            "goal": f"Answer the question. {self.instructions}",
+            "goal": self.instructions,
             "reasoning": "Write a few short sentences. The first ones give your reasons.",
             "answer": "the answer",
             "examples": tuple(self.examples),

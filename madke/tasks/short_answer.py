@@ -20,6 +20,12 @@ from madke.tasks.base import BaseTask
 from madke.tasks.phrases import READ, Date, Phrase, Reading, is_name, may_be_in_name, read, same_name, split_dates
 from madke.tasks.words import CONTRASTS, Word, fold, stems, vocabulary, words  # fmt: skip
 
+_YES_NO_QUESTION = re.compile(
+    r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"
+    r"(?:n['’]t)?\b",  # noqa: RUF001
+    re.IGNORECASE,
+)
+_ALTERNATIVES = re.compile(r"\bor\b(?!\s+not\b)", re.IGNORECASE)
 _LONE_SIGNS = frozenset("*#%&@/\\")
 
 
@@ -34,6 +40,10 @@ class ShortAnswer(BaseTask):
         answer = bare(text)
         has_content = answer in _LONE_SIGNS or any(c.isalnum() or unicodedata.category(c)[0] == "S" for c in answer)
         return answer if has_content and not declines(answer) else None
+
+    def asks_yes_or_no(self, question: Question) -> bool:
+        """Whether the question begins with an auxiliary verb and offers no alternatives: "Is the zebra a horse?"."""
+        return bool(_YES_NO_QUESTION.match(question.question)) and not _ALTERNATIVES.search(question.question)
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether both name the same thing."""

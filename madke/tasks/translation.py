@@ -13,6 +13,7 @@ class Translation(BaseTask):
 
     name = "translation"
     metrics = ("chrf", "bleu")
+    reads_whole_line = True
 
     def read(self, text: str, question: Question) -> str | None:
         """The text without emphasis or quotes around it; None if no letter or digit is left."""

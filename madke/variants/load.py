@@ -53,8 +53,8 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
 
     noun: str
     """The label of the question in a prompt: ``Question`` or ``Claim``."""
-    goal: str
-    """What to do, in one sentence."""
+    goal: str = ""
+    """What to do, in one sentence, if the question does not say it."""
     reasoning: str
     """How to reason, in sentences of which the last one states the answer."""
     answer: str

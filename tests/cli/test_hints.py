@@ -11,7 +11,7 @@ from madke.assets import install
 from madke.terminal import LogHandler, printed_once
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
-from tests.support.openai_server import error, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 
 def test_extras_are_installed_into_a_checkout_or_next_to_the_package(
@@ -55,3 +55,20 @@ def test_a_run_whose_calls_all_fail_says_the_cause_first_and_shows_no_table(tmp_
         f"report: {tmp_path / 'out' / 'report.html'}",
     ]
     assert "madke: 2 questions failed; the same command retries them" in done.stderr.splitlines()
+
+
+def test_replies_that_were_cut_off_are_counted_with_the_cure(tmp_path: Path) -> None:
+    questions, _ = write_dataset(tmp_path, 2)
+    cut = chat("Let me first compare the depths of all of the lakes", finish_reason="length")
+    with openai_server(cut) as server:
+        options = ("--model", "openai/m", "--base-url", server.url, "--protocol", "standard", "--set", "max_tokens=16")
+        done = madke("run", questions, *options, "--out", tmp_path / "out")
+    note = "2 replies were cut off at 16 tokens and cannot be read (speak 2); --set max_tokens=N"
+    assert f"madke: {note}" in done.stderr.splitlines()
+    assert "unread" in done.stdout
+    scored = madke("score", tmp_path / "out", "--details")
+    words = " ".join(scored.stdout.split())
+    assert "out: 2 replies were cut off at max_tokens and cannot be read (speak 2); --set max_tokens=N." in words
+    assert "unparsed 100.0" in words
+    assert "cut 100.0" in words
+    assert "abst." not in words

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from madke.core.question import Question
 from madke.engine.parse import (
+    Asked,
+    Form,
     parse_answer,
     parse_confidence,
     parse_grade,
     parse_pick,
+    parse_ranking,
     parse_searches,
     parse_selection,
     parse_side,
@@ -67,7 +70,7 @@ def in_every_grammar(text: str) -> Iterator[Parsed]:
 def test_no_text_raises_and_every_value_has_its_place(text: str) -> None:
     without_reasoning(text)
     for parsed in in_every_grammar(text):
-        assert parsed.status in ("ok", "abstained")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")
         assert (parsed.span is not None) == (parsed.status == "ok")
         if parsed.span:
             start, end = parsed.span
@@ -177,7 +180,7 @@ def test_an_echo_of_what_was_asked_for_never_counts(echo: str, around: str) -> N
     assert parse_searches(text, limit=1).value == ()
     assert parse_confidence(text).value is None
     assert parse_pick(text, NAMES).value is None
-    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status == "abstained"
+    assert parse_verdict(text, sides=NAMES, read=reader("short_answer")).status != "ok"
     assert parse_selection(text, size=12, limit=3).value.ids == ()
 
 
@@ -187,7 +190,10 @@ HOSTILE = [
     *"[]({})\"'\\ \n<$*`.-1A“",
     "[]", "{}", "[a]", "[1]", "[1, ", "[A] or ", "[Yes] ", "[Yes", '{"a": "', "{'a': 'b', ", '{"a": "x"\n', "{a: ",
     '{"answer": {', "\\boxed{", "<answer>", "<think>", "</think>", "the answer is ", "Answer: A\n", "answer to ",
-    "Debater 1: [A]\n", "Confidence: 8", "[Search: ", "I pick Debater 1 ", "not [A] ", "A or ", "St. ", "#### 1\n",
+    "neither nor ", "Debater 2:\n", "> [A]\n", "```\n", "<reply>", "User: a\n", '"[A]" ', "' [", "yes, ", "`[`",
+    "Ranking: ", "Selected: [1]\n", "Verdict: SAME\n", '{"same": true} ', "(It contains [No Found]) ", "a. ", "A\n",
+    "is not ", "Debater 1: [A]\n", "Confidence: 8", "[Search: ", "I pick Debater 1 ", "not [A] ", "A or ", "St. ",
+    "#### 1\n",
 ]  # fmt: skip
 
 
@@ -231,6 +237,9 @@ def work(unit: str, size: int) -> float:
     return time.process_time() - began
 
 
+ASKED = Asked(request="Write it on the last line.\nAnswer: [A]", others=("I say it is A and not B. Answer: A",))
+
+
 def read_all(text: str) -> None:
     without_reasoning(text)
     for parsed in (
@@ -244,5 +253,7 @@ def read_all(text: str) -> None:
         parse_confidence(text),
         parse_searches(text, limit=1),
         parse_side(text, NAMES),
+        parse_ranking(text, size=12),
+        parse_answer(text, reader("short_answer"), form=Form(is_yes_no=True), cut=True, asked=ASKED),
     ):
-        assert parsed.status in ("ok", "abstained")
+        assert parsed.status in ("ok", "abstained", "unmarked", "echoed")

@@ -126,9 +126,9 @@ def test_a_number_inside_a_quoted_passage_is_not_chosen(text: str, ids: tuple[in
 @pytest.mark.parametrize(
     "text", ["", "I need nothing.", "[99]", "number 3", "[answer]", "[1] and [2] are not relevant."]
 )
-def test_nothing_readable_is_an_abstention(text: str) -> None:
+def test_nothing_readable_is_no_selection(text: str) -> None:
     parsed = parse_selection(text, size=10, limit=3)
-    assert (parsed.value.ids, parsed.status) == ((), "abstained")
+    assert (parsed.value.ids, parsed.status) == ((), "unmarked")
 
 
 def test_numbers_that_were_not_shown_take_nobodys_place() -> None:

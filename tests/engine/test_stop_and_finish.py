@@ -197,7 +197,7 @@ def test_the_summarizer_reads_the_last_round_and_states_the_answer() -> None:
     assert tokens(prompts(model, "summarize")[0]) == ["A@2", "B@2", "C@2"]
 
 
-@pytest.mark.parametrize(("said", "status"), [("They differ.", "abstained"), (GONE, "failed")])
+@pytest.mark.parametrize(("said", "status"), [("They differ.", "unmarked"), (GONE, "failed")])
 @pytest.mark.parametrize(
     ("finish", "stage"),
     [
@@ -257,7 +257,7 @@ def test_a_summary_of_a_debate_that_ends_with_two_answers_is_marked_as_a_split(
 @pytest.mark.parametrize("finish", ["majority", "convergence", "rerank", "weighted"])
 def test_where_nobody_gave_an_answer_there_is_none(finish: str) -> None:
     taken, _ = final(signed(lambda agent, n: None), finish=finish, score_answers=by_length)
-    assert (taken.answer, taken.status) == (None, "abstained")
+    assert (taken.answer, taken.status) == (None, "unmarked")
 
 
 SETTLED = '{"settled": true, "side": "B", "reason": "B is right.", "answer": "Bern"}'
@@ -298,12 +298,12 @@ def test_the_judge_picks_a_debater_whose_last_stance_counts() -> None:
     assert (taken.agent, taken.answer, taken.status) == ("B", "Bern", "ok")
     assert tokens(prompts(model, "pick")[0]) == ["A@2", "B@2", "C@2"]
     taken, _ = final(signed(answers, pick="[C]"), finish="judge_pick")
-    assert (taken.agent, taken.answer, taken.status) == ("C", None, "abstained")
+    assert (taken.agent, taken.answer, taken.status) == ("C", None, "unmarked")
 
 
 def test_a_debater_whose_call_failed_cannot_be_picked() -> None:
     taken, _ = final(except_for("B", 2, GONE, signed(pick="[B]")), finish="judge_pick")
-    assert (taken.answer, taken.status) == (None, "abstained")
+    assert (taken.answer, taken.status) == (None, "unmarked")
 
 
 def worded(**texts: Any) -> Callable[..., Any]:

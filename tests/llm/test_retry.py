@@ -102,19 +102,19 @@ def late() -> Any:
     return CallError("the server did not answer in time", retryable=True, timed_out=True)
 
 
-def test_what_is_not_there_in_time_is_asked_for_only_once_more() -> None:
-    said, model, _ = retried([late(), late(), "never"])
-    assert (said.outcome, said.error, said.attempts) == ("failed", "the server did not answer in time", 2)
-    assert model.calls == 2
+def test_what_is_not_there_in_time_is_asked_for_only_twice_more() -> None:
+    said, model, _ = retried([late(), late(), late(), "never"])
+    assert (said.outcome, said.error, said.attempts) == ("failed", "the server did not answer in time", 3)
+    assert model.calls == 3
 
 
 def test_other_failures_do_not_count_as_late() -> None:
     assert retried([busy(), late(), busy(), "yes"])[0].text == "yes"
-    assert retried([late(), busy(), late(), "never"])[0].attempts == 3
+    assert retried([late(), busy(), late(), late(), "never"])[0].attempts == 4
 
 
 def test_how_many_may_be_late_is_a_bound_of_its_own() -> None:
-    assert retried([late(), late(), "yes"], policy=RetryPolicy(timeouts=3))[0].text == "yes"
+    assert retried([late(), late(), late(), "yes"], policy=RetryPolicy(timeouts=4))[0].text == "yes"
 
 
 @pytest.mark.parametrize("asked", [121.0, 1e23, float("inf")])

@@ -1,4 +1,4 @@
-"""Replies that are streamed because somebody listens to them."""
+"""Replies that are streamed because somebody listens to them; ``test_slow_servers.py`` has those of slow servers."""
 
 import asyncio
 import threading
@@ -11,6 +11,7 @@ from madke.core.chat import Usage
 from madke.core.errors import CallError
 from madke.core.events import CallDelta, DebateFinished
 from madke.llm import OpenAIChat, close
+from madke.llm.endpoints import ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
@@ -59,9 +60,10 @@ def test_a_part_of_a_reply_is_heard_before_the_reply_ends(transport: Any) -> Non
     assert (asked["stream"], asked["stream_options"]) == (True, {"include_usage": True})
 
 
-def test_a_call_that_nobody_listens_to_is_not_streamed() -> None:
+def test_a_server_that_never_streams_is_not_asked_to() -> None:
     with openai_server(chat()) as server:
-        said_by(OpenAIChat("o", base_url=server.url), chat_request())
+        entry = ModelEntry.model_validate({"dialect": {"stream": False}})
+        said_by(OpenAIChat("o", base_url=server.url, entry=entry), chat_request(on_delta=print))
         assert not {"stream", "stream_options"} & server.requests[0].body.keys()
 
 

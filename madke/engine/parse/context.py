@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, wraps
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from madke.core.chat import Completion
 from madke.core.transcript import ParseStatus
+from madke.engine.parse.echo import NOTHING_ASKED, Asked, without_copies
+from madke.engine.parse.quotation import OTHER_SPEAKER, own_words
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -30,7 +32,7 @@ class Parsed(Generic[T]):
 
     value: T
     status: ParseStatus
-    """``ok``, or ``abstained`` if the text holds no value of this grammar."""
+    """``ok``, ``abstained`` (the text declines), ``unmarked`` (it holds no value of this grammar) or ``echoed``."""
     rule: str
     span: tuple[int, int] | None = None
     """Where the value is in the text (for a selection: its last marker)."""
@@ -41,18 +43,36 @@ def found(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
     return Parsed(value=value, status="ok", rule=rule, span=span)
 
 
-def abstained(value: T, rule: str = "none") -> Parsed[T]:
-    """The result for a text without a value; ``value`` is the parser's empty value."""
-    return Parsed(value=value, status="abstained", rule=rule)
+def nothing(value: T, rule: str = "none") -> Parsed[T]:
+    """The result for a text without a value; ``value`` is the parser's empty value.
+
+    It is ``abstained`` only if the text ``declined``; ``echoed`` if it gives back a ``placeholder``, an ``example``, or
+    other parts of the request (``copy``).
+    """
+    status: ParseStatus = "abstained" if rule == "declined" else "echoed" if rule in _ECHOES else "unmarked"
+    return Parsed(value=value, status=status, rule=rule)
+
+
+_ECHOES = ("placeholder", "example", "copy")
 
 
 def windowed(parse: Callable[Concatenate[str, P], Parsed[T]]) -> Callable[Concatenate[str, P], Parsed[T]]:
-    """Decorator: the parser reads only the last :data:`WINDOW` characters; spans still refer to the whole text."""
+    """Decorator: the parser reads only what the reply says itself, in its last :data:`WINDOW` characters.
+
+    Quotations, other speakers' lines, run-on text and copies of the request (keyword ``asked``) are spaces for it.
+    Spans refer to the whole text.
+    """
 
     @wraps(parse)
     def read(text: str, /, *args: P.args, **kwargs: P.kwargs) -> Parsed[T]:
+        given = kwargs.get("asked")
+        asked = given if isinstance(given, Asked) else NOTHING_ASKED
         start = max(0, len(text) - WINDOW)
-        parsed = parse(text[start:], *args, **kwargs)
+        own = without_copies(text[start:], asked)
+        said = own_words(own, speaker=asked.speaker, question=asked.question)
+        parsed = parse(said, *args, **kwargs)
+        if own != text[start:] and parsed.status == "unmarked" and 2 * len(own.split()) <= len(text[start:].split()):
+            return replace(parsed, status="echoed", rule="copy")
         if not start or parsed.span is None:
             return parsed
         return replace(parsed, span=(parsed.span[0] + start, parsed.span[1] + start))
@@ -249,10 +269,6 @@ Standing = Literal["stated", "plain", "quoted", "none"]
 answer. ``none``: it is denied, hypothetical, an example, or part of a word, a link or a formula."""
 
 _NOUN = r"\b(?:answer(?!\s+(?:choices|options))|verdict|label|option|choice|letter|result|solution|translation)\b"
-OTHER_SPEAKER = (
-    r"\b(?:(?:debater|agent|speaker)[ _]?(?:\w*\d\w*|[a-z]\b)|(?:my\s+|the\s+)?opponents?"
-    r"|(?:my|the|an)\s?other\s+(?:debater|agent|side)s?|(?:affirmative|negative)\s+side)"
-)
 _SAYING = (
     r"(?:sa(?:id|ys?)|answer(?:s|ed)|claim(?:s|ed)|argue[sd]|stat(?:es|ed)|g(?:ave|ives)|th(?:inks|ought)|believe[sd]"
     r"|cho(?:se|oses)|conclude[sd]|propose[sd]|suggest(?:s|ed))"
@@ -298,7 +314,6 @@ _QUOTES_OTHER = _any(
     rf"|{_NOUN}\s+(?:given\s+)?(?:of|from|by)\s+{OTHER_SPEAKER})"
     r"(?:(?!\b(?:but|I|however|differ|so)\b)[^.\n])*\Z"
 )
-_SPEAKER = _any(rf"^\W{{0,9}}{OTHER_SPEAKER}\W{{0,4}}:")
 _ALONE = _any(
     r"\W*(?:(?:so|thus|therefore|hence|in conclusion)\W+)?(?:(?:my|the|final|overall)\W+)*"
     r"(?:(?:answer|verdict|grade|judge?ment|decision|response|result|conclusion|choice|pick|winner)\W*(?:is\W*)?)?"
@@ -321,8 +336,7 @@ def standing(text: str, start: int, end: int) -> Standing:
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
     if is_denied or _is_glued(text, start, end) or (not stated and _CONDITIONAL.match(after)):
         return "none"
-    line = text.rfind("\n", 0, start) + 1
-    if _QUOTES_OTHER.search(near) or (_SPEAKER.match(text, line, line + NEAR) and _is_transcript(text)):
+    if _QUOTES_OTHER.search(near):
         return "quoted"
     return "stated" if stated else "plain"
 
@@ -337,12 +351,6 @@ def _is_glued(text: str, start: int, end: int) -> bool:
 def stands_alone(text: str, start: int, end: int) -> bool:
     """Whether a marker is alone on its line, or is a whole conclusion: "Therefore, my verdict is: [No]"."""
     return bool(_ALONE.fullmatch(lead(text, start))) and not re.search(r"\w", tail(text, end))
-
-
-@lru_cache(maxsize=1)
-def _is_transcript(text: str) -> bool:
-    """Whether several lines begin with a debater's name; a single such line names the speaker itself."""
-    return len(_SPEAKER.findall(text)) > 1
 
 
 def _plain_quotes(text: str) -> str:

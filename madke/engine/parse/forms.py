@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from madke.engine.parse import context
 from madke.engine.parse.context import Standing
+from madke.engine.parse.quotation import OTHER_SPEAKER
 
 _PASSAGE = r"(?:(?:knowledge|passage|entry|entrie|item|document|doc|source|snippet|no)s?\.?\s{0,9})"
 JOIN = r"\s*(?:,|;|&|and|-|–|to)\s*(?:and\s+)?"  # noqa: RUF001
@@ -52,8 +53,11 @@ def bracketed(text: str, kind: str) -> Iterator[Mark]:
         yield Mark(content=content, span=(start, end), rule="cue", standing=context.standing(text, start, end))
 
 
-def stated_forms(text: str) -> Iterator[Mark]:
-    """The marks that state an answer without regard to the words around them."""
+def stated_forms(text: str, as_written: str) -> Iterator[Mark]:
+    """The marks that state an answer without regard to the words around them.
+
+    Records are read from the text ``as_written``, with its quotation marks.
+    """
     braces = context.pairs(text, "{}")
     for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
@@ -64,7 +68,7 @@ def stated_forms(text: str) -> Iterator[Mark]:
         yield Mark(content=tag["content"], span=tag.span(), rule="tag")
     for line in _HASHES.finditer(text):
         yield Mark(content=line.group(1), span=line.span(), rule="hashes")
-    for record in records(text):
+    for record in closing_records(as_written):
         answers = [f for f in record.fields if f.value and ANSWER_KEY.search(f.key) and not REASON_KEY.search(f.key)]
         # The record's own answer, not that of a nested record.
         outer = min((field.depth for field in answers), default=0)
@@ -174,6 +178,22 @@ def records(text: str) -> Iterator[Record]:
                 fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
     if fields:
         yield Record(fields=tuple(fields), span=(start, at), whole=False)
+
+
+_LEADS_TO_RECORD = re.compile(rf"(?:[^\n]*[.!?]\s)?(?:[^\w\n]*|(?!.*{OTHER_SPEAKER})[^.!?\n]*:\s*)", re.IGNORECASE)
+
+
+def closing_records(text: str) -> list[Record]:
+    """The records of the last block of a text, if it ends with one. A record inside a sentence is quoted."""
+    own: list[Record] = []
+    for record in records(text):
+        line = text[text.rfind("\n", 0, record.span[0]) + 1 : record.span[0]]
+        continues = own and own[-1].span[1] > record.span[0] - len(line)
+        if continues or _LEADS_TO_RECORD.fullmatch(line[-context.NEAR :]):
+            between = text[own[-1].span[1] : record.span[0]] if own else ""
+            own = [*(own if not re.search(r"\n\s*\n", between) else ()), record]
+    closes = own and (not own[-1].whole or not re.search(r"\w", text[own[-1].span[1] :]))
+    return own if closes else []
 
 
 def key_value_lines(text: str) -> Record:

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from madke.core.transcript import Verdict
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, T, abstained, found, windowed
-from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, key_value_lines, records
+from madke.engine.parse.context import Parsed, Reader, T, found, nothing, windowed
+from madke.engine.parse.echo import NOTHING_ASKED, Asked
+from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, closing_records, key_value_lines
+from madke.engine.parse.quotation import unquoted
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
 _STATED = (
@@ -22,17 +24,18 @@ _STATED = (
 
 
 @windowed
-def parse_pick(text: str, names: Sequence[str]) -> Parsed[str | None]:
+def parse_pick(text: str, names: Sequence[str], *, asked: Asked = NOTHING_ASKED) -> Parsed[str | None]:
     """The debater that a judge picks: one of ``names``, or None.
 
     A name in brackets counts if it is the only one (rule ``marker``) or the last is alone on its line (``alone``); else
     the name called the winner (``stated``), or a reply that is only a name (``bare``). Several names without a
     conclusion are ``contradictory``.
     """
+    text = unquoted(text)
     if picks := _bracketed(text, names) or _stated(text, names):
         return _settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
     only = _sole_name(text, names)
-    return found(only, "bare", (0, len(text))) if only else abstained(None)
+    return found(only, "bare", (0, len(text))) if only else nothing(None)
 
 
 def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
@@ -80,7 +83,7 @@ def _settled(text: str, marks: Sequence[tuple[T, tuple[int, int]]], rule: str) -
     if len({one for one, _ in marks}) == 1:
         return found(value, rule, span)
     is_alone = rule != "labelled" and context.stands_alone(text, *span)
-    return found(value, "alone", span) if is_alone else abstained(None, "contradictory")
+    return found(value, "alone", span) if is_alone else nothing(None, "contradictory")
 
 
 _LABEL = r"(?:(?:final|my|the|overall)\s+){0,3}(?:answer|verdict|grade|judge?ment|decision|conclusion)"
@@ -99,26 +102,33 @@ _YES_OR_NO = re.compile(r"\W*(?:(yes|true|1(?=\W*\Z))|no|false|0(?=\W*\Z))\b(?!\
 
 @windowed
 def parse_verdict(
-    text: str, *, sides: Sequence[str] = (), read: Callable[[str], str | None] | None = None
+    text: str,
+    *,
+    sides: Sequence[str] = (),
+    read: Callable[[str], str | None] | None = None,
+    asked: Asked = NOTHING_ASKED,
 ) -> Parsed[Verdict]:
     """The verdict of a judge, or of a debater on its own stance, from a record or a marker.
 
     ``sides`` are the debaters' names. ``read`` is the task's reader for a record's answer; None keeps the text.
 
-    A record (JSON or a Python dict, fenced or cut off; keys are matched loosely) gives the decision, the side, the
-    answer and the reason. The last complete record counts, or a cut one if none is complete (rules ``record``,
-    ``cut_record``, ``contradictory``). Then come lines such as ``settled: true`` (``list``), and markers, with the
-    rules of :func:`_binary`: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]`` False; last come
-    ``[Yes]`` and ``[No]`` in the last sentence or alone on their line.
+    The last line decides if it is only a verdict: "Verdict: [SAME]" or ``DIFFERENT`` (with the rules of
+    :func:`_binary`). Next is a record (JSON or a Python dict, fenced or cut off; keys are matched loosely) that is the
+    reply or its last block. It gives the decision, the side, the answer and the reason. The last complete record
+    counts, or a cut one if none is complete (rules ``record``, ``cut_record``, ``contradictory``). Then come lines such
+    as ``settled: true`` (``list``), and markers: ``[SAME]`` and ``[KEEP]`` are True, ``[DIFFERENT]`` and ``[REVISE]``
+    False; last come ``[Yes]`` and ``[No]`` in the last sentence or alone on their line.
     """
-    read_from = [(record, judged) for record in records(text) if (judged := _judged(record, sides, read))]
+    as_written, text = text, unquoted(text)
+    read_from = [(record, judged) for record in closing_records(as_written) if (judged := _judged(record, sides, read))]
     whole = [(record, judged) for record, judged in read_from if record.whole]
     if len({judged.consensus for _, judged in whole} - {None}) > 1:
-        return abstained(Verdict(consensus=None), "contradictory")
+        return nothing(Verdict(consensus=None), "contradictory")
     record, judged = (whole or read_from)[-1] if read_from else (None, Verdict(consensus=None))
     # A record without the decision, such as one of answers, may come with a marker.
-    marked = _marked(text)
-    if record is not None and (judged.consensus is not None or marked.value is None):
+    before = _last_line(text[: read_from[0][0].span[0]]) if read_from else None
+    marked = before or _last_line(text) or _marked(text)
+    if record is not None and before is None and (judged.consensus is not None or marked.value is None):
         return found(judged, "record" if record.whole else "cut_record", record.span)
     lines = key_value_lines(text)
     in_lines = _judged(lines, sides, read) if marked.rule == "none" else None
@@ -130,11 +140,22 @@ def parse_verdict(
 
 
 @windowed
-def parse_side(text: str, sides: Sequence[str]) -> Parsed[str | None]:
+def parse_side(text: str, sides: Sequence[str], *, asked: Asked = NOTHING_ASKED) -> Parsed[str | None]:
     """The debater that the last line ``Side: NAME`` of an extraction names (rule ``side``)."""
-    lines = list(_SIDE_LINE.finditer(text))
+    lines = list(_SIDE_LINE.finditer(unquoted(text)))
     side = _side(lines[-1][1], sides) if lines else None
-    return found(side, "side", lines[-1].span(1)) if side else abstained(None)
+    return found(side, "side", lines[-1].span(1)) if side else nothing(None)
+
+
+def _last_line(text: str) -> Parsed[bool | None] | None:
+    """The verdict of a last line that is nothing else; None for other lines."""
+    start = text.rfind("\n", 0, len(text.rstrip())) + 1
+    line = re.match(
+        rf"[^\w\n]{{0,9}}(?:{_LABEL}[^\w\n]{{0,9}}[:=])?[^\w\n]{{0,9}}(?:(?P<yes>same|keep)|different|revise)\W*\Z",
+        text[start:],
+        re.IGNORECASE,
+    )
+    return None if line is None else found(bool(line["yes"]), "last_line", (start, len(text.rstrip())))
 
 
 def _marked(text: str) -> Parsed[bool | None]:
@@ -143,7 +164,7 @@ def _marked(text: str) -> Parsed[bool | None]:
         return marked
     yes_or_no = _binary(text, "yes", "no")
     closes = yes_or_no.span is None or yes_or_no.rule != "marker" or yes_or_no.span[0] >= context.last_sentence(text)
-    return yes_or_no if closes or (yes_or_no.span and context.stands_alone(text, *yes_or_no.span)) else abstained(None)
+    return yes_or_no if closes or (yes_or_no.span and context.stands_alone(text, *yes_or_no.span)) else nothing(None)
 
 
 def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Parsed[bool | None]:
@@ -164,7 +185,7 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
             return _settled(text, [(bool(one["yes"]), one.span()) for one in own], rule)
         if matches:
             break
-    return abstained(None)
+    return nothing(None)
 
 
 def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
@@ -204,6 +225,6 @@ def _side(value: str, sides: Sequence[str]) -> str | None:
 
 
 @windowed
-def parse_grade(text: str) -> Parsed[bool | None]:
+def parse_grade(text: str, *, asked: Asked = NOTHING_ASKED) -> Parsed[bool | None]:
     """Whether a grader found an answer right, ``[True]`` or ``[False]``, with the rules of :func:`_binary`."""
-    return _binary(text, "true", "false")
+    return _binary(unquoted(text), "true", "false")

@@ -36,10 +36,10 @@ const { runs, questions, debates } = index;
 const outcomes = Object.keys(index.outcomes);
 
 const bits = Object.fromEntries(outcomes.map((name, n) => [name, 1 << n]));
-const exclusive = outcomes.slice(0, 5);
+const exclusive = outcomes.slice(0, 6);
 
 const outcome = (number) => exclusive.find((name) => debates.outcomes[number] & bits[name]) ?? "unknown";
-const MISSED = ["wrong", "partly", "abstained"]; // Answered, but not right.
+const MISSED = ["wrong", "partly", "abstained", "unread"]; // Answered, but not right.
 
 function is(number, name) {
   if (name === "missed") return MISSED.includes(outcome(number));

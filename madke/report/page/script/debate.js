@@ -13,7 +13,7 @@ function score(record, answer) {
 }
 
 function given(record, answer, status = "ok") {
-  if (answer === null || answer === undefined) return mark(["failed", "waiting", "stopped"].includes(status) ? status : "abstained");
+  if (answer === null || answer === undefined) return mark(status in MARKS && status !== "ok" ? status : "abstained");
   const kind = score(record, answer);
   const said = el("span", { class: "answer", dir: "auto" }, answer);
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
@@ -213,7 +213,7 @@ const SATISFIED = new Map([
 const DECLINED = { no_found: "Found nothing helpful in the pool.", none: "Selected nothing: no number could be parsed." };
 
 function selectionWords(selection, part) {
-  const cut = cutWords(selection.truncated);
+  const cut = cutWords(selection);
   if (!selection.ids?.length) {
     return [DECLINED[selection.rule] ?? "Selection failed.", selection.error && ` ${selection.error}`, cut];
   }
@@ -223,14 +223,19 @@ function selectionWords(selection, part) {
 
 /** The text of a reply, or its error. `write` makes the nodes of a line. */
 const reply = (said, write) => [
-  cutWords(said.truncated),
+  cutWords(said),
   said.error ? prose(said.error, "error") : prose(said.reason || said.text, "prose", write),
 ];
 
-function cutWords(cut) {
-  if (!cut) return null;
-  const parts = [cut.stances && plural(cut.stances, "stance"), cut.passages?.length && `passages ${ids(cut.passages)}`];
-  return el("span", { class: "note" }, ` Prompt too long: ${parts.filter(Boolean).join(" and ")} left out.`);
+function cutWords({ truncated: cut, max_tokens: limit }) {
+  if (!cut && !limit) return null;
+  const parts = [cut?.stances && plural(cut.stances, "stance"), cut?.passages?.length && `passages ${ids(cut.passages)}`];
+  return el(
+    "span",
+    { class: "note" },
+    cut && ` Prompt too long: ${parts.filter(Boolean).join(" and ")} left out.`,
+    limit && ` Context window full: reply limited to ${plural(limit, "token")}.`,
+  );
 }
 
 function verdictPart(verdict) {
@@ -249,7 +254,7 @@ function finalPart({ record }) {
     el(
       "p",
       { class: "who" },
-      given(record, record.answer, record.status),
+      given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
@@ -266,6 +271,7 @@ const COLUMNS = {
   cached_tokens: "cached prompt tokens",
   completion_tokens: "completion tokens",
   reasoning_tokens: "reasoning tokens",
+  server_cut: "prompts cut by the server",
 };
 
 function usagePart(record) {

@@ -1,0 +1,129 @@
+"""Find model servers on this machine, on the ports that they use by default."""
+
+import asyncio
+import http.client
+import io
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from madke.core.errors import UserError
+from madke.llm.endpoints import ADDRESS
+
+PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+"""Port -> the program that uses it by default."""
+VARIABLE = "MADKE_LOCAL_PORTS"
+"""Environment variable with the ports to ask instead, separated by commas; empty: none."""
+
+_HOST = "127.0.0.1"
+_SECONDS = 0.8
+_MOST_BYTES = 256 << 10
+_REQUEST = "GET /v1/models HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
+_NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
+_NOT_CHAT = re.compile(r"embed|rerank|whisper|\bbge\b|\be5\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalServer:
+    """A server that answers at ``/v1/models``."""
+
+    port: int
+    program: str
+    """The program whose port it is by default, or empty; another one may be there."""
+    models: tuple[str, ...] = ()
+    """Names of its models that a command line can hold, those that look like chat models first."""
+    needs_key: bool = False
+
+    @property
+    def base_url(self) -> str:
+        """Its address, for ``--base-url``."""
+        return f"http://{_HOST}:{self.port}/v1"
+
+    @property
+    def command(self) -> str:
+        """The command that asks its first model. A name from the server is quoted for the shell."""
+        key = "OPENAI_API_KEY=... " if self.needs_key else ""
+        model = quote(f"openai/{self.models[0]}") if self.models else "openai/NAME"
+        return f'{key}madke ask "..." --model {model} --base-url {self.base_url}'
+
+
+def find_servers(ports: Mapping[int, str] | None = None) -> tuple[LocalServer, ...]:
+    """The servers on these ports of 127.0.0.1, all asked at once, in less than a second.
+
+    Nothing is sent but a request without a key; redirects are not followed, and at most 256 kB of a reply are read.
+
+    Args:
+        ports: Port -> program. Default: the ports in ``MADKE_LOCAL_PORTS``, else :data:`PORTS`.
+    """
+    return asyncio.run(_ask_all(asked_ports() if ports is None else ports))
+
+
+def asked_ports() -> Mapping[int, str]:
+    """The ports that are asked by default."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen is None:
+        return PORTS
+    named = [each.strip() for each in chosen.split(",") if each.strip()]
+    if not all(each.isascii() and each.isdigit() and 0 < int(each) < 1 << 16 for each in named):
+        raise UserError(f"{VARIABLE} is {chosen!r}; expected ports separated by commas, or nothing")
+    return {int(each): PORTS.get(int(each), "") for each in named}
+
+
+async def _ask_all(ports: Mapping[int, str]) -> tuple[LocalServer, ...]:
+    found = await asyncio.gather(*(_ask(port, program) for port, program in ports.items()))
+    return tuple(server for server in found if server is not None)
+
+
+async def _ask(port: int, program: str) -> LocalServer | None:
+    reply = bytearray()
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_SECONDS):
+            reader, writer = await asyncio.open_connection(_HOST, port)
+            try:
+                writer.write(_REQUEST.format(host=_HOST, port=port).encode())
+                # Read to the end: the server closes the connection.
+                while len(reply) <= _MOST_BYTES and (piece := await reader.read(1 << 16)):
+                    reply += piece
+            finally:
+                writer.close()
+    return _read(bytes(reply), port, program) if len(reply) <= _MOST_BYTES else None
+
+
+def _read(reply: bytes, port: int, program: str) -> LocalServer | None:
+    """The server that gave a reply; None if it is none of a model server."""
+    try:
+        response = http.client.HTTPResponse(_Received(reply))  # type: ignore[arg-type]
+        response.begin()
+        status, content = response.status, json.loads(response.read())
+        if status in (401, 403):
+            return LocalServer(port=port, program=program, needs_key=True) if "error" in content else None
+        entries = content["data"] if status == 200 else None
+    except (http.client.HTTPException, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(entries, list):
+        return None
+    names = [name for entry in entries if (name := _name(entry))]
+    return LocalServer(port=port, program=program, models=tuple(sorted(names, key=lambda n: bool(_NOT_CHAT.search(n)))))
+
+
+def _name(entry: Any) -> str | None:
+    """The name of a model, unless a command with it could be read as something else."""
+    name = entry.get("id") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or ADDRESS.search(f"openai/{name}"):
+        return None
+    return name
+
+
+class _Received:
+    """What :class:`http.client.HTTPResponse` needs of a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)

@@ -1,0 +1,34 @@
+"""How many replies could not be read, and why, in words."""
+
+from collections.abc import Mapping
+
+from madke.core.errors import counted
+from madke.report.tables import percent_cell
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.terminal import printable
+
+UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
+
+
+def unread(scores: Scores) -> int:
+    """Number of debates without an answer whose final text cannot be read."""
+    return sum(scores.unread.values())
+
+
+def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
+    """How many replies were cut off before they said anything that can be read, and what to do; None if none was."""
+    if not scores.cut:
+        return None
+    limit = "max_tokens" if max_tokens is None else counted(max_tokens, "token")
+    stages = ", ".join(f"{printable(stage)} {count}" for stage, count in scores.cut.items())
+    count = sum(scores.cut.values())
+    were = "was" if count == 1 else "were"
+    replies = "1 reply" if count == 1 else f"{count:,} replies"
+    return f"{replies} {were} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
+
+
+def by_status(shares: Mapping[str, Estimate]) -> str:
+    """The shares of replies by their status, in words."""
+    stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())
+    return f" ({stated})" if stated else ""

@@ -1,0 +1,171 @@
+"""Models of known faults behind a loopback server, for audits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from madke.audit.questions import audit_questions
+from tests.support.openai_server import Reply, chat
+
+STAGES = ["select", "speak"] * 4 + ["reply"] * 6 + ["judge"] * 4 + ["summarize"] * 4
+REST = ["alone", *["together"] * 4, "schema", "long"]
+PROBES = STAGES + REST
+
+
+def said(answer: str) -> str:
+    return f"One passage names it.\nThe answer is [{answer}]."
+
+
+class Model:
+    """A good model. Subclasses have one fault. ``nth`` counts the calls of one probe, from 0."""
+
+    def __call__(self, body: dict[str, Any], n: int) -> Reply:
+        probe = PROBES[n - 1]
+        # The audit asks every stage for free text; one request of its own asks for a schema.
+        assert (probe == "schema") == ("response_format" in body)
+        text = "\n".join(message["content"] for message in body["messages"])
+        reply = getattr(self, probe)(text, body, PROBES[: n - 1].count(probe))
+        return reply if isinstance(reply, tuple) else chat(reply, usage=self.usage(text, reply))
+
+    def usage(self, text: str, reply: str) -> Any:
+        return {"prompt_tokens": len(text) // 4, "completion_tokens": len(reply) // 4 + 1}
+
+    def item(self, text: str) -> Any:
+        return next(item for item in audit_questions() if item.question in text)
+
+    def gold(self, text: str) -> int:
+        places = [text.find(passage.text) for passage in self.item(text).passages]
+        return sorted(places).index(places[0])
+
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        return f"That passage names it.\nSelected: [{self.gold(text)}]"
+
+    def speak(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right)
+
+    def reply(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right)
+
+    def judge(self, text: str, body: Any, nth: int) -> Any:
+        return f"I compare both.\nVerdict: [{'DIFFERENT' if self.item(text).wrong in text else 'SAME'}]"
+
+    def summarize(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right)
+
+    def alone(self, text: str, body: Any, nth: int) -> Any:
+        return f"Plover. It rains on day {body['seed']}. I walk. I am wet."
+
+    def together(self, text: str, body: Any, nth: int) -> Any:
+        return self.alone(text, body, nth)
+
+    def schema(self, text: str, body: Any, nth: int) -> Any:
+        assert body["response_format"]["type"] == "json_schema"
+        return json.dumps({"verdict": "same"})
+
+    def long(self, text: str, body: Any, nth: int) -> Any:
+        return self.select(text, body, nth)
+
+
+class GivesBackExamples(Model):
+    def speak(self, text: str, body: Any, nth: int) -> Any:
+        return said("Danube")
+
+    reply = summarize = speak
+
+
+class RepeatsPrompts(Model):
+    def speak(self, text: str, body: Any, nth: int) -> Any:
+        return text
+
+    def reply(self, text: str, body: Any, nth: int) -> Any:
+        return text
+
+
+class Servile(Model):
+    """Calls of ``reply``: own right and peer wrong, own wrong and peer right, and so on."""
+
+    def reply(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).wrong if nth % 2 == 0 else self.item(text).right)
+
+
+class Stubborn(Model):
+    def reply(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right if nth % 2 == 0 else self.item(text).wrong)
+
+
+class TakesTheFirstPassage(Model):
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        return "Selected: [0]"
+
+    def speak(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right if self.gold(text) == 0 else self.item(text).wrong)
+
+
+class TakesTheLastPassage(TakesTheFirstPassage):
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        return "Selected: [2]"
+
+    def speak(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right if self.gold(text) == 2 else self.item(text).wrong)
+
+
+class ReportsTheFirst(Model):
+    """Calls of ``summarize``: right stance first, right stance last, and so on."""
+
+    def summarize(self, text: str, body: Any, nth: int) -> Any:
+        return said(self.item(text).right if nth % 2 == 0 else self.item(text).wrong)
+
+
+class CutsPrompts(Model):
+    def usage(self, text: str, reply: str) -> Any:
+        return {"prompt_tokens": min(1000, len(text) // 4), "completion_tokens": 9}
+
+
+class WithoutSchemas(Model):
+    def schema(self, text: str, body: Any, nth: int) -> Any:
+        return 400, {}, {"error": {"message": "response_format is not supported by this model"}}
+
+
+class IgnoresSeeds(Model):
+    def together(self, text: str, body: Any, nth: int) -> Any:
+        return f"Plover. It rains for the {nth}th time."
+
+
+class OnlyReasons(Model):
+    """Thinks until it is cut off, wherever it is asked for more than a few words."""
+
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 256}
+        return chat("", finish_reason="length", reasoning_content="Let me think.", usage=usage)
+
+    speak = reply = judge = summarize = select
+
+
+class NoForm(Model):
+    """Talks without any marker where it selects, and always finds answers the same."""
+
+    def select(self, text: str, body: Any, nth: int) -> Any:
+        return "I would like to read something about the place."
+
+    def judge(self, text: str, body: Any, nth: int) -> Any:
+        return "Verdict: [SAME]"
+
+
+class FailsNowAndThen(Model):
+    def judge(self, text: str, body: Any, nth: int) -> Any:
+        return (404, {}, {"error": {"message": "out of memory\x1b[31m"}}) if nth % 2 else super().judge(text, body, nth)
+
+
+def breaks_every_second_connection(model: Model) -> Callable[[dict[str, Any], int], Reply]:
+    """The model behind a server that resets every second request, as one does that closes idle connections."""
+    answered: list[int] = []
+
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        if n % 2 and len(answered) < len(STAGES):
+            raise ConnectionResetError
+        answered.append(n)
+        return model(body, len(answered))
+
+    return reply

@@ -1,0 +1,104 @@
+"""``madke doctor --model``: one screen, JSON, interrupts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.audit import models
+from tests.support.cli import madke, refused, started
+from tests.support.openai_server import Reply, openai_server
+
+
+def doctor(url: str, *args: object, **env: Any) -> subprocess.CompletedProcess[str]:
+    return madke("doctor", "--model", "openai/m", "--base-url", url, *args, **env)
+
+
+def test_the_findings_are_one_screen_with_an_advice_at_its_end() -> None:
+    with openai_server(models.Servile()) as server:
+        done = doctor(server.url)
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert lines[0] == f"openai/m at {server.url}"
+    assert lines[1].startswith("29 calls, 0 failed; ")
+    assert "wrong, peer right       3 of 3 become right" in lines
+    assert "schemas                 1 of 1 taken" in lines
+    assert lines[-1] == "Do not trust its agreement, because it follows whoever speaks."
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+
+
+def test_the_record_is_one_line_of_json() -> None:
+    with openai_server(models.Model()) as server:
+        done = doctor(server.url, "--json")
+
+    record = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert record["form"]["judge"] == {"k": 4, "n": 4}
+    assert (record["format"], record["model"], record["address"]) == (1, "openai/m", server.url)
+    assert record["advice"].endswith(".")
+
+
+def test_a_dead_endpoint_is_a_finding_with_exit_status_1() -> None:
+    done = doctor("http://127.0.0.1:9/v1")
+
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stdout.splitlines()[1].startswith("2 calls, stopped early, 2 failed; 0 prompt and 0 new tokens")
+    assert "error: connection failed" in done.stdout
+    assert done.stdout.splitlines()[-1] == "It cannot be used: every call failed; see the error above."
+
+
+def test_an_interrupt_prints_what_was_found() -> None:
+    good = models.Model()
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if n == 5:
+            process.send_signal(signal.SIGINT)
+            server.stopping.wait()
+        return good(body, n)
+
+    with (
+        openai_server(reply) as server,
+        started("doctor", "--model", "openai/m", "--base-url", server.url) as process,
+    ):
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, err
+    assert out.splitlines()[1].startswith("4 calls, stopped early, 0 failed")
+    assert "replies read            select 2 of 2, speak 2 of 2" in out
+    assert "Traceback" not in err
+
+
+def test_an_error_of_the_server_does_not_steer_the_terminal() -> None:
+    with openai_server(models.FailsNowAndThen()) as server:
+        done = doctor(server.url)
+
+    assert done.returncode == 0
+    assert "error: HTTP 404: out of memory" in done.stdout and "\x1b" not in done.stdout
+
+
+def test_a_key_is_not_shown() -> None:
+    answer: Reply = (401, {}, {"error": {"message": "bad key sk-canary-2718281828"}})
+    with openai_server(answer) as server:
+        done = doctor(server.url, OPENAI_API_KEY="sk-canary-2718281828")
+
+    assert done.returncode == 1
+    assert "canary" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--json",), "need --model"),
+        (("--model", "human"), "cannot be audited"),
+        (("--model", "openai/m", "--prompts", "missing"), "is not a folder"),
+        (("--model", "nonsense"), "unknown model"),
+    ],
+)
+def test_bad_input_is_one_line(args: Any, why: str, tmp_path: Path) -> None:
+    assert why in refused("doctor", *args, cwd=tmp_path)

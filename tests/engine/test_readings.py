@@ -1,0 +1,124 @@
+"""The status of every reading in a transcript: what was read, or why nothing could be."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from madke.core.chat import ChatRequest, Completion
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.transcript import Final, Stance, Transcript, Verdict, from_json, reading, to_json
+from madke.scoring.scores import score
+from tests.support.plain import play, signed
+
+POOL = KnowledgePool(
+    passages=tuple(
+        Passage(source="wiki", key=str(n), title=f"Lake {n}", text="It is deep and old.", score=1.0, rank=n)
+        for n in range(3)
+    )
+)
+
+
+class Cut:
+    """A model whose replies of one stage are stopped at ``max_tokens``."""
+
+    name = "cut"
+
+    def __init__(self, stage: str, text: str) -> None:
+        self.stage, self.text = stage, text
+        self.others = signed()
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        if request.purpose.stage == self.stage:
+            return Completion(text=self.text, finish_reason="length")
+        return Completion(text=self.others(request))
+
+
+def speaking(text: str) -> Callable[[ChatRequest], str]:
+    others = signed()
+    return lambda request: text if request.purpose.stage in ("speak", "reply") else others(request)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("The answer is [Lake Baikal].", "ok"),
+        ("I do not know.", "abstained"),
+        ("One of the lakes has more water than the others do.", "unmarked"),
+        ("The answer is [answer].", "echoed"),
+    ],
+)
+def test_a_stance_and_the_answer_from_it_have_a_status(text: str, status: str) -> None:
+    played, _ = play(speaking(text), rounds=1, finish="majority")
+    assert {turn.stance.status for turn in played.rounds[0].turns} == {status}
+    assert played.final.status == status
+    assert played.status == ("ok" if status == "ok" else "abstained")
+    assert played.reading == status
+    assert from_json(to_json(played)) == played
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Let me compare the depths of all of the lakes. The first", "cut"),
+        ("The answer is [Lake Baikal]. I also", "ok"),
+        ("I do not know.", "abstained"),
+        ("Answer: Lake Bai", "cut"),
+    ],
+)
+def test_a_reply_that_was_cut_off_before_its_answer_says_so(text: str, status: str) -> None:
+    played, _ = play(model=Cut("speak", text), rounds=1, finish="majority")
+    stance = played.rounds[0].turns[0].stance
+    assert (stance.cut, stance.status) == (True, status)
+    scores = score([played])
+    unread = status == "cut"
+    assert scores.cut == ({"speak": len(played.rounds[0].turns)} if unread else {})
+    assert (scores.unread, scores.abstained) == ({"cut": 1} if unread else {}, int(status == "abstained"))
+
+
+def test_a_verdict_and_a_selection_have_one_too() -> None:
+    played, _ = play(model=Cut("judge", "I compare all of the"), stop="judge", finish="summarizer", rounds=1)
+    assert played.rounds[0].verdict is not None
+    assert (played.rounds[0].verdict.status, played.rounds[0].verdict.consensus) == ("cut", None)
+    played, _ = play(model=Cut("select", "I compare all of the"), pool=POOL, knowledge={"select": "adaptive"}, rounds=1)
+    assert {turn.selection.status for turn in played.rounds[0].turns if turn.selection} == {"cut"}
+
+
+def test_the_example_of_the_prompt_is_an_echo_and_what_the_pool_holds_is_not() -> None:
+    def copied(request: ChatRequest) -> str:
+        return "\n".join(message.content for message in request.messages)
+
+    played, _ = play(lambda r: copied(r) if r.purpose.stage == "speak" else signed()(r), rounds=1, finish="majority")
+    assert {turn.stance.answer for turn in played.rounds[0].turns} == {None}
+    assert played.status == "abstained"
+
+
+@pytest.mark.parametrize(
+    ("rule", "status"),
+    [("declined", "abstained"), ("given", "abstained"), ("none", "unmarked"), ("undecided", "unmarked")],
+)
+def test_transcripts_of_older_versions_are_counted_by_their_rule(rule: str, status: str) -> None:
+    assert reading(Stance(text="...", status="abstained", rule=rule)) == status
+    assert reading(Verdict(consensus=None, rule=rule)) == "unmarked"
+    assert reading(Verdict(consensus=True, rule="marker")) == "ok"
+    assert reading(Final(by="summarizer", status="failed", error="gone")) == "failed"
+
+
+def played_with(status: Any) -> Transcript:
+    played, _ = play(speaking("I do not know."), rounds=1, finish="majority")
+    turns = tuple(
+        replace(turn, stance=replace(turn.stance, status=status, rule="none")) for turn in played.rounds[0].turns
+    )
+    final = replace(played.final, status=status, rule="none")
+    return replace(played, rounds=(replace(played.rounds[0], turns=turns),), final=final)
+
+
+def test_the_shares_of_a_stage_are_by_status_and_only_unread_replies_are_failures() -> None:
+    declined, _ = play(speaking("I do not know."), rounds=1, finish="majority")
+    kinds = [declined, *(replace(played_with(kind), id=kind) for kind in ("unmarked", "echoed", "cut"))]
+    scores = score(kinds)
+    shares = {status: share.value for status, share in scores.readings["speak"].items()}
+    assert shares == {"abstained": 0.25, "unmarked": 0.25, "echoed": 0.25, "cut": 0.25}
+    assert scores.parse_failures["speak"].value == 0.75
+    assert (scores.abstained, scores.unread) == (1, {"unmarked": 1, "echoed": 1, "cut": 1})

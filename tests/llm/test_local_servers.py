@@ -1,0 +1,176 @@
+"""Model servers on this machine, on ports that the test chooses."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.llm.local_servers import PORTS, asked_ports, find_servers
+
+
+@contextmanager
+def listening(answer: Callable[[socket.socket, bytes], None]) -> Iterator[tuple[int, list[bytes]]]:
+    """A port of 127.0.0.1 whose connections ``answer`` gets, with the head of their request."""
+    heads: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    heads.append(connection.recv(1 << 16))
+                    with suppress(OSError):
+                        answer(connection, heads[-1])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1], heads
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+            thread.join()
+
+
+def says(status: str, body: Any, *headers: str) -> Callable[[socket.socket, bytes], None]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    head = "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(content)}", *headers, "", ""])
+    return lambda connection, _: connection.sendall(head.encode() + content)
+
+
+def models(*names: Any) -> dict[str, Any]:
+    return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+
+
+def found(answer: Callable[[socket.socket, bytes], None]) -> Any:
+    with listening(answer) as (port, _):
+        servers = find_servers({port: "Ollama"})
+    return servers[0] if servers else None
+
+
+def test_a_server_is_found_with_the_command_that_asks_it() -> None:
+    with listening(says("200 OK", models("nomic-embed-text:latest", "qwen2.5:7b", "llama3.2"))) as (port, heads):
+        (server,) = find_servers({port: "Ollama"})
+
+    assert (server.port, server.program, server.needs_key) == (port, "Ollama", False)
+    # What does not look like a chat model comes last.
+    assert server.models == ("qwen2.5:7b", "llama3.2", "nomic-embed-text:latest")
+    assert server.command == f'madke ask "..." --model openai/qwen2.5:7b --base-url http://127.0.0.1:{port}/v1'
+    assert heads[0].startswith(b"GET /v1/models HTTP/1.0\r\n")
+
+
+def test_no_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
+
+    with listening(says("200 OK", models("m"))) as (port, heads):
+        find_servers({port: "vLLM"})
+
+    assert b"canary" not in heads[0] and b"authorization" not in heads[0].lower()
+
+
+def test_a_server_that_asks_for_a_key_is_found() -> None:
+    server = found(says("401 Unauthorized", {"error": "Unauthorized"}))
+
+    assert (server.needs_key, server.models) == (True, ())
+    assert server.command.startswith('OPENAI_API_KEY=... madke ask "..." --model openai/NAME --base-url http://127')
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$(reboot)", "a b", "a;b", "`id`", "x\x1b[31m", "a\nb", "\u202egguf", "m" * 201, "", None, 7,
+        "x@http://evil.example/v1", "x@https://evil.example",
+    ],
+)  # fmt: skip
+def test_a_name_that_a_command_line_could_read_as_something_else_is_left_out(name: Any) -> None:
+    server = found(says("200 OK", models(name, "good")))
+
+    assert server.models == ("good",)
+    assert shlex.split(server.command)[4] == "openai/good"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says("302 Found", b"", "Location: http://127.0.0.1:9/v1/models"),
+        says("404 Not Found", b"<html>"),
+        says("200 OK", b"<html>"),
+        says("200 OK", [1]),
+        says("200 OK", {"data": {"id": "m"}}),
+        says("200 OK", b"[" * 100_000),
+        says("401 Unauthorized", b"<html>"),
+        says("401 Unauthorized", 7),
+        lambda connection, _: connection.sendall(b"\x00\xff" * 9),
+        lambda connection, _: None,
+    ],
+)
+def test_other_servers_are_none_of_a_model(answer: Any) -> None:
+    assert found(answer) is None
+
+
+def test_a_reply_is_bounded() -> None:
+    sent = 0
+
+    def flood(connection: socket.socket, _: bytes) -> None:
+        nonlocal sent
+        connection.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"data": [')
+        while sent < 64 << 20:
+            sent += connection.send(b" " * 65536)
+
+    assert found(flood) is None
+    assert sent < 16 << 20
+
+
+def test_all_ports_are_asked_at_once_in_less_than_a_second() -> None:
+    ended = threading.Event()
+
+    def hang(connection: socket.socket, _: bytes) -> None:
+        ended.wait()
+
+    with listening(hang) as (one, _), listening(hang) as (two, _), listening(says("200 OK", models("m"))) as (three, _):
+        began = time.monotonic()
+        servers = find_servers({one: "a", two: "b", three: "c"})
+        seconds = time.monotonic() - began
+        ended.set()
+
+    assert [server.port for server in servers] == [three]
+    # Twice 0.8 seconds if they were asked one after the other.
+    assert seconds < 1.5
+
+
+def test_a_closed_port_is_no_server() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+
+        assert find_servers({taken.getsockname()[1]: "vLLM"}) == ()
+
+
+def test_the_ports_are_four_unless_the_environment_names_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(PORTS) == [11434, 8080, 1234, 8000]
+    assert asked_ports() == {}, "the tests' environment"
+
+    monkeypatch.setenv("MADKE_LOCAL_PORTS", " 8000, 9999")
+    assert asked_ports() == {8000: "vLLM", 9999: ""}
+
+    monkeypatch.delenv("MADKE_LOCAL_PORTS")
+    assert asked_ports() == PORTS
+
+
+@pytest.mark.parametrize("ports", ["x", "0", "65536", "-1", "1.5", "\u0661"])
+def test_other_ports_are_refused(ports: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADKE_LOCAL_PORTS", ports)
+
+    with pytest.raises(UserError, match="MADKE_LOCAL_PORTS"):
+        find_servers()
