@@ -133,7 +133,7 @@ def main_table(arms: Sequence[Results], by_rule: Sequence[Results]) -> Iterator[
             run.name,
             str(found.n),
             f"{100 * found.value:.2f} ({100 * found.low:.1f} to {100 * found.high:.1f})",
-            str(scores.abstained),
+            str(scores.abstained + sum(scores.unread.values())),
             f"{100 * score(rule.transcripts()).metrics[METRIC].value:.2f}",
             f"{run.published:.2f}",
             f"{100 * found.value - run.published:+.2f}",

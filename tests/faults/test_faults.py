@@ -288,6 +288,6 @@ def test_a_reply_cut_at_its_length_is_text_without_an_answer(
     hit = transcripts[HIT]
     assert (asked, total(hit, "failed"), total(hit, "retries")) == (1, 0, 0)
     stances = [turn["stance"] for turn in hit["rounds"][0]["turns"]]
-    assert [stance["answer"] for stance in stances if stance["status"] == "abstained"] == [None]
+    assert [stance["answer"] for stance in stances if stance["status"] == "cut"] == [None]
     assert hit["answer"] != TRAP
     assert re.search(TRAP, json.dumps(hit["rounds"][0]))

@@ -298,7 +298,7 @@ def _summary(prompt: Stage) -> str:
     """The answer with the most supporters; for a judge who picks a debater, the first of them."""
     leader = _leader(prompt)
     if leader is None:
-        return "None of the debaters states an answer, so there is none to report."
+        return "There is no answer to report, because none of the debaters states one."
     first, answer = leader
     holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
     why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
