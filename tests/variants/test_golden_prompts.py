@@ -109,7 +109,7 @@ def test_a_prompt_depends_only_on_the_values_that_its_templates_show(
     whole = Variant.render
 
     def render(self: Variant, stage: str, task: Any, values: dict[str, Any], **prompt: Any) -> Any:
-        shown = {"question", *self.shows(stage, **prompt)}
+        shown = {"question", *self.shows(stage, prompt=prompt["prompt"])}
         messages = whole(self, stage, task, values, **prompt)
         less = {key: value for key, value in values.items() if key in shown}
         assert whole(self, stage, task, less, **prompt) == messages

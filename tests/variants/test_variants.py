@@ -47,7 +47,7 @@ def test_sources_can_be_chosen_dropped_and_given_back() -> None:
 
 def test_options_are_lettered_and_stand_with_the_question() -> None:
     (_, user) = load_variant("madke").render("judge", "choice", {**VALUES, "stances": ()})
-    assert "\nQuestion: Which metal is liquid?\n(A) tin\n(B) mercury\n\nReason step by step.\n" in user.content
+    assert user.content.startswith("Question: Which metal is liquid?\n(A) tin\n(B) mercury\n\n")
 
 
 def test_a_persona_is_part_of_the_system_text() -> None:
@@ -120,9 +120,9 @@ def test_a_task_may_bring_its_own_wording() -> None:
         variant.render("summarize", task, values)
 
     wording = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
-    task.wording = {**wording, "answering": "End with a haiku: <<five seven five>>."}
+    task.wording = {**wording, "answer": "a haiku"}
     (_, user) = variant.render("summarize", task, values)
-    assert "End with a haiku: [five seven five]." in user.content
+    assert user.content.endswith('begins with "The answer is" and gives a haiku.')
 
     task.wording = {**wording, "goal": 5}
     with pytest.raises(UserError, match="the wording of task 'haiku': goal"):
