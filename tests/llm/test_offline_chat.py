@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.errors import CallError
+from madke.core.question import Question
+from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.encoders import Dtype, Similarity
 from madke.engine.parse import (
     parse_answer,
@@ -23,6 +26,8 @@ from madke.engine.parse import (
 from madke.engine.parse.answer import Marker
 from madke.llm.offline import OfflineChat
 from madke.llm.offline.language import content
+from madke.tasks import TASKS
+from tests.support.chat_requests import chat_request
 
 POOL = [
     ("Mount Etna", "Mount Etna is an active volcano on the island of Sicily. It was climbed by Lucy Harper in 1912."),
@@ -65,56 +70,59 @@ def model(tmp_path: Path) -> Iterator[Any]:
 
 
 def ask(
-    model: Any, user: Any, temperature: float = 0.0, agent: str = "Debater 1", max_tokens: int = 500, **purpose: Any
+    model: Any, stage: Stage, temperature: float = 0.0, agent: str = "Debater 1", max_tokens: int = 500, **purpose: Any
 ) -> Any:
     request = ChatRequest(
-        messages=(Message(role="user", content=user),),
-        purpose=Purpose(question="q", stage="speak", agent=agent, round=1, **purpose),
+        messages=(Message(role="user", content="Offline reads no prompt, only the values of the stage."),),
+        purpose=Purpose(question="q", stage=stage.name, agent=agent, round=1, **purpose),
         temperature=temperature,
         max_tokens=max_tokens,
+        stage=stage,
     )
     return asyncio.run(model.complete(request))
 
 
-def answer_of(text: Any) -> Any:
-    return parse_answer(text, lambda raw: raw).value
+def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
+    question = Question(question="?", choices=choices)
+    return parse_answer(text, lambda raw: TASKS[task].read(raw, question) if task else raw).value
 
 
-def knowledge(numbers: Any) -> Any:
-    lines = "\n".join(f"Knowledge {n} - {POOL[n][0]}: {POOL[n][1]}" for n in numbers)
-    return f"<knowledge>\n{lines}\n</knowledge>\n\n" if numbers else ""
+def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:
+    return tuple(
+        Spoken(agent=f"Debater {n}", text=text, answer=answer_of(text)) for n, text in enumerate(texts, start=first)
+    )
 
 
-def previous(own: Any) -> Any:
-    return f"Your previous answer:\n<reply>{own}</reply>\n\n" if own else ""
+OPTIONS: Any = {"task": "choice", "choices": ("Oak", "Tin")}
 
 
-def stances(texts: Any, first: int = 1) -> Any:
-    return "".join(f"Debater {n}: <reply>{text}</reply>\n\n" for n, text in enumerate(texts, start=first))
+def passages(numbers: Any) -> tuple[ShownPassage, ...]:
+    return tuple(ShownPassage(n, *POOL[n]) for n in numbers)
 
 
-CHOOSE = "Do not answer yet. Choose up to 2 passages.\nLast line: Selected: [0] [3] or Selected: [No Found]"
-ANSWER = "Reason step by step.\nLast line: The answer is [answer]."
-COMPARE = "Reason step by step.\nLast line: Verdict: [SAME] or Verdict: [DIFFERENT]"
+def values(question: str, task: str = "short_answer", choices: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    asked = Question(id="q", question=question, task=task, choices=choices)
+    return {"question": asked, "task": TASKS[task], **more}
 
 
-def select(question: Any, numbers: Any = (0, 1, 2, 3, 4), own: str = "", closing: Any = CHOOSE) -> Any:
-    return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}Question: {question}\n\n{closing}"
+def select(question: str, numbers: Any = (0, 1, 2, 3, 4), own: str | None = None, search: bool = False) -> Stage:
+    more = {"passages": passages(numbers), "own": own, "max_selected": 2, "allow_search": search}
+    return Stage(name="select", **values(question, **more))
 
 
 def speak(
-    question: Any, numbers: Any = (), own: str = "", others: Any = (), noun: str = "Question", closing: Any = ANSWER
-) -> Any:
-    said = f"Answers of the others:\n\n{stances(others, first=2)}" if others else ""
-    return f"Solve the task.\n\n{knowledge(numbers)}{previous(own)}{said}{noun}: {question}\n\n{closing}"
+    question: str, numbers: Any = (), own: str | None = None, others: Any = (), name: str = "speak", **more: Any
+) -> Stage:
+    shown = {"passages": passages(numbers), "own": own, "others": spoken(others, first=2)}
+    return Stage(name=name, **values(question, **shown, **more))
 
 
-def judge(*texts: Any, closing: Any = COMPARE) -> Any:
-    return f"Compare.\n\nAnswers of the debaters:\n\n{stances(texts)}Question: Who?\n\n{closing}"
+def judge(*texts: str, name: str = "judge", **more: Any) -> Stage:
+    return Stage(name=name, **values("Who?", others=spoken(texts), **more))
 
 
-def summarize(*texts: Any, closing: Any = ANSWER) -> Any:
-    return judge(*texts, closing=closing)
+def summarize(*texts: str) -> Stage:
+    return judge(*texts, name="summarize")
 
 
 # --- selection ---------------------------------------------------------------------------------------------------
@@ -159,16 +167,14 @@ def test_answers_from_the_chosen_knowledge(model: Any, question: str, number: in
     text = ask(model, speak(question, [number])).text
 
     assert answer_of(text) == expected
-    assert f"Knowledge {number}" in text
+    assert f"Passage {number}" in text
 
 
-def test_the_last_bracket_is_the_answer_and_no_citation(model: Any) -> None:
+def test_the_last_sentence_states_the_answer(model: Any) -> None:
     for question in ("Who climbed Mount Etna?", "How high is the summit of Mount Etna?", "Which metal is soft?"):
         text = ask(model, speak(question, [0, 2, 3])).text
-        last = re.findall(r"\[([^\[\]]*)\]", text)[-1]
 
-        assert last == answer_of(text)
-        assert text.endswith(f"\nThe answer is [{last}].")
+        assert text.endswith(f"\nThe answer is {answer_of(text)}.")
 
 
 @pytest.mark.parametrize(
@@ -193,24 +199,26 @@ def test_comparisons_and_yes_or_no(model: Any, question: str, expected: str) -> 
     ],
 )
 def test_claims(model: Any, claim: str, expected: str) -> None:
-    assert answer_of(ask(model, speak(claim, [0], noun="Claim")).text) == expected
+    assert answer_of(ask(model, speak(claim, [0], task="claim")).text, "claim") == expected
 
 
 def test_choices(model: Any) -> None:
-    question = "Where has tin been mined?\n(A) Sicily\n(B) Malta\n(C) Cornwall"
+    options: Any = {"task": "choice", "choices": ("Sicily", "Malta", "Cornwall")}
 
-    assert answer_of(ask(model, speak(question, [0, 2])).text) == "C"
+    assert answer_of(ask(model, speak("Where has tin been mined?", [0, 2], **options)).text, **options) == "C"
 
 
 def test_without_knowledge_it_knows_nothing(model: Any) -> None:
     assert answer_of(ask(model, speak("Who climbed Mount Etna?")).text) is None
-    assert answer_of(ask(model, speak("Mount Etna is in Sicily.", noun="Claim")).text) == "NOT ENOUGH INFO"
+    assert answer_of(ask(model, speak("Mount Etna is in Sicily.", task="claim")).text, "claim") == "NOT ENOUGH INFO"
     assert answer_of(ask(model, speak("Which is higher, Etna or Stromboli?")).text) in {"Etna", "Stromboli"}
-    assert answer_of(ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text) in {"A", "B"}
+    assert answer_of(ask(model, speak("Which is a metal?", **OPTIONS)).text, **OPTIONS) in {"A", "B"}
 
 
 def test_brackets_in_a_passage_never_become_markers(model: Any) -> None:
-    prompt = speak("Who climbed Mount Etna?", [0]).replace("in 1912.", "in 1912 [7] [Malta].")
+    plain = speak("Who climbed Mount Etna?", [0])
+    title, text = POOL[0]
+    prompt = replace(plain, passages=(ShownPassage(0, title, text.replace("in 1912.", "in 1912 [7] [Malta].")),))
 
     assert answer_of(ask(model, prompt).text) == "Lucy Harper"
     assert "[7]" not in ask(model, prompt).text
@@ -239,7 +247,7 @@ def test_gives_way_to_a_peer_whose_answer_its_knowledge_supports(model: Any) -> 
 
 def test_without_knowledge_it_follows_a_peer_who_quotes_some(model: Any) -> None:
     question = "Which is higher, Etna or Stromboli?"
-    peer = "Knowledge 3 says that Etna is 3,357 metres high. The answer is [Etna]."
+    peer = "Passage 3 says that Etna is 3,357 metres high. The answer is [Etna]."
 
     assert answer_of(ask(model, speak(question, own="It is [Stromboli].", others=[peer])).text) == "Etna"
 
@@ -261,8 +269,8 @@ def test_debaters_and_samples_can_differ_at_a_temperature_and_are_repeatable(mod
     assert by_agent == [ask(model, prompt, temperature=0.5, agent=f"Debater {n}").text for n in range(12)]
 
 
-HARPER = 'Knowledge 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
-GRANT = 'Knowledge 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
+HARPER = 'Passage 0 says: "It was climbed by Lucy Harper in 1912."\nThe answer is [Lucy Harper].'
+GRANT = 'Passage 1 says: "Its volcano was climbed by Peter Grant in 1907."\nThe answer is [Peter Grant].'
 CLIMBER = "Who climbed the volcano of Sicily?"
 
 
@@ -310,7 +318,7 @@ def test_a_debater_that_has_changed_its_answer_changes_again_for_new_evidence(mo
         (["The answer is [A].", "It is [B]."], False),
         (["The answer is [1912].", "It is [1907]."], False),
         (["The answer is [1912].", "I cannot tell."], False),
-        (["It is [Sicily].", "See Knowledge 2."], False),
+        (["It is [Sicily].", "See passage 2."], False),
         (["It is [Sicily].", "It is [Sicily].", "It is [Malta]."], False),
     ],
 )
@@ -332,36 +340,39 @@ def test_the_summarizer_reports_what_most_debaters_say(model: Any, texts: list[s
 
 
 def test_a_judge_who_is_asked_for_a_record_gives_one(model: Any) -> None:
-    prompt = judge("It is [Sicily].", "It is [Sicily].", closing='{"reason": "...", "settled": true, "side": "..."}')
+    prompt = judge("It is [Sicily].", "It is [Sicily].", decides=True)
     found = parse_verdict(ask(model, prompt).text, sides=["Debater 1", "Debater 2"], read=lambda raw: raw).value
 
     assert (found.consensus, found.side, found.answer) == (True, "Debater 1", "Sicily")
 
 
 def test_a_judge_who_is_asked_for_a_name_picks_the_first_of_the_largest_group(model: Any) -> None:
-    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", closing="Last line: a name, as [name].")
+    prompt = judge("It is [Malta].", "It is [Sicily].", "It is [Sicily].", name="pick")
 
     assert parse_pick(ask(model, prompt).text, ["Debater 1", "Debater 2", "Debater 3"]).value == "Debater 2"
 
 
 @pytest.mark.parametrize(("own", "satisfied"), [("Lucy Harper", True), ("Ann Low", False)])
 def test_it_is_satisfied_with_what_its_knowledge_says(model: Any, own: str, satisfied: bool) -> None:
-    closing = "Last line: Verdict: [KEEP] or Verdict: [REVISE]"
-    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", closing=closing)
+    prompt = speak("Who climbed Mount Etna?", [0], own=f"It is [{own}].", name="reflect")
 
     assert parse_verdict(ask(model, prompt).text).value.consensus is satisfied
 
 
-@pytest.mark.parametrize(("shown", "marker"), [("(answer)", "parentheses"), (r"\boxed{answer}", "boxed")])
-def test_the_answer_is_marked_as_asked(model: Any, shown: str, marker: Marker) -> None:
-    text = ask(model, speak("Who climbed Mount Etna?", [0]).replace("[answer]", shown)).text
+@pytest.mark.parametrize(
+    ("marker", "stated"),
+    [("plain", "Lucy Harper"), ("parentheses", "(Lucy Harper)"), ("boxed", r"\boxed{Lucy Harper}")],
+)
+def test_the_answer_is_marked_as_asked(model: Any, marker: Marker, stated: str) -> None:
+    text = ask(model, speak("Who climbed Mount Etna?", [0], marker=marker)).text
 
+    assert text.endswith(f"\nThe answer is {stated}.")
     assert parse_answer(text, lambda raw: raw, marker).value == "Lucy Harper"
 
 
 def test_it_states_a_confidence_and_searches_only_where_asked(model: Any) -> None:
-    sure = ask(model, speak("Who climbed Mount Etna?", [0], closing=f"For example: Confidence: 0.7\n{ANSWER}")).text
-    lost = select("Which composer wrote Aida?", closing=f"You may ask for one [Search: ...]\n{CHOOSE}")
+    sure = ask(model, speak("Who climbed Mount Etna?", [0], asks_confidence=True)).text
+    lost = select("Which composer wrote Aida?", search=True)
 
     assert 0.5 <= parse_confidence(sure).value <= 1
     assert parse_confidence(ask(model, speak("Who climbed Mount Etna?", [0])).text).value is None
@@ -378,19 +389,19 @@ def test_usage_is_an_estimate_and_the_token_limit_holds(model: Any) -> None:
     cut = ask(model, speak("Who climbed Mount Etna?", [0]), max_tokens=5)
 
     assert whole.usage.estimated
-    assert whole.usage.prompt_tokens > whole.usage.completion_tokens > 5
+    assert whole.usage.prompt_tokens > 5 < whole.usage.completion_tokens
     assert (cut.finish_reason, cut.usage.completion_tokens) == ("length", 5)
 
 
 def test_a_guess_says_that_it_is_one(model: Any) -> None:
-    assert "guess" in ask(model, speak("Which is a metal?\n(A) Oak\n(B) Tin")).text
+    assert "guess" in ask(model, speak("Which is a metal?", task="choice", choices=("Oak", "Tin"))).text
 
 
-def test_an_empty_prompt_gets_an_abstention(model: Any) -> None:
-    completion = ask(model, "Hello?")
+def test_a_call_without_values_fails_and_says_why(model: Any) -> None:
+    with pytest.raises(CallError, match="offline answers calls of a debate") as raised:
+        asyncio.run(model.complete(chat_request("Hello?")))
 
-    assert completion.outcome == "ok"
-    assert answer_of(completion.text) is None
+    assert not raised.value.retryable
 
 
 def test_vectors_are_computed_once_across_processes(tmp_path: Path) -> None:
@@ -417,14 +428,7 @@ def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path: Path
     assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()
 
 
-def test_a_judge_of_correctness_is_answered_in_its_own_words(model: Any) -> None:
-    closing = "Last line: Verdict: [Yes] or Verdict: [No]"
-
-    assert ask(model, judge("It is [Malta].", "It is [Malta].", closing=closing)).text.endswith("\nVerdict: [Yes]")
-    assert ask(model, judge("It is [Malta].", "It is [Oslo].", closing=closing)).text.endswith("\nVerdict: [No]")
-
-
 def test_an_extraction_names_the_side(model: Any) -> None:
-    text = ask(model, judge("It is [Malta].", "It is [Oslo].", "It is [Oslo].", closing=f"Side: NAME\n{ANSWER}")).text
+    text = ask(model, judge("It is [Malta].", "It is [Oslo].", "It is [Oslo].", name="extract")).text
 
-    assert text.splitlines()[-2:] == ["Side: Debater 2", "The answer is [Oslo]."]
+    assert text.splitlines()[-2:] == ["Side: Debater 2", "The answer is Oslo."]

@@ -74,6 +74,7 @@ _NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\
 _NO_LABELLED_ANSWER = re.compile(r"(?:i|we|cannot|not|see|there)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"^[^\w\n]{0,9}(?:confidence|side)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 """Lines that may follow the last line of an answer."""
+_INITIAL = re.compile(r"\b[A-Z]\.\Z")
 _BEGINS = re.compile(r"\W*(?:(?:so|thus|therefore|hence|then|and|my|the|final)\W+)*", re.IGNORECASE)
 """Words before "answer is" at the beginning of a sentence."""
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
@@ -108,7 +109,7 @@ def stated_in_words(text: str, reader: Reader, form: Form, *, last_line: bool = 
         if (cue["label"] or closes) and form.whole_line:
             end = _line_end(text, start)
         said = text[start:end].strip(context.EMPHASIS + ".")
-        if closes and not cue["label"] and _UNDECIDED.match(text, start):
+        if closes and not cue["label"] and (_UNDECIDED.match(text, start) or "\\boxed" in text[start:end]):
             return None
         if (cue["label"] or closes) and (context.is_placeholder(said) or declines(said)):
             if last_line:
@@ -214,7 +215,7 @@ def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> I
         yield inner
     elif labelled:
         if not _NO_LABELLED_ANSWER.match(clause):
-            yield from shortened(whole, is_yes_no=form.is_yes_no)
+            yield from shortened(whole if _INITIAL.search(whole) else sentence, is_yes_no=form.is_yes_no)
     elif not _NO_ANSWER.match(clause):
         yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
