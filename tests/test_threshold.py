@@ -42,8 +42,7 @@ def stances(letter: Any, count: Any) -> Any:
 
 def read(text: Any) -> Any:
     """The answers of the stances in a prompt, in the order in which they stand; none in one that shows no stances."""
-    _, others, said = text.partition("Answers of the others:")
-    return re.findall(r"The answer is \(([AB])\)", said.partition("Question:")[0]) if others else []
+    return re.findall(r"^> .*The answer is \(([AB])\)", text, re.MULTILINE)
 
 
 def like_the_last(text: Any) -> Any:
