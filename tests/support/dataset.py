@@ -33,11 +33,11 @@ def stage_of(body: dict[str, Any]) -> str:
     prompt = body["messages"][-1]["content"]
     if "Selected:" in prompt:
         return "select"
-    if "[SAME]" in prompt:
+    if "Verdict:" in prompt:
         return "judge"
     if "Report one final answer" in prompt:
         return "summarize"
-    return "reply" if "Your previous answer:" in prompt else "speak"
+    return "reply" if "Check every answer" in prompt else "speak"
 
 
 def debating(body: dict[str, Any], n: int = 0) -> Reply:
