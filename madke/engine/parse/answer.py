@@ -14,7 +14,15 @@ from madke.engine.parse.echo import NOTHING_ASKED, Asked, is_example, repeats_an
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.quotation import unquoted
 from madke.engine.parse.short import short_reply, yes_or_no
-from madke.engine.parse.worded import Form, declined, last_number, lone_label, stated_in_words, undecided
+from madke.engine.parse.worded import (
+    Form,
+    closing_sentence,
+    declined,
+    last_number,
+    lone_label,
+    stated_in_words,
+    undecided,
+)
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
@@ -40,7 +48,7 @@ _JOINED = re.compile(r"[\s*_`\"'$]*(?:[,;/&|]|(?:[^.!?\n]{0,60}[\s,])?(?:or|and|
 def parse_answer(
     text: str,
     read: Callable[[str], str | None],
-    marker: Marker = "plain",
+    marker: Marker = "brackets",
     *,
     shown: Container[int] = (),
     is_math: bool = False,
@@ -119,6 +127,7 @@ def _said(
         or _marked(cleaned, marks, stated, reader, form)
         or _unmarked(cleaned, marks, reader, form)
         or lone_label(cleaned, reader)
+        or (closing_sentence(cleaned, reader, form) if marker == "plain" and not form.is_math else None)
         or (yes_or_no(cleaned, reader) if form.is_yes_no else None)
         or (None if form.is_math else short_reply(cleaned, reader))
         or (nothing(None, "declined") if declined(cleaned) else None)
@@ -131,7 +140,7 @@ def answer_of(
     text: str,
     task: Task,
     question: Question,
-    marker: Marker = "plain",
+    marker: Marker = "brackets",
     *,
     shown: Container[int] = (),
     cut: bool = False,

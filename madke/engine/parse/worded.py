@@ -74,7 +74,6 @@ _NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\
 _NO_LABELLED_ANSWER = re.compile(r"(?:i|we|cannot|not|see|there)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"^[^\w\n]{0,9}(?:confidence|side)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 """Lines that may follow the last line of an answer."""
-_INITIAL = re.compile(r"\b[A-Z]\.\Z")
 _BEGINS = re.compile(r"\W*(?:(?:so|thus|therefore|hence|then|and|my|the|final)\W+)*", re.IGNORECASE)
 """Words before "answer is" at the beginning of a sentence."""
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
@@ -97,25 +96,22 @@ _CONFIDENCE_LINE = re.compile(r"^[^\w\n]{0,9}confidence\b[^\n]*", re.IGNORECASE 
 def stated_in_words(text: str, reader: Reader, form: Form, *, last_line: bool = False) -> Parsed[str | None] | None:
     """The last readable answer that the text states without a marker. Rules: ``labelled``, ``stated``.
 
-    With ``last_line`` only the requested form: a label on the last line, or "The answer is X" as the last sentence. It
-    abstains if its content declines or is a placeholder.
+    With ``last_line`` only a label on the last line, the requested form. It abstains if its content declines or is a
+    placeholder.
     """
     for cue, (start, end) in reversed(_cues(text)):
-        closes = _closes(text, cue, end)
-        if last_line and not closes:
+        if last_line and (not cue["label"] or re.search(r"\w", _ASIDE.sub("", text[end:]).partition("\n")[2])):
             return None
         if (cue["closed"] and reader.is_open) or context.standing(text, start, end) != "stated":
             continue
-        if (cue["label"] or closes) and form.whole_line:
+        if cue["label"] and form.whole_line:
             end = _line_end(text, start)
         said = text[start:end].strip(context.EMPHASIS + ".")
-        if closes and not cue["label"] and (_UNDECIDED.match(text, start) or "\\boxed" in text[start:end]):
-            return None
-        if (cue["label"] or closes) and (context.is_placeholder(said) or declines(said)):
+        if cue["label"] and (context.is_placeholder(said) or declines(said)):
             if last_line:
                 return nothing(None, "placeholder" if context.is_placeholder(said) else "declined")
             continue
-        for content in _contents(text[start:end], labelled=bool(cue["label"]) or closes, reader=reader, form=form):
+        for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader, form=form):
             if (value := reader(content)) is not None:
                 return found(value, "labelled" if cue["label"] else "stated", (start, end))
     for match in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
@@ -186,12 +182,29 @@ def _cues(text: str) -> tuple[tuple[re.Match[str], tuple[int, int]], ...]:
     return tuple((cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip())
 
 
-def _closes(text: str, cue: re.Match[str], end: int) -> bool:
-    """Whether the cue is the requested form: a label on the last line, or "The answer is" in the last sentence."""
-    after = _ASIDE.sub("", text[end:])
-    if cue["label"]:
-        return not re.search(r"\w", after.partition("\n")[2])
-    return bool(_BEGINS.fullmatch(context.lead(text, cue.start()))) and not cue["closed"] and not re.search(r"\w", after)
+def closing_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | None] | None:
+    """The answer of a last sentence that begins with "The answer is", the requested form, in any words (``stated``)."""
+    for cue, (start, end) in reversed(_cues(text)):
+        begins = not cue["label"] and not cue["closed"] and _BEGINS.fullmatch(context.lead(text, cue.start()))
+        if not begins or re.search(r"\w", _ASIDE.sub("", text[end:])) or context.standing(text, start, end) != "stated":
+            return None
+        if (
+            _UNDECIDED.match(text, start)
+            or re.match(r"\W*that\b", text[start:end])
+            or re.search(r"[][\\{}]", text[start:end])
+        ):
+            return None
+        said = text[start:end].strip(context.EMPHASIS)
+        said = said if re.search(r"\b[A-Z]\.\Z", said) else said.rstrip(".!")
+        if context.is_placeholder(said) or _NO_LABELLED_ANSWER.match(said):
+            return None
+        if declines(said):
+            return nothing(None, "declined")
+        for content in [said] if form.whole_line else shortened(said, is_yes_no=form.is_yes_no):
+            if (value := reader(content)) is not None:
+                return found(value, "stated", (start, end))
+        return None
+    return None
 
 
 def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> Iterator[str]:
@@ -215,7 +228,7 @@ def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> I
         yield inner
     elif labelled:
         if not _NO_LABELLED_ANSWER.match(clause):
-            yield from shortened(whole if _INITIAL.search(whole) else sentence, is_yes_no=form.is_yes_no)
+            yield from shortened(whole, is_yes_no=form.is_yes_no)
     elif not _NO_ANSWER.match(clause):
         yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
