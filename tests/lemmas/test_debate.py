@@ -83,7 +83,7 @@ def test_unique_labels_lose_no_draft() -> None:
     outcome, script = run(madke.debate, "uvwxy", labels, judged=False, rounds=1, unique_labels=True)
     assert [label for label, _ in outcome.result[2][0][1]] == ["A", "A_3", "A_2", "B", "A_4"]
     assert [draft for _, draft in outcome.result[2][0][1]] == list("uvwxy")
-    assert "A_3: <reply>v</reply>" in script.prompts[5]
+    assert "A_3 wrote:\n> v" in script.prompts[5]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
     asyncio.run(debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
     for request in model.requests:
         assert (
-            "\nKnowledge 1 - Lake Tanganyika: Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
+            "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
         )
         assert request.messages[-1].content.split("\n\n")[-2].endswith("Claim: Lake Baikal is deep.")
 
@@ -146,9 +146,9 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -
     assert "Debater" not in model.requests[0].messages[0].content
     others = model.requests[3].messages[0].content.partition("Answers of the others:\n\n")[2]
     assert others.startswith(
-        "Debater 2: <reply>Debater 2 in round 1: the answer is [Lake Baikal].</reply>\n"
+        "Debater 2 wrote:\n> Debater 2 in round 1: the answer is [Lake Baikal].\n"
         "\n"
-        "Debater 3: <reply>Debater 3 in round 1: the answer is [Lake Baikal].</reply>\n"
+        "Debater 3 wrote:\n> Debater 3 in round 1: the answer is [Lake Baikal].\n"
         "\n"
         "Question: Which lake is the deepest?\n"
     )
@@ -157,7 +157,7 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -
 def test_the_judge_is_asked_for_a_name() -> None:
     _, model = run(settings={"finish": "judge_pick", "rounds": 1, "debaters": 2})
     (message,) = model.requests[-1].messages
-    assert "Debater 1: <reply>Debater 1 in round 1: the answer is [Lake Tanganyika].</reply>" in message.content
+    assert "Debater 1 wrote:\n> Debater 1 in round 1: the answer is [Lake Tanganyika]." in message.content
     assert message.content.endswith("in the form [name].")
 
 

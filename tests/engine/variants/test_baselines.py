@@ -48,14 +48,14 @@ def test_rag_gets_the_whole_pool_and_the_others_none(pool: KnowledgePool) -> Non
     ):
         _, model = run(name, pool=pool)
         prompts = [request.messages[-1].content for request in model.requests]
-        assert all(("Knowledge 2 - Deep lakes:" in prompt) == shown for prompt in prompts), name
+        assert all(("Passage 2 (Deep lakes):" in prompt) == shown for prompt in prompts), name
         assert all(("<knowledge>" in prompt) == shown for prompt in prompts), name
 
 
 def test_any_of_them_can_be_given_a_pool(pool: KnowledgePool) -> None:
     for name in ("standard", "cot", "self-consistency"):
         transcript, model = run(name, pool=pool, sources=("wiki", "google"))
-        assert all("Knowledge 2 - Deep lakes:" in request.messages[-1].content for request in model.requests), name
+        assert all("Passage 2 (Deep lakes):" in request.messages[-1].content for request in model.requests), name
         assert transcript.rounds[0].turns[0].selection is None
 
 

@@ -160,4 +160,4 @@ def test_a_failed_turn_is_not_heard() -> None:
 
 def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
     _, model = play("chateval", holding("x", "y", "z"), sources=("wiki", "google"), pool=pool)
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)

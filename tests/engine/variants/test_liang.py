@@ -92,7 +92,7 @@ def test_the_history_is_a_chat_own_turns_as_assistant_the_others_as_user(debater
         heard = "\n".join(message.content for message in chat if message.role == "user")
         assert me + " in iteration" not in heard
         for name in names:
-            assert (f"{name}: <reply>{name} in iteration" in heard) == (said(1, name) in heard)
+            assert (f"{name} wrote:\n> {name} in iteration" in heard) == (said(1, name) in heard)
 
 
 def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration() -> None:
@@ -216,7 +216,7 @@ def test_it_can_be_given_a_pool_that_the_judge_does_not_see(pool: KnowledgePool)
     _, model = play("liang", settled_in(), sources=("wiki", "google"), pool=pool)
     assert model.calls == 3 * 3 + 1
     for request in model.requests:
-        assert ("Knowledge 1 - Lake Tanganyika:" in shown(request)) == (request.purpose.agent != "judge")
+        assert ("Passage 1 (Lake Tanganyika):" in shown(request)) == (request.purpose.agent != "judge")
 
 
 def test_different_models_can_play_the_roles() -> None:

@@ -81,5 +81,5 @@ def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(
     for request in model.requests:
         prompt = shown(request)
         assert ("<knowledge>" in prompt) == bool(sources)
-        lines = [line for line in prompt.splitlines() if line.startswith("Knowledge")]
-        assert lines == [f"Knowledge {n} - {passage.title}: {passage.text}" for n, passage in enumerate(kept)]
+        lines = [line for line in prompt.splitlines() if line.startswith("Passage ")]
+        assert lines == [f"Passage {n} ({passage.title}): {passage.text}" for n, passage in enumerate(kept)]

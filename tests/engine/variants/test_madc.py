@@ -59,7 +59,7 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
         (request,) = asked(model, agent=turn.agent, round=2)
         own, _, others = shown(request).partition("Answers of the others:")
         assert f"{turn.agent} in round 1" in own
-        said = re.findall(r"^One agent's solution: <reply>(Debater \d+) in round 1", others, re.MULTILINE)
+        said = re.findall(r"^Another agent wrote:\n> (Debater \d+) in round 1", others, re.MULTILINE)
         assert said == list(turn.reads)
 
 
@@ -108,7 +108,7 @@ def test_personas_rotate_and_stand_in_the_prompts() -> None:
 
 def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
     _, model = play("madc", debating(), sources=("wiki", "google"), pool=pool)
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)
 
 
 def test_an_answer_may_hold_parentheses_of_its_own() -> None:

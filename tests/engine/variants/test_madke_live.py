@@ -71,10 +71,10 @@ def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_th
 ) -> None:
     library = Library({"deepest lake": [book("a")]})
     _, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
-    new = "Knowledge 3 - Title of a: A new text a."
+    new = "Passage 3 (Title of a): A new text a."
     first = {r.purpose.agent: shown(r) for r in asked(model, stage="speak")}
     assert (new in first[ONE], new in first[TWO]) == (True, False)
-    assert "Knowledge 0 - Lake Baikal:" in first[ONE]
+    assert "Passage 0 (Lake Baikal):" in first[ONE]
     assert not any(new in shown(request) for request in asked(model, stage="select", round=1))
     assert all(new in shown(request) for request in asked(model, stage="select", round=2))
     assert not any(new in shown(request) for request in asked(model, stage="reply", round=2))
@@ -107,7 +107,7 @@ def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> 
     assert [turn.search.ids for turn in transcript.rounds[0].turns] == [(2, 3), (3, 0)]
     assert [(e.n, e.asked_by) for e in transcript.pool[3:]] == [(3, ONE)]
     (request,) = asked(model, stage="speak", agent=TWO)
-    assert shown(request).count("Knowledge 0 - Lake Baikal:") == 1
+    assert shown(request).count("Passage 0 (Lake Baikal):") == 1
 
 
 def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool: KnowledgePool) -> None:
@@ -118,7 +118,7 @@ def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool: Kn
     assert (len(transcript.pool), transcript.degraded) == (3, True)
     assert not any("engine is gone" in shown(request) for request in model.requests)
     (request,) = asked(model, stage="speak", agent=ONE)
-    assert "Knowledge 0 - Lake Baikal:" in shown(request)
+    assert "Passage 0 (Lake Baikal):" in shown(request)
 
 
 def test_a_search_that_finds_nothing_changes_nothing(pool: KnowledgePool) -> None:
@@ -169,8 +169,8 @@ def test_who_declines_the_pool_may_still_search(pool: KnowledgePool) -> None:
     turn = transcript.rounds[0].turns[0]
     assert (turn.selection.rule, turn.selection.ids, turn.search.ids) == ("no_found", (), (3,))
     (request,) = asked(model, stage="speak", agent=ONE)
-    assert [line for line in shown(request).splitlines() if line.startswith("Knowledge")] == [
-        "Knowledge 3 - Title of a: A new text a."
+    assert [line for line in shown(request).splitlines() if line.startswith("Passage ")] == [
+        "Passage 3 (Title of a): A new text a."
     ]
 
 
@@ -179,7 +179,7 @@ def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found
     library = Library({"deepest lake": [book("a")]})
     _, model = play("madke-live", asking({(ONE, 2): "deepest lake"}), pool=pool, settings=settings, retrieve=library)
     (request,) = asked(model, stage="select", agent=TWO, round=2)
-    assert "Knowledge 3 - Title of a: A new text a." in shown(request)
+    assert "Passage 3 (Title of a): A new text a." in shown(request)
 
 
 def test_without_anybody_to_search_it_is_refused(pool: KnowledgePool) -> None:

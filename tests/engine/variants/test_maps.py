@@ -66,4 +66,4 @@ def test_who_could_not_prepare_makes_no_candidate(agent: str) -> None:
 
 def test_it_can_be_given_a_pool(pool: KnowledgePool) -> None:
     _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, score_answers=longest)
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in asked(model, stage="speak"))
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in asked(model, stage="speak"))

@@ -54,7 +54,7 @@ def test_ten_passages_have_ten_debaters() -> None:
     transcript, model = play("per-document", changing_until(1), pool=many)
     assert len(transcript.rounds[0].turns) == 10
     assert model.calls == 10 * 2 + 1
-    assert [f"Knowledge {n} - Title {n}:" in shown(r) for n, r in enumerate(asked(model, round=1))] == [True] * 10
+    assert [f"Passage {n} (Title {n}):" in shown(r) for n, r in enumerate(asked(model, round=1))] == [True] * 10
 
 
 def test_without_a_passage_one_debater_answers_alone() -> None:

@@ -111,7 +111,7 @@ def test_equal_answers_stand_together_with_their_confidences() -> None:
     _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("X", 0.8)))
     (request,) = asked(model, agent="Debater 2", round=2)
     groups = shown(request).partition("grouped:\n")[2]
-    assert groups.startswith("\n2 of them answer [x]:\n\nOne agent's solution: <reply>Somebody's reasons, number 0")
+    assert groups.startswith("\n2 of them answer [x]:\n\nAnother agent wrote:\n> Somebody's reasons, number 0")
     assert "1 of them" not in groups
     assert ["Confidence: 0.9" in groups, "Confidence: 0.8" in groups] == [True, True]
     (request,) = asked(model, agent="Debater 1", round=2)
@@ -144,7 +144,7 @@ def test_one_surviving_debater_agrees_with_nobody() -> None:
 
 def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
     _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)), sources=("wiki", "google"), pool=pool)
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)
 
 
 def test_the_confidence_is_asked_for_above_the_last_line() -> None:

@@ -112,4 +112,4 @@ def test_without_an_estimator_nobody_is_asked() -> None:
 
 def test_it_can_be_given_a_pool(pool: KnowledgePool) -> None:
     _, model = play("rerank", FOUR, sources=("wiki", "google"), pool=pool, score_answers=Estimator())
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)

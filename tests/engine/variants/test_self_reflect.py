@@ -74,7 +74,7 @@ def test_a_failed_attempt_fails_the_question() -> None:
 def test_with_a_pool_answers_and_reviews_see_it(pool: KnowledgePool) -> None:
     _, model = play("self-reflect", satisfied_with(), sources=("wiki", "google"), pool=pool)
     assert model.calls == 5
-    assert all("Knowledge 2 - Deep lakes:" in shown(request) for request in model.requests)
+    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)
 
 
 def test_another_number_of_attempts_can_be_allowed() -> None:

@@ -41,7 +41,7 @@ def test_without_a_readable_answer_none_is_put_into_a_mouth(variant: str, groupe
     _, model = play(variant, mute, settings=settings(sees=sees))
     prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
     ada, cy = ("One agent's solution", "One agent") if anonymous else ("Ada", "Cy")
-    assert f"\n{ada}: <reply>The answer is [Ada 1].</reply>\n" in prompt
+    assert f"\n{ada} wrote:\n> The answer is [Ada 1].\n" in prompt
     assert f"\n{cy} gave no readable answer.\n" in prompt
     assert prompt.count("gave no readable answer") == 1
     assert "[none]" not in prompt
@@ -63,8 +63,8 @@ def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(vari
     )
     prompt = shown(asked(model, agent="Ada", round=2, stage="reply")[0])
     name = {"last_round": "{}:", "history": "{} (round 1):"}[peers].format
-    assert f"{name('X')} <reply>Because of this: [Oslo]</reply>\n" in prompt
-    assert f"{name('Y')} <reply>The answer is [Bern].</reply>\n" in prompt
+    assert f"{name('X')} <reply>Because of this: [Oslo]\n" in prompt
+    assert f"{name('Y')} <reply>The answer is [Bern].\n" in prompt
     assert "Z" not in prompt
 
 
@@ -74,7 +74,7 @@ def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none() -> None
     )
     _, model = play("madke", reply, settings=said, first_round=OUTSIDE)
     prompt = shown(asked(model, stage="judge", round=2)[0])
-    assert "Y (round 1): <reply>The answer is [Bern].</reply>\n" in prompt
+    assert "Y (round 1): <reply>The answer is [Bern].\n" in prompt
     assert "Z (round 1) gave no readable answer.\n" in prompt
 
 
@@ -82,11 +82,11 @@ def test_rounds_are_named_where_there_are_several() -> None:
     said = settings(stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
     _, model = play("madke", reply, settings=said)
     first, second = (shown(request) for request in asked(model, stage="judge"))
-    assert "\nAnswers of the debaters:\n\nAda: <reply>Ada in round 1" in first
+    assert "\nAnswers of the debaters:\n\nAda wrote:\n> Ada in round 1" in first
     assert "Only the newest answer of a debater counts" not in first
     assert "\nThe debate so far:\n\nAda (round 1): <reply>Ada in round 1" in second
     assert "\nCy (round 2): <reply>Cy in round 2" in second
     assert "Only the newest answer of a debater counts" in second
     (summary,) = asked(model, stage="summarize")
-    assert "\nAnswers of the debaters:\n\nAda: <reply>Ada in round 2" in shown(summary)
+    assert "\nAnswers of the debaters:\n\nAda wrote:\n> Ada in round 2" in shown(summary)
     assert "(round" not in prompts([summary])
