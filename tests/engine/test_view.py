@@ -246,7 +246,10 @@ def test_in_a_chat_roles_alternate_whoever_speaks_and_hidden_peers_are_left_out(
     assert all(left != right for left, right in pairwise(roles))
     assert [token for role, text in said[:-1] for token in tokens(text)] == ["A@1", "B@1", "A@2"]
     assert all(
-        line.startswith(("A@", "One agent wrote:\n> B@")) for _, text in said[1:-1] for line in text.splitlines() if line
+        line.startswith(("A@", "One agent wrote:\n> B@"))
+        for _, text in said[1:-1]
+        for line in text.splitlines()
+        if line
     )
 
 

@@ -130,9 +130,7 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
     cast = dict.fromkeys(variant.protocol.roles, model)
     asyncio.run(debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
     for request in model.requests:
-        assert (
-            "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
-        )
+        assert "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
         assert request.messages[-1].content.split("\n\n")[-2].endswith("Claim: Lake Baikal is deep.")
 
 

@@ -91,6 +91,12 @@ def shown(request: ChatRequest) -> str:
     return "\n".join(message.content for message in request.messages)
 
 
+def own_and_others(request: ChatRequest) -> tuple[str, str]:
+    """The messages before the last one, with the reader's own stance, and the last one, with those of the others."""
+    *before, last = request.messages
+    return "\n".join(message.content for message in before), last.content
+
+
 def prompts(requests: Iterable[ChatRequest]) -> str:
     """Requests, whole, as the text of a golden file."""
     parts = []

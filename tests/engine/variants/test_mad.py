@@ -9,7 +9,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import asked, failing, own_and_others, play, shown
 
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
@@ -43,7 +43,7 @@ def test_everybody_reads_the_others_of_the_round_before_and_its_own_answer() -> 
             others = tuple(name for name in NAMES if name != turn.agent)
             assert turn.reads == (others if entry.n > 1 else ())
             (request,) = asked(model, agent=turn.agent, round=entry.n)
-            own, _, theirs = shown(request).partition("Answers of the others:")
+            own, theirs = own_and_others(request)
             for n in (1, 2, 3):
                 before = n == entry.n - 1
                 assert (f"{turn.agent} in round {n}" in own) == before
@@ -80,6 +80,6 @@ def test_the_rows_with_and_without_knowledge_differ_in_the_sources_alone(
     assert tuple(entry.n for entry in transcript.pool) == numbers
     for request in model.requests:
         prompt = shown(request)
-        assert ("<knowledge>" in prompt) == bool(sources)
+        assert ("Passages from a search." in prompt) == bool(sources)
         lines = [line for line in prompt.splitlines() if line.startswith("Passage ")]
         assert lines == [f"Passage {n} ({passage.title}): {passage.text}" for n, passage in enumerate(kept)]

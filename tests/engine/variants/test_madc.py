@@ -11,7 +11,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import asked, failing, own_and_others, play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 11)]
 FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"] * 4
@@ -42,10 +42,10 @@ def test_without_settings_ten_agents_debate_once() -> None:
 def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer() -> None:
     _, model = play("madc", debating())
     for request in asked(model, round=1):
-        prompt = shown(request)
-        assert prompt.count("<example>") == 4
-        assert "Debater" not in prompt
-    assert not any("<example>" in shown(request) for request in asked(model, round=2))
+        assert [message.role for message in request.messages].count("assistant") == 4
+        assert "Debater" not in shown(request)
+    for request in asked(model, round=2):
+        assert [message.role for message in request.messages].count("assistant") == 1
 
 
 def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last() -> None:
@@ -57,7 +57,7 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
     for turn in second.turns:
         assert turn.reads == tuple(agent for agent in order if agent != turn.agent)
         (request,) = asked(model, agent=turn.agent, round=2)
-        own, _, others = shown(request).partition("Answers of the others:")
+        own, others = own_and_others(request)
         assert f"{turn.agent} in round 1" in own
         said = re.findall(r"^Another agent wrote:\n> (Debater \d+) in round 1", others, re.MULTILINE)
         assert said == list(turn.reads)
@@ -80,7 +80,7 @@ def test_a_failed_agent_is_read_by_nobody_and_speaks_again() -> None:
     assert transcript.degraded
     assert not any("Debater 10" in turn.reads for turn in transcript.rounds[1].turns)
     (request,) = asked(model, agent="Debater 10", round=2)
-    assert "Your previous answer:" not in shown(request)
+    assert [message.role for message in request.messages] == ["system", "user"]
     assert transcript.rounds[1].turns[9].stance.answer == "Lake Baikal"
 
 
@@ -113,15 +113,16 @@ def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
 
 def test_an_answer_may_hold_parentheses_of_its_own() -> None:
     question = Question(id="m2", question="Where does its centre go?", answers=("(2, -2)",), task="math")
-    transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings={"debaters": 2})
+    settings = {"debaters": 2, "marker": "parentheses"}
+    transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings=settings)
     assert TASKS["math"].accepts(transcript.answer, question)
-    assert "The answer is (result)." in shown(model.requests[0])
+    assert '"The answer is (X)."' in shown(model.requests[0])
 
 
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_has_four_examples_in_the_papers_form(task: str) -> None:
+def test_every_task_has_four_examples_of_the_requested_form(task: str) -> None:
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
     variant = load_variant("madc")
     values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}
-    (_, user) = variant.render("speak", task, values)
-    assert len(re.findall(r"\nThe answer is \(.+\)\.\n</example>", user.content)) == 4
+    replies = [message.content for message in variant.render("speak", task, values) if message.role == "assistant"]
+    assert [bool(re.search(r" The answer is .+\.\Z", text)) for text in replies] == [True] * 4

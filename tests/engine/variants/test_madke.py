@@ -93,10 +93,11 @@ def test_without_adaptive_selection_everyone_gets_the_whole_pool(pool: Knowledge
     assert all("Passage 1 (Lake Tanganyika):" in prompt for prompt in prompts_of(model, "speak", 1))
 
 
-def test_the_question_comes_last_and_all_debaters_share_their_system_text(pool: KnowledgePool) -> None:
+def test_the_question_stands_once_and_all_debaters_share_their_system_text(pool: KnowledgePool) -> None:
     _, model = run(disagreeing_until(2), pool)
     for request in model.requests:
-        assert request.messages[-1].content.split("\n\n")[-2].endswith(f"Question: {QUESTION.question}")
+        asked_in = [m for m in request.messages if m.role == "user" and f"Question: {QUESTION.question}" in m.content]
+        assert len(asked_in) == 1
     systems = {r.messages[0].content for r in model.requests if r.purpose.agent.startswith("Debater")}
     assert len(systems) == 1
 

@@ -25,7 +25,7 @@ def test_a_question_takes_2nr_plus_r_plus_1_calls(pool: KnowledgePool, last: int
 def test_it_differs_from_madke_in_the_sources_and_the_later_rounds_alone() -> None:
     here, there = (load_variant(name).protocol.model_dump() for name in ("madke-reference", "madke"))
     differing = {name for name in here if here[name] != there[name]}
-    assert differing == {"source", "knowledge", "talk", "sees"}
+    assert differing == {"source", "knowledge", "talk", "sees", "marker", "examples"}
     assert here["knowledge"] == {**there["knowledge"], "per_source": {"wiki": 10, "google": 5}}
     assert here["talk"] == {**there["talk"], "later": "sequential"}
     assert here["sees"] == {**there["sees"], "peers": "latest"}
@@ -69,8 +69,8 @@ def test_the_judge_is_also_asked_whether_the_answers_are_correct(pool: Knowledge
         asked(play(name, disagreeing_until(1), pool=pool)[1], stage="judge") for name in ("madke-reference", "madke")
     )
     assert "correct" in judge.messages[0].content
-    assert "and correct: Verdict: [Yes]" in judge.messages[1].content
-    assert "it is correct" not in shown(plain)
+    assert '"Verdict: [Yes]" if all answers are the same and correct' in judge.messages[1].content
+    assert "is it correct" not in shown(plain)
 
 
 def test_judge_and_summarizer_read_the_rounds_stances_and_no_pool(pool: KnowledgePool) -> None:

@@ -45,7 +45,7 @@ def test_each_debater_has_one_passage_in_every_round_and_nobody_elses(pool: Know
         for n in (1, 2, 3):
             (request,) = asked(model, agent=turn.agent, round=n)
             assert [text in shown(request) for text in TEXTS] == [other == place for other in range(3)]
-            assert f"\nKnowledge {place} - " in shown(request)
+            assert f"\nPassage {place} (" in shown(request)
         assert turn.selection is None
 
 
@@ -69,10 +69,10 @@ def test_who_is_alone_is_told_of_no_others_and_aggregated_like_any_debate() -> N
     one = KnowledgePool(passages=(passage("wiki", "k", "Title", "Text."),))
     transcript, model = play("per-document", changing_until(1), pool=one)
     speak, summarize = map(shown, model.requests)
-    assert "You have one passage.\n" in speak
+    assert "You have one passage. It may be wrong" in speak
     assert "debater" not in speak
     assert "every debater read a different passage" not in summarize
-    assert "You add no opinion" in summarize
+    assert "You add no answer of your own" in summarize
     assert transcript.answer == "Lake Baikal"
 
 

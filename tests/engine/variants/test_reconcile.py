@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import asked, failing, own_and_others, play, shown
 
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 
@@ -100,7 +100,7 @@ def test_everybody_reads_the_others_of_the_round_before_without_names() -> None:
             (request,) = asked(model, agent=turn.agent, round=entry.n)
             prompt = shown(request)
             assert not any(name in prompt for name in NAMES)
-            own, _, theirs = prompt.partition("Answers of the others, grouped:")
+            own, theirs = own_and_others(request)
             for n in (1, 2, 3):
                 before = n == entry.n - 1
                 assert (f"number {place}, round {n}" in own) == before
@@ -110,21 +110,23 @@ def test_everybody_reads_the_others_of_the_round_before_without_names() -> None:
 def test_equal_answers_stand_together_with_their_confidences() -> None:
     _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("X", 0.8)))
     (request,) = asked(model, agent="Debater 2", round=2)
-    groups = shown(request).partition("grouped:\n")[2]
-    assert groups.startswith("\n2 of them answer [x]:\n\nAnother agent wrote:\n> Somebody's reasons, number 0")
-    assert "1 of them" not in groups
+    groups = request.messages[-1].content
+    assert groups.startswith(
+        "2 of the others give this answer: x\n\nAnother agent wrote:\n> Somebody's reasons, number 0"
+    )
+    assert "1 of the others" not in groups
     assert ["Confidence: 0.9" in groups, "Confidence: 0.8" in groups] == [True, True]
     (request,) = asked(model, agent="Debater 1", round=2)
-    groups = shown(request).partition("grouped:\n")[2]
-    assert groups.index("1 of them answers [y]:") < groups.index("1 of them answers [X]:")
+    groups = request.messages[-1].content
+    assert groups.index("gives this answer: y\n") < groups.index("gives this answer: X\n")
 
 
 def test_a_stance_without_an_answer_is_shown_after_the_groups() -> None:
     _, model = play("reconcile", stating((None, 0.9), ("y", 0.7), ("z", 0.8)))
     (request,) = asked(model, agent="Debater 3", round=2)
-    groups = shown(request).partition("grouped:\n")[2]
+    groups = request.messages[-1].content
     assert groups.index("number 1, round 1") < groups.index("number 0, round 1")
-    assert groups.count("of them answer") == 1
+    assert groups.count("of the others give") == 1
 
 
 def test_a_failed_debater_is_left_out_and_the_survivors_can_agree() -> None:
@@ -152,4 +154,4 @@ def test_the_confidence_is_asked_for_above_the_last_line() -> None:
     for request in model.requests:
         prompt = shown(request)
         assert prompt.count("Confidence: P. P is a number from 0") == 1
-        assert prompt.index("Confidence: P.") < prompt.index("Your last line: The answer is [answer].")
+        assert prompt.index("Confidence: P.") < prompt.index('The last one begins with "The answer is"')

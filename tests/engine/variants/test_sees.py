@@ -71,7 +71,7 @@ def test_whose_stances_stand_in_the_prompt(variant: str, sees: dict[str, str], e
 def test_answers_alone(variant: str) -> None:
     prompt = third_round(variant, peers="answers", own="none")
     assert stances(prompt) == []
-    assert [f"{name} wrote:\n> The answer is [{name} 2]." in prompt for name in NAMES] == [True, False, True]
+    assert [f"{name} answered: {name} 2\n" in prompt for name in NAMES] == [True, False, True]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -80,4 +80,4 @@ def test_no_names(variant: str, grouped: bool) -> None:
     prompt = third_round(variant, anonymous=True, grouped=grouped, own="none")
     assert stances(prompt) == [("Ada", 2), ("Cy", 2)]
     assert prompt.count("Another agent wrote:\n> I am ") == 2
-    assert ("grouped:" in prompt, prompt.count("1 of them answers")) == ((True, 2) if grouped else (False, 0))
+    assert prompt.count("1 of the others gives this answer: ") == (2 if grouped else 0)

@@ -40,11 +40,11 @@ def test_without_a_readable_answer_none_is_put_into_a_mouth(variant: str, groupe
     sees = {"peers": "answers", "own": "last", "grouped": grouped, "anonymous": anonymous}
     _, model = play(variant, mute, settings=settings(sees=sees))
     prompt = shown(asked(model, agent="Bo", round=2, stage="reply")[0])
-    ada, cy = ("One agent's solution", "One agent") if anonymous else ("Ada", "Cy")
-    assert f"\n{ada} wrote:\n> The answer is [Ada 1].\n" in prompt
+    ada, cy = ("Another agent", "Another agent") if anonymous else ("Ada", "Cy")
+    assert f"\n{ada} answered: Ada 1\n" in prompt
     assert f"\n{cy} gave no readable answer.\n" in prompt
     assert prompt.count("gave no readable answer") == 1
-    assert "[none]" not in prompt
+    assert "none" not in prompt
     assert "rather not say" not in prompt
 
 
@@ -62,9 +62,9 @@ def test_an_answer_without_a_text_is_shown_and_one_with_neither_is_left_out(vari
         variant, reply, settings=settings(first_round_given=True, sees={"peers": peers}), first_round=OUTSIDE
     )
     prompt = shown(asked(model, agent="Ada", round=2, stage="reply")[0])
-    name = {"last_round": "{}:", "history": "{} (round 1):"}[peers].format
-    assert f"{name('X')} <reply>Because of this: [Oslo]\n" in prompt
-    assert f"{name('Y')} <reply>The answer is [Bern].\n" in prompt
+    when = {"last_round": "", "history": " in round 1"}[peers]
+    assert f"X wrote{when}:\n> Because of this: [Oslo]\n" in prompt
+    assert f"Y answered{when}: Bern\n" in prompt
     assert "Z" not in prompt
 
 
@@ -74,19 +74,20 @@ def test_a_judge_sees_an_answer_without_a_text_and_hears_who_gave_none() -> None
     )
     _, model = play("madke", reply, settings=said, first_round=OUTSIDE)
     prompt = shown(asked(model, stage="judge", round=2)[0])
-    assert "Y (round 1): <reply>The answer is [Bern].\n" in prompt
-    assert "Z (round 1) gave no readable answer.\n" in prompt
+    assert "Y in round 1: Bern\n" in prompt
+    assert "Z in round 1: no readable answer\n" in prompt
 
 
 def test_rounds_are_named_where_there_are_several() -> None:
     said = settings(stop="judge", judge_sees="history", finish="summarizer", sees={"peers": "last_round"})
     _, model = play("madke", reply, settings=said)
     first, second = (shown(request) for request in asked(model, stage="judge"))
-    assert "\nAnswers of the debaters:\n\nAda wrote:\n> Ada in round 1" in first
+    assert "\n\nAda: Ada 1\nBo: Bo 1\nCy: Cy 1\n\n" in first
+    assert "\nAda wrote:\n> Ada in round 1" in first
     assert "Only the newest answer of a debater counts" not in first
-    assert "\nThe debate so far:\n\nAda (round 1): <reply>Ada in round 1" in second
-    assert "\nCy (round 2): <reply>Cy in round 2" in second
+    assert "\nAda wrote in round 1:\n> Ada in round 1" in second
+    assert "\nCy wrote in round 2:\n> Cy in round 2" in second
     assert "Only the newest answer of a debater counts" in second
     (summary,) = asked(model, stage="summarize")
-    assert "\nAnswers of the debaters:\n\nAda wrote:\n> Ada in round 2" in shown(summary)
-    assert "(round" not in prompts([summary])
+    assert "\nAda wrote:\n> Ada in round 2" in shown(summary)
+    assert " in round 2:\n" not in prompts([summary]).replace("> ", "")
