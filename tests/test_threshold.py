@@ -105,9 +105,9 @@ def test_all_read_the_first_k_stances_in_the_order_given_and_nothing_else(thresh
     shown: dict[tuple[Any, ...], list[str]] = {}
     for request in model.requests:
         shown.setdefault(tuple(read(request.messages[-1].content)), []).append(request.purpose.agent)
-        assert "Your previous answer" not in request.messages[-1].content
+        assert "assistant" not in [message.role for message in request.messages]
         assert "Agent 1" not in request.messages[-1].content
-        assert request.messages[-1].content.count("One agent's solution:") == len(read(request.messages[-1].content))
+        assert request.messages[-1].content.count("Another agent wrote:") == len(read(request.messages[-1].content))
     right_first, wrong_first, mixed = "BBBAAA", "AAABBB", "BABABA"
     assert set(shown) == {tuple(order[:k]) for order in (right_first, wrong_first, mixed) for k in range(1, 7)}
     assert all(set(agents) == {"Debater 1", "Debater 2"} for agents in shown.values())

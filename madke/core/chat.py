@@ -1,6 +1,6 @@
 """The interface of every model: messages in, a completion out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, Literal, Protocol, Self
@@ -120,6 +120,17 @@ def retry_seed(seed: int | None, attempt: int) -> int | None:
 
 def _hashed(parts: tuple[object, ...]) -> int:
     return int.from_bytes(sha256(repr(parts).encode()).digest()[:4], "big") >> 1
+
+
+def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with those of one role in a row as one: many chat templates need alternating roles."""
+    parts: list[Message] = []
+    for message in messages:
+        if parts and parts[-1].role == message.role:
+            parts[-1] = Message(role=message.role, content=f"{parts[-1].content}\n\n{message.content}")
+        else:
+            parts.append(message)
+    return tuple(parts)
 
 
 def writable(text: str) -> str:

@@ -234,8 +234,16 @@ class Scene:
         names = self.prompts.shows(stage, prompt=prompt)
         asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
         if stage not in self._rendered or self._rendered[stage][0] != asked:
-            self._rendered[stage] = asked, self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
+            messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
+            self._rendered[stage] = asked, self._opened(messages)
         return self._rendered[stage][1]
+
+    def _opened(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages, with the question before a first one of the assistant, which many chat templates refuse."""
+        first = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+        if messages[first:] and messages[first].role == "assistant":
+            return (*messages[:first], Message(role="user", content=self.question.question), *messages[first:])
+        return messages
 
     def _stage(self, name: str, values: Mapping[str, Any]) -> Stage:
         """The values of a call that the messages show, for stand-ins."""

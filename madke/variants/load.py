@@ -17,7 +17,7 @@ from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
 from pydantic import BaseModel, Field
 
 from madke.assets import asset
-from madke.core.chat import Message
+from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.core.stage import Spoken
@@ -106,12 +106,7 @@ class Variant:
                 rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
         except Exception as error:  # A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
-        messages = [*rendered[:-1], *chat, *rendered[-1:]]
-        # Many chat templates need a user message first.
-        if next((message.role for message in messages if message.role != "system"), "") == "assistant":
-            start = sum(message.role == "system" for message in messages)
-            messages.insert(start, Message(role="user", content=values["question"].question))
-        return _joined(messages)
+        return joined([*rendered[:-1], *chat, *rendered[-1:]])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         """The names of the values in the stage's template and in those that it includes."""
@@ -146,7 +141,7 @@ class Variant:
         texts = {
             block: _tidy("".join(context.blocks[block][0](context))) for block in _BLOCKS if block in context.blocks
         }
-        return _joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
+        return joined([Message(role=_BLOCKS[block], content=text) for block, text in texts.items() if text])
 
     def _wording(self, task: Task | str) -> TaskPrompt:
         name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
@@ -264,17 +259,6 @@ def setting(text: str) -> tuple[str, Any]:
 @cache
 def _shipped(name: str) -> TaskPrompt:
     return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
-
-
-def _joined(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages with those of one role in a row as one: many chat templates need alternating roles."""
-    joined: list[Message] = []
-    for message in messages:
-        if joined and joined[-1].role == message.role:
-            joined[-1] = Message(role=message.role, content=f"{joined[-1].content}\n\n{message.content}")
-        else:
-            joined.append(message)
-    return tuple(joined)
 
 
 def _tidy(text: str) -> str:

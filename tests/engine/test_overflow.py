@@ -109,8 +109,8 @@ def read_by_last(model: ScriptedChat, agent: str, round_n: int) -> list[str]:
 
 def test_a_chats_history_is_shortened_like_a_text() -> None:
     sees = {"form": "chat", "peers": "history", "own": "history"}
-    transcript, model = play(model=window(at_most(6)), rounds=3, sees=sees, overflow="drop")
-    assert read_by_last(model, "A", 3) == ["B@1", "C@1", "A@2", "B@2", "C@2", "A@2"]
+    transcript, model = play(model=window(at_most(5)), rounds=3, sees=sees, overflow="drop")
+    assert read_by_last(model, "A", 3) == ["B@1", "C@1", "A@2", "B@2", "C@2"]
     assert transcript.rounds[2].turns[0].stance.truncated == Truncation(stances=1)
 
 

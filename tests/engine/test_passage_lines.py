@@ -33,5 +33,5 @@ def test_white_space_is_folded(text: str) -> None:
     question, model = Question(id="q", question="?"), Reader()
     cast = dict.fromkeys(RAG.protocol.roles, model)
     asyncio.run(debate(Scene(question, RAG.protocol, cast, pool, task=get_task(question.task), prompts=RAG)))
-    title = f" - {folded}" if (folded := " ".join(text.split())) else ""
-    assert f"\nKnowledge 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.read
+    title = f" ({folded})" if (folded := " ".join(text.split())) else ""
+    assert f"\nPassage 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.read

@@ -279,7 +279,10 @@ SHOWN: dict[str, tuple[dict[str, Any], Any]] = {
     "order.score": ({"debaters": FIVE, "order": {"by": "madc"}}, [signed(MIXED)]),
     "marker": (
         {"debaters": 1, "rounds": 1},
-        [lambda _, said=said: said for said in ("It is [Oslo].", "It was (1981).", r"It is \boxed{Rome}.")],
+        [
+            lambda _, said=said: said
+            for said in ("It is [Oslo].", "It was (1981).", r"It is \boxed{Rome}.", "The answer is a clear sky.")
+        ],
     ),
     "level": ({}, [signed()]),
     "overflow": ({}, [narrow]),

@@ -66,7 +66,9 @@ def test_each_reads_the_others_drafts_of_the_round_before_and_not_its_own() -> N
 
 def test_own_drafts_are_an_option() -> None:
     _, model = run(settings={"sees.own": "last"})
-    assert "Your previous answer:\n<reply>Debater 1 in round 1" in prompts(model, 2)["Debater 1"]
+    request = next(r for r in model.requests if (r.purpose.agent, r.purpose.round) == ("Debater 1", 2))
+    assert [message.role for message in request.messages] == ["user", "assistant", "user"]
+    assert request.messages[1].content.startswith("Debater 1 in round 1")
 
 
 def test_the_draft_nearest_to_the_others_is_taken() -> None:
@@ -131,7 +133,7 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
     asyncio.run(debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
     for request in model.requests:
         assert "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
-        assert request.messages[-1].content.split("\n\n")[-2].endswith("Claim: Lake Baikal is deep.")
+        assert request.messages[-1].content.count("\nClaim: Lake Baikal is deep.\n") == 1
 
 
 def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -> None:
@@ -140,15 +142,15 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -
         (message,) = request.messages
         assert message.role == "user"
         assert message.content.startswith("You think like a mathematician.")
-        assert message.content.endswith("\n\n" + model.requests[0].messages[0].content.rpartition("\n\n")[2])
+        assert message.content.endswith("\n" + model.requests[0].messages[0].content.rpartition("\n")[2])
     assert "Debater" not in model.requests[0].messages[0].content
-    others = model.requests[3].messages[0].content.partition("Answers of the others:\n\n")[2]
+    others = model.requests[3].messages[0].content.partition("Question: Which lake is the deepest?\n\n")[2]
     assert others.startswith(
         "Debater 2 wrote:\n> Debater 2 in round 1: the answer is [Lake Baikal].\n"
         "\n"
         "Debater 3 wrote:\n> Debater 3 in round 1: the answer is [Lake Baikal].\n"
         "\n"
-        "Question: Which lake is the deepest?\n"
+        "You are Debater 1."
     )
 
 

@@ -106,14 +106,14 @@ def values(question: str, task: str = "short_answer", choices: tuple[str, ...] =
 
 
 def select(question: str, numbers: Any = (0, 1, 2, 3, 4), own: str | None = None, search: bool = False) -> Stage:
-    more = {"passages": passages(numbers), "own": own, "max_selected": 2, "allow_search": search}
+    more: dict[str, Any] = {"passages": passages(numbers), "own": own, "max_selected": 2, "allow_search": search}
     return Stage(name="select", **values(question, **more))
 
 
 def speak(
     question: str, numbers: Any = (), own: str | None = None, others: Any = (), name: str = "speak", **more: Any
 ) -> Stage:
-    shown = {"passages": passages(numbers), "own": own, "others": spoken(others, first=2)}
+    shown: dict[str, Any] = {"passages": passages(numbers), "own": own, "others": spoken(others, first=2)}
     return Stage(name=name, **values(question, **shown, **more))
 
 

@@ -18,3 +18,40 @@ from madke.tasks import TASKS
 from madke.variants import Variant
 from tests.conftest import passage
 from tests.support.debates import QUESTION, Reply
+
+
+
+def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
+    """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike."""
+    protocol, model = variant.protocol, ScriptedChat(reply)
+    agents = [debater.name for debater in protocol.cast]
+    first = [Turn(agent=agent, stance=Stance(text=f"[{agent}]", answer=agent)) for agent in agents]
+    played = debate(
+        Scene(
+            QUESTION,
+            protocol,
+            dict.fromkeys(protocol.roles, model),
+            KnowledgePool(passages=tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))),
+            task=TASKS[QUESTION.task],
+            prompts=variant,
+            first_round=first if protocol.first_round_given else (),
+            retrieve=_nothing,
+            score_answers=_alike,
+        )
+    )
+    return asyncio.run(played), model
+
+
+def stating(protocol: Protocol, answer: str) -> str:
+    """A reply with this answer, marked as the protocol wants it, and with a confidence."""
+    if protocol.marker == "text":
+        return answer
+    return f"The answer is {marked(answer, protocol.marker)}.\nConfidence: 0.9"
+
+
+async def _nothing(query: Any, purpose: Any) -> Any:
+    return Hits()
+
+
+async def _alike(question: Question, candidates: Sequence[str]) -> list[float]:
+    return [0.0] * len(candidates)

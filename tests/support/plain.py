@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from madke.core.chat import ChatRequest, Completion, Message
+from madke.core.chat import ChatRequest, Completion, Message, joined
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.stage import Spoken
@@ -61,10 +61,8 @@ class PlainPrompts:
             shown.append(f"group {group.answer}: " + ", ".join(_who(member) for member in group.members))
         extra = {name: values[name] for name in ("level", "persona", "max_selected") if name in values}
         system = f"{stage} {prompt or ''} {extra}"
-        return (
-            Message(role="system", content=system),
-            Message(role="user", content="\n".join([*shown, values["question"].question])),
-        )
+        asked = Message(role="user", content="\n".join([*shown, values["question"].question]))
+        return joined([Message(role="system", content=system), *chat, asked])
 
     def shows(self, stage: str, *, prompt: str | None = None) -> Collection[str]:
         return frozenset().union(*STAGE_VALUES.values())

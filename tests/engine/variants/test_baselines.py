@@ -49,7 +49,7 @@ def test_rag_gets_the_whole_pool_and_the_others_none(pool: KnowledgePool) -> Non
         _, model = run(name, pool=pool)
         prompts = [request.messages[-1].content for request in model.requests]
         assert all(("Passage 2 (Deep lakes):" in prompt) == shown for prompt in prompts), name
-        assert all(("<knowledge>" in prompt) == shown for prompt in prompts), name
+        assert all(("Passages from a search." in prompt) == shown for prompt in prompts), name
 
 
 def test_any_of_them_can_be_given_a_pool(pool: KnowledgePool) -> None:

@@ -74,12 +74,11 @@ def test_the_first_speaker_is_not_asked_to_take_anything_up() -> None:
 def test_its_own_turns_are_marked_as_the_readers() -> None:
     _, model = play("chateval", holding("x", "y", "z"))
     (request,) = asked(model, agent="Critic", round=2)
-    lines = [line.partition(":")[0] for line in shown(request).splitlines() if "speaks in round" in line]
-    assert lines == [
-        "General Public (round 1)",
-        "You (round 1)",
-        "News Author (round 1)",
-        "General Public (round 2)",
+    assert [line for line in shown(request).splitlines() if " wrote in round " in line] == [
+        "General Public wrote in round 1:",
+        "You wrote in round 1:",
+        "News Author wrote in round 1:",
+        "General Public wrote in round 2:",
     ]
 
 

@@ -101,7 +101,7 @@ def test_the_judge_reads_the_whole_history_and_decides_after_each_iteration() ->
         (request,) = asked(model, stage="judge", round=n)
         spoken = [(k, agent) for k in (1, 2, 3) for agent in SIDES]
         # In the first iteration there is but one round to name.
-        lines = [f"\n{agent}{f' (round {k})' if n > 1 else ''}: <reply>{said(k, agent)}" for k, agent in spoken]
+        lines = [f"\n{agent} wrote{f' in round {k}' if n > 1 else ''}:\n> {said(k, agent)}" for k, agent in spoken]
         assert [line for line in lines if line in shown(request)] == lines[: 2 * n]
     (request,) = asked(model, stage="extract")
     assert all(line in shown(request) for line in lines)
@@ -191,7 +191,7 @@ def test_meta_prompts_name_topic_debaters_and_iteration_limit() -> None:
         system = request.messages[0].content
         assert "Affirmative, Negative" in system
         assert "5" in system
-        assert shown(request).split("\n\n")[-2].endswith(f"Question: {QUESTION.question}")
+        assert any(f"Question: {QUESTION.question}" in m.content for m in request.messages if m.role == "user")
         assert (QUESTION.question in system) == (request.purpose.agent != "judge")
 
 

@@ -10,7 +10,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, to_json
 from madke.llm.scripted import ScriptedChat
-from tests.support.debates import QUESTION, disagreeing_until, failing, play
+from tests.support.debates import QUESTION, disagreeing_until, failing, play, shown
 
 
 def run(
@@ -21,7 +21,7 @@ def run(
 
 def prompts_of(model: ScriptedChat, stage: str, round_n: int, agent: str | None = None) -> list[str]:
     return [
-        request.messages[-1].content
+        shown(request)
         for request in model.requests
         if (request.purpose.stage, request.purpose.round) == (stage, round_n) and agent in (None, request.purpose.agent)
     ]

@@ -54,7 +54,7 @@ def test_an_unreadable_review_satisfies_nobody_and_is_still_read() -> None:
     base = satisfied_with()
     transcript, model = play("self-reflect", lambda r: "Hm, perhaps." if r.purpose.stage == "reflect" else base(r))
     assert [entry.turns[0].reflection.satisfied for entry in transcript.rounds[:2]] == [None, None]
-    assert "Your review of it:\n<review>\nHm, perhaps.\n</review>" in shown(asked(model, stage="reply", round=2)[0])
+    assert "Your review of your answer:\n> Hm, perhaps.\n" in shown(asked(model, stage="reply", round=2)[0])
 
 
 def test_after_a_failed_review_the_answer_is_refined_without_one() -> None:
@@ -62,7 +62,7 @@ def test_after_a_failed_review_the_answer_is_refined_without_one() -> None:
     assert (transcript.degraded, transcript.stop_reason) == (True, "satisfied")
     prompt = shown(asked(model, stage="reply", round=2)[0])
     assert "Attempt 1:" in prompt
-    assert "Your review of it:" not in prompt
+    assert "Your review" not in prompt
     assert "the server is gone" not in prompt
 
 
