@@ -21,10 +21,10 @@ QUESTIONS = [
 
 def chemist(messages: list[dict[str, str]]) -> str:
     """A model that errs alone, and corrects itself when it reads others."""
-    if "steel" in messages[-1]["content"].rpartition("Question:")[2]:
-        return "Steel is an alloy. The answer is [iron]."
-    debated = "Solution" in messages[-1]["content"] or "olutions" in messages[-1]["content"]
-    return "The answer is [mercury]." if debated else "The answer is [gallium]."
+    if "steel" in messages[1]["content"]:
+        return "Steel is an alloy. The answer is iron."
+    debated = "agent wrote:" in messages[-1]["content"]
+    return "The answer is mercury." if debated else "The answer is gallium."
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ QUESTIONS = [
 
 def student(messages: list[dict[str, str]]) -> str:
     """A model that knows two of the three."""
-    asked = messages[-1]["content"]
+    asked = messages[1]["content"]  # after the system text: the question
     known = {"planet": "Jupiter", "Mona Lisa": "Leonardo da Vinci", "gold": "Go"}
-    answer = next(answer for word, answer in known.items() if word in asked.rpartition("Question:")[2])
-    return f"I remember this from school. The answer is [{answer}]."
+    answer = next(answer for word, answer in known.items() if word in asked)
+    return f"I remember this from school. The answer is {answer}."
 
 
 if __name__ == "__main__":

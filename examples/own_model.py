@@ -10,13 +10,13 @@ class Geographer:
 
     async def complete(self, request: madke.ChatRequest) -> madke.Completion:
         """Answer one request. ``request.purpose`` says which stage of the debate it is for."""
-        return madke.Completion(text="Canberra was chosen in 1908. The answer is [Canberra].")
+        return madke.Completion(text="Canberra was chosen in 1908. The answer is Canberra.")
 
 
 def tourist(messages: list[dict[str, str]]) -> str:
     """A function of chat messages to a text; here of one who can be convinced."""
     heard = "Canberra" in messages[-1]["content"]
-    return "You are right. The answer is [Canberra]." if heard else "It is the largest city. The answer is [Sydney]."
+    return "You are right. The answer is Canberra." if heard else "It is the largest city. The answer is Sydney."
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ FOLDER = Path(__file__).parent / "protocols" / "second-thoughts"
 def hasty(messages: list[dict[str, str]]) -> str:
     """A model whose second thought is better."""
     if "mistake" in messages[-1]["content"]:
-        return "A day on Venus lasts longer. The answer is [Venus]."
-    return "The answer is [Jupiter]."
+        return "A day on Venus lasts longer. The answer is Venus."
+    return "The answer is Jupiter."
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Year(madke.BaseTask):
 
 def historian(messages: list[dict[str, str]]) -> str:
     """A model that is a little off."""
-    return "It fell late in the year. The answer is [1991]."
+    return "It fell late in the year. The answer is 1991."
 
 
 if __name__ == "__main__":

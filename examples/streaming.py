@@ -8,9 +8,9 @@ from madke import events
 
 def cook(messages: list[dict[str, str]]) -> str:
     """A model for every role."""
-    if "[SAME]" in messages[-1]["content"]:
-        return "Both say the same. [SAME]"
-    return "Yeast makes the gas. The answer is [carbon dioxide]."
+    if "Verdict:" in messages[-1]["content"]:
+        return "Both say the same.\nVerdict: SAME"
+    return "Yeast makes the gas. The answer is carbon dioxide."
 
 
 async def main() -> None:
