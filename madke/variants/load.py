@@ -37,7 +37,7 @@ _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "own": "assistant",
     "user": "user",
 }
-"""Block -> role of its message, in the order of the messages. A history that is shown as a chat comes before the last."""
+"""Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
 
 
 class _Example(BaseModel, extra="forbid", frozen=True):

@@ -18,7 +18,7 @@ CASE_STUDY = """
 - {stage: select, agent: Debater 1, round: 1, reply: "None of it compares the two lakes directly. [No Found]"}
 - {stage: select, agent: Debater 2, round: 1, reply: "[0] gives one depth, [1] the other."}
 - {stage: select, reply: "Knowledge [0] and Knowledge [1] state the two depths."}
-- {stage: speak, agent: Debater 1, reply: "From memory, Tanganyika is the deeper one. The answer is [Lake Tanganyika]."}
+- {stage: speak, agent: Debater 1, reply: "From memory, Tanganyika is the deeper one. The answer is Lake Tanganyika."}
 - {stage: speak, agent: Debater 2, reply: "1,642 metres are more than 1,470. The answer is [Lake Baikal]."}
 - {stage: reply, reply: "1,642 metres against 1,470: I was wrong if I said otherwise. The answer is [Lake Baikal]."}
 - {stage: judge, round: 1, reply: "[NO]."}
@@ -85,7 +85,7 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
     assert process.returncode == 0, prompts
     first, second = json.loads(out)["rounds"]
     assert first["turns"][1]["selection"]["ids"] == [1]
-    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is [Lake Tanganyika]."
+    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is Lake Tanganyika."
     assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
     assert "--- Debater 2, round 2: answer ---" in prompts
     assert "Debater 1 (round 1):\n    From memory, Tanganyika is the deeper one." in prompts

@@ -42,7 +42,7 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) ->
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
         transcripts = list(read_transcripts(tmp_path / "out"))
-        calls = Counter(re.search(r"survey (\d+)", seen.body["messages"][-1]["content"])[1] for seen in server.requests)
+        calls = Counter(re.search(r"survey (\d+)", json.dumps(seen.body["messages"]))[1] for seen in server.requests)
     assert {t.id for t in transcripts} == {f"q{n}" for n in range(6)}
     for transcript in transcripts:
         rounds = len(transcript.rounds)
@@ -76,7 +76,8 @@ def test_recorded_prompts_show_who_sees_what(tmp_path: Path) -> None:
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         for call in store.recorded():
             purpose = call.purpose
-            seen = {key for key, token in said.items() if re.search(rf"{token}\b", call.messages[-1].content)}
+            prompt = "\n".join(message.content for message in call.messages)
+            seen = {key for key, token in said.items() if re.search(rf"{token}\b", prompt)}
             before = {(purpose.round - 1, agent) for agent in ("Debater 1", "Debater 2")} & set(said)
             match purpose.stage:
                 case "select":  # Eq. 2: its own stance of the round before
