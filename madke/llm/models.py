@@ -193,8 +193,14 @@ class OwnModel:
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         if self._is_async:
             return await self._own(messages)
-        reply = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
+        reply = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_its_thread, messages)
         return await reply if inspect.isawaitable(reply) else reply
+
+    def _in_its_thread(self, messages: list[dict[str, str]]) -> Any:
+        try:
+            return self._own(messages)
+        except StopIteration as error:  # a future cannot hold one: whoever waits for it would wait for ever
+            raise CallError(f"{self.name}: {type(error).__name__}: {error}".rstrip(": "), retryable=False) from error
 
     async def aclose(self) -> None:
         """Close the object if it has ``aclose``; threads end when their calls do."""

@@ -55,6 +55,8 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     """The label of the question in a prompt: ``Question`` or ``Claim``."""
     goal: str = ""
     """What to do, in one sentence, if the question does not say it."""
+    form: str = ""
+    """How to write the answer, in one sentence; stands wherever an answer is asked for."""
     reasoning: str
     """How to reason, in sentences of which the last one states the answer."""
     answer: str
