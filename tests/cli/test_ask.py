@@ -85,7 +85,7 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
     assert process.returncode == 0, prompts
     first, second = json.loads(out)["rounds"]
     assert first["turns"][1]["selection"]["ids"] == [1]
-    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is [Lake Tanganyika]."
+    assert first["turns"][1]["stance"]["text"] == "I have been there.\nThe answer is Lake Tanganyika."
     assert second["turns"][1]["stance"]["answer"] == "Lake Baikal"
     assert "--- Debater 2, round 2: answer ---" in prompts
     assert "Debater 1 (round 1):\n    From memory, Tanganyika is the deeper one." in prompts
