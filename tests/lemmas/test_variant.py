@@ -150,7 +150,7 @@ def test_the_prompts_are_one_user_message_with_persona_task_and_closing_rule() -
         "\n"
         "Debater 3 wrote:\n> Debater 3 in round 1: the answer is [Lake Baikal].\n"
         "\n"
-        "You are Debater 1."
+        "The other debaters wrote answers to the same task."
     )
 
 
