@@ -42,7 +42,7 @@ def test_every_question_makes_exactly_2nr_plus_r_plus_1_calls(tmp_path: Path) ->
         done = madke(*arguments(tmp_path, server))
         assert done.returncode == 0, done.stderr
         transcripts = list(read_transcripts(tmp_path / "out"))
-        calls = Counter(re.search(r"survey (\d+)", json.dumps(seen.body["messages"]))[1] for seen in server.requests)
+        calls = Counter(re.search(r"survey (\d+)", json.dumps(seen.body))[1] for seen in server.requests)
     assert {t.id for t in transcripts} == {f"q{n}" for n in range(6)}
     for transcript in transcripts:
         rounds = len(transcript.rounds)
@@ -73,11 +73,17 @@ def test_recorded_prompts_show_who_sees_what(tmp_path: Path) -> None:
         for entry in transcript.rounds
         for turn in entry.turns
     }
+
+    def shown_in(messages: Any) -> Any:
+        text = "\n".join(message.content for message in messages)
+        return {key for key, token in said.items() if re.search(rf"{token}\b", text)}
+
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         for call in store.recorded():
             purpose = call.purpose
-            prompt = "\n".join(message.content for message in call.messages)
-            seen = {key for key, token in said.items() if re.search(rf"{token}\b", prompt)}
+            seen = shown_in(call.messages)
+            own = shown_in(message for message in call.messages if message.role == "assistant")
+            assert own == {key for key in seen if key[1] == purpose.agent}
             before = {(purpose.round - 1, agent) for agent in ("Debater 1", "Debater 2")} & set(said)
             match purpose.stage:
                 case "select":  # Eq. 2: its own stance of the round before
@@ -165,7 +171,7 @@ def test_failed_questions_exit_1_and_are_run_again_by_the_same_command(tmp_path:
     broken = True
 
     def sometimes(body: Any, n: Any) -> Any:
-        return error(400, "no") if broken and "survey 1?" in body["messages"][-1]["content"] else debating(body, n)
+        return error(400, "no") if broken and "survey 1?" in json.dumps(body) else debating(body, n)
 
     with openai_server(sometimes) as server:
         args = arguments(tmp_path, server, n=3)
@@ -188,7 +194,7 @@ def test_degraded_questions_are_run_again_where_that_is_asked_for(tmp_path: Path
     broken = True
 
     def sometimes(body: Any, n: Any) -> Any:
-        hit = broken and "survey 1?" in body["messages"][-1]["content"] and stage_of(body) == "judge"
+        hit = broken and "survey 1?" in json.dumps(body) and stage_of(body) == "judge"
         return error(400, "no") if hit else debating(body, n)
 
     with openai_server(sometimes) as server:
