@@ -61,7 +61,7 @@ def test_the_question_stands_once_and_the_task_comes_last(name: str, task: str, 
         # Liang's meta prompt names the topic, too.
         assert len(asked) == (2 if name == "liang" and request.purpose.stage in ("speak", "reply") else 1)
         if request.purpose.stage in ("reply", "summarize", "extract") or name in ("cot", "mad"):
-            assert re.search(r"(?:^|\. |\n)(?:Write|Reason|The last one)", closing)
+            assert re.search(r"(?:^|\. |\n)(?:Write|Reason|The last sentence)", closing)
             assert "The answer is" in closing
 
 
@@ -98,7 +98,7 @@ def test_the_form_of_the_last_sentence_is_the_same_in_every_protocol(task: str) 
         for name in set(variant_folders()) - {"madke-reference", "rag", "standard"}
         for request in requests(name, task, EMPTY_POOL, "I disagree.")
         if request.purpose.stage in ("speak", "reply", "summarize", "extract")
-        for form in re.findall(r"The last one .*", request.messages[-1].content)
+        for form in re.findall(r"The last sentence .*", request.messages[-1].content)
     }
     assert len(forms) == 1
 

@@ -153,5 +153,5 @@ def test_the_confidence_is_asked_for_above_the_last_line() -> None:
     _, model = play("reconcile", stating(("x", 1), ("y", 1), ("z", 1)))
     for request in model.requests:
         prompt = shown(request)
-        assert prompt.count("Confidence: P. P is a number from 0") == 1
-        assert prompt.index("Confidence: P.") < prompt.index('The last one begins with "The answer is"')
+        assert prompt.count('Confidence: P", where P is a number from 0') == 1
+        assert prompt.index("Confidence: P") < prompt.index('The last sentence begins with "The answer is"')
