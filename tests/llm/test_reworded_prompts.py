@@ -139,7 +139,7 @@ def test_a_person_at_the_page_is_asked_alike_whatever_the_prompts_say(
 
         person.show = show
         passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
-        cast = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
+        cast: dict[str, Any] = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
         question = QUESTIONS[0]
         scene = Scene(
             question,

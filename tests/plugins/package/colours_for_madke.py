@@ -17,11 +17,11 @@ class Parrot:
     name = "parrot"
 
     async def complete(self, request: Any) -> Any:
-        text = request.messages[-1].content
+        text = "\n".join(message.content for message in request.messages)
         if request.purpose.stage == "judge":
-            return Completion(text="Verdict: [SAME]")
-        known = re.search(r"The sky is (\w+)|<reply>.*The answer is \[(\w+)\]", text)
-        return Completion(text=f"I read it. [0] The answer is [{known[1] or known[2] if known else 'blue'}].")
+            return Completion(text="Verdict: SAME")
+        known = re.search(r"The sky is (\w+)|^> .*The answer is (\w+)", text, re.MULTILINE)
+        return Completion(text=f"I read it. [0] The answer is {known[1] or known[2] if known else 'blue'}.")
 
 
 class Almanac:
