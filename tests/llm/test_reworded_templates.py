@@ -86,24 +86,38 @@ def in_other_words(name: str) -> Any:
     return task
 
 
+Calls = dict[Purpose, tuple[ChatRequest, str]]
+"""Every request and its reply."""
+
+REACHED: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("chateval", {"talk.first": "simultaneous", "talk.later": "simultaneous_with_summary"}, "digest"),
+    ("liang", {"extract": "always"}, "extract"),
+    ("lemmas", {"finish": "judge_pick"}, "pick"),
+    ("madke-live", {"rounds": 1}, "select"),
+    ("maps", {}, "topics"),
+    ("self-reflect", {}, "reflect"),
+)
+"""A protocol, settings, and the stage that they reach."""
+
+
 class Recording:
-    """Another model, whose requests are kept by purpose."""
+    """Another model, whose requests and replies are kept."""
 
     def __init__(self, model: Any) -> None:
         self.name = model.name
-        self.asked: dict[Purpose, ChatRequest] = {}
+        self.calls: Calls = {}
         self._model = model
 
     async def complete(self, request: ChatRequest) -> Completion:
-        assert request.purpose not in self.asked
-        self.asked[request.purpose] = request
         completion: Completion = await self._model.complete(request)
+        assert request.purpose not in self.calls
+        self.calls[request.purpose] = request, completion.text
         return completion
 
 
 def debated(
     name: str, question: Question, prompts: Path | None, model: Any, person: Any = None, **settings: Any
-) -> tuple[Transcript, dict[Purpose, ChatRequest]]:
+) -> tuple[Transcript, Calls]:
     """With the shipped words, or those in ``prompts``. A person is the second debater."""
     variant = load_variant(name, prompts)
     if variant.protocol.knowledge is None and name != "lemmas":
@@ -126,21 +140,20 @@ def debated(
         score_answers=lengths,
         listen=with_people(cast, variant.protocol, lambda event: None),
     )
-    return asyncio.run(debate(scene)), recording.asked
+    return asyncio.run(debate(scene)), recording.calls
 
 
-def check_same(
-    shipped: tuple[Transcript, dict[Purpose, ChatRequest]], own: tuple[Transcript, dict[Purpose, ChatRequest]]
-) -> None:
-    (before, asked), (after, asked_in_other_words) = shipped, own
+def check_same(shipped: tuple[Transcript, Calls], own: tuple[Transcript, Calls]) -> None:
+    (before, calls), (after, others) = shipped, own
     assert before.rounds == after.rounds
     assert (before.final, before.answer, before.stop_reason) == (after.final, after.answer, after.stop_reason)
-    calls = [{stage: used.calls for stage, used in each.usage.items()} for each in (before, after)]
-    assert calls[0] == calls[1]
-    assert asked.keys() == asked_in_other_words.keys()
-    for purpose, request in asked.items():
-        theirs = asked_in_other_words[purpose]
-        assert request.messages[-1] != theirs.messages[-1], f"the words of {purpose.stage} were not replaced"
+    used = [{stage: usage.calls for stage, usage in each.usage.items()} for each in (before, after)]
+    assert used[0] == used[1]
+    assert calls.keys() == others.keys()
+    for purpose, (request, reply) in calls.items():
+        other_request, other_reply = others[purpose]
+        assert request.messages[-1] != other_request.messages[-1], f"the words of {purpose.stage} were not replaced"
+        assert reply == other_reply
 
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
@@ -152,6 +165,15 @@ def test_offline_debates_are_the_same_in_other_words(name: str, prompts: Path, o
         assert shipped[0].status != "failed"
         answers.append(shipped[0].answer)
     assert any(answers)
+
+
+@pytest.mark.parametrize(("name", "settings", "stage"), REACHED)
+def test_stages_that_few_debates_reach_are_the_same_in_other_words(
+    name: str, settings: dict[str, Any], stage: str, prompts: Path, offline: OfflineChat
+) -> None:
+    shipped, own = (debated(name, QUESTIONS[0], folder, offline, **settings) for folder in (None, prompts))
+    assert stage in {purpose.stage for purpose in shipped[1]}
+    check_same(shipped, own)
 
 
 def test_the_dialogue_at_the_terminal_is_the_same_in_other_words(prompts: Path, offline: OfflineChat) -> None:
