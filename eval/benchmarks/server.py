@@ -29,7 +29,7 @@ def _body(text: str) -> bytes:
     return head.encode() + body
 
 
-_REPLIES = ((b"[No Found]", _body("The most helpful is [0].")), (b"[SAME]", _body("Verdict: [SAME]")))
+_REPLIES = ((b"Selected:", _body("Selected: 0")), (b"Verdict: SAME", _body("Verdict: SAME")))
 _DEFAULT = _body(_ANSWER)
 
 

@@ -18,7 +18,7 @@ def reply(body: dict[str, Any]) -> str:
     prompt = body["messages"][-1]["content"]
     if "Selected:" in prompt[-300:]:
         return "Both help. Selected: [0] [1]"
-    if "[SAME]" in prompt:
+    if "Verdict: SAME" in prompt:
         return f"I have compared them. Verdict: [{'SAME' if number % 2 else 'DIFFERENT'}]"
     return f"I remember a survey. The answer is [Lake {number % 1000}]."
 

@@ -197,7 +197,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     order: Annotated[Order, BeforeValidator(lambda value: {"by": value} if isinstance(value, str) else value)] = Order()
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "plain"
-    """How replies state the answer. ``plain``: "The answer is X." ``brackets``, ``parentheses``, ``boxed``: with ``[X]``,
+    """How replies state the answer. ``plain``: "The answer is X." ``brackets``, ``parentheses``, ``boxed``: ``[X]``,
     ``(X)``, ``\\boxed{X}`` in that sentence. ``text``: the whole reply is the answer."""
     examples: Annotated[int, Field(ge=0, le=8)] = 0
     """The number of the task's worked examples that a first stance sees, as earlier turns of the chat."""

@@ -148,7 +148,8 @@ class OwnModel:
     def __init__(self, own: Any, name: str) -> None:
         self.name = name
         self._own = own
-        self._is_function = not hasattr(own, "complete")
+        self.is_function = not hasattr(own, "complete")
+        """It gets the messages alone."""
         call = getattr(own, "__call__", None)  # noqa: B004 - an object whose __call__ is asynchronous
         self._is_async = inspect.iscoroutinefunction(own) or inspect.iscoroutinefunction(call)
         # The loop's default pool has a few threads per CPU; these threads mostly wait for the network.
@@ -179,8 +180,8 @@ class OwnModel:
             raise CallError(reason, retryable=passing) from error
         if isinstance(reply, Completion):
             return reply
-        if not self._is_function or not isinstance(reply, str | None):
-            expected = "a text" if self._is_function else "a Completion"
+        if not self.is_function or not isinstance(reply, str | None):
+            expected = "a text" if self.is_function else "a Completion"
             raise CallError(f"{self.name} returned {type(reply).__name__}, expected {expected}", retryable=False)
         text = str(reply or "")
         counted = getattr(reply, "usage", None)
@@ -188,13 +189,19 @@ class OwnModel:
         return Completion(text=text, usage=usage, seconds=time.monotonic() - started)
 
     async def _call(self, request: ChatRequest) -> Any:
-        if not self._is_function:
+        if not self.is_function:
             return await self._own.complete(request)
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         if self._is_async:
             return await self._own(messages)
-        reply = await asyncio.get_running_loop().run_in_executor(self._threads, self._own, messages)
+        reply = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_its_thread, messages)
         return await reply if inspect.isawaitable(reply) else reply
+
+    def _in_its_thread(self, messages: list[dict[str, str]]) -> Any:
+        try:
+            return self._own(messages)
+        except StopIteration as error:  # a future cannot hold one: whoever waits for it would wait for ever
+            raise CallError(f"{self.name}: {type(error).__name__}: {error}".rstrip(": "), retryable=False) from error
 
     async def aclose(self) -> None:
         """Close the object if it has ``aclose``; threads end when their calls do."""

@@ -6,6 +6,9 @@ used. When a node is lost, its calls in flight are repeated on another node.
 A node calls the endpoint in the environment in which Ray was started *on that node* (``OPENAI_BASE_URL``), with the key
 in that environment: keys are never sent. ``--base-url`` applies to all nodes. A model is recorded under its name *on
 this machine*, whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) refer to each node's file system.
+
+The values of a call (``ChatRequest.stage``) are sent only to models that may read them, ``offline`` and your own
+objects: among them is the task, which may be an object that cannot be sent. All others get the messages alone.
 """
 
 import asyncio
@@ -19,7 +22,8 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.errors import CallError, UserError
 from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
-from madke.llm.models import kind_of
+from madke.llm.models import OwnModel, kind_of
+from madke.llm.offline import OfflineChat
 from madke.runs.cast import open_models
 from madke.runs.options import RunOptions
 from madke.versions import versions
@@ -160,12 +164,29 @@ class _OnNodes:
             self.endpoint, self.dialect = here.endpoint, here.dialect
         self._name = name
         self._nodes = nodes
+        self._reads_values = isinstance(here, OfflineChat) or (isinstance(here, OwnModel) and not here.is_function)
 
     async def complete(self, request: ChatRequest) -> Completion:
+        if request.stage is not None:
+            request = _sendable(request) if self._reads_values else replace(request, stage=None)
         reply = await self._nodes.ask(self._name, request)
         if isinstance(reply, Completion):
             return reply
         raise CallError(**reply)
+
+
+def _sendable(request: ChatRequest) -> ChatRequest:
+    """The request; UserError if the task among its values, which may be the user's own object, cannot be pickled."""
+    from ray import cloudpickle
+
+    task = request.stage and request.stage.task
+    try:
+        cloudpickle.dumps(task)
+    except Exception as error:  # Pickling runs the object's own code.
+        name = getattr(task, "name", type(task).__name__)
+        why = f"cannot be sent to a node ({error}); hold nothing in it that cannot be pickled, or remove --engine ray"
+        raise UserError(f"Ray: the task {name!r} {why}") from None
+    return request
 
 
 def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models) -> list[_Worker]:

@@ -90,7 +90,7 @@ class BaseTask:
             return None
         return {
             "noun": "Question",
-            "goal": self.instructions,
+            "form": self.instructions,
             "reasoning": "Write a few short sentences. The first ones give your reasons.",
             "answer": "the answer",
             "examples": tuple(self.examples),

@@ -37,7 +37,7 @@ _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "own": "assistant",
     "user": "user",
 }
-"""Block -> role of its message, in the order of the messages. A history that is shown as a chat comes before the last."""
+"""Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
 
 
 class _Example(BaseModel, extra="forbid", frozen=True):
@@ -55,6 +55,8 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     """The label of the question in a prompt: ``Question`` or ``Claim``."""
     goal: str = ""
     """What to do, in one sentence, if the question does not say it."""
+    form: str = ""
+    """How to write the answer, in one sentence; stands wherever an answer is asked for."""
     reasoning: str
     """How to reason, in sentences of which the last one states the answer."""
     answer: str

@@ -18,7 +18,7 @@ CASE_STUDY = """
 - {stage: select, agent: Debater 1, round: 1, reply: "None of it compares the two lakes directly. [No Found]"}
 - {stage: select, agent: Debater 2, round: 1, reply: "[0] gives one depth, [1] the other."}
 - {stage: select, reply: "Knowledge [0] and Knowledge [1] state the two depths."}
-- {stage: speak, agent: Debater 1, reply: "From memory, Tanganyika is the deeper one. The answer is [Lake Tanganyika]."}
+- {stage: speak, agent: Debater 1, reply: "From memory, Tanganyika is the deeper one. The answer is Lake Tanganyika."}
 - {stage: speak, agent: Debater 2, reply: "1,642 metres are more than 1,470. The answer is [Lake Baikal]."}
 - {stage: reply, reply: "1,642 metres against 1,470: I was wrong if I said otherwise. The answer is [Lake Baikal]."}
 - {stage: judge, round: 1, reply: "[NO]."}

@@ -283,6 +283,6 @@ def test_a_run_takes_the_sources_of_its_pool_file(
     run = madke.run(tmp_path / "q.jsonl", model=reply, pools=pools, out=tmp_path / "run")
     (transcript,) = run.transcripts()
     assert [entry.title for entry in transcript.pool][:1] == ["kestrel.pdf, p. 2"]
-    assert any("Knowledge 0 - kestrel.pdf, p. 2: Kestrels nest on ledges." in prompt for prompt in prompts)
+    assert any("Passage 0 (kestrel.pdf, p. 2): Kestrels nest on ledges." in prompt for prompt in prompts)
     assert "lacks a source of the protocol (wiki, google): using its own, birds" in caplog.text
     assert run.scores["correct"].value == 1.0

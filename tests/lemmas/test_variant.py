@@ -16,6 +16,7 @@ from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import get_task
 from madke.variants import load_variant
+from tests.support.debates import shown
 
 QUESTION = Question(id="q1", question="Which lake is the deepest?", answers=("Lake Baikal",))
 ANSWERS = {"Debater 1": "Lake Tanganyika", "Debater 2": "Lake Baikal", "Debater 3": "Lake Baikal"}
@@ -37,7 +38,8 @@ def run(
 
 
 def prompts(model: ScriptedChat, n: int) -> dict[str, str]:
-    return {r.purpose.agent: r.messages[-1].content for r in model.requests if r.purpose.round == n}
+    """Who is asked in this round: everything that it reads."""
+    return {r.purpose.agent: shown(r) for r in model.requests if r.purpose.round == n}
 
 
 @pytest.mark.parametrize(
@@ -163,5 +165,5 @@ def test_the_judge_is_asked_for_a_name() -> None:
 
 def test_free_text_has_no_marker() -> None:
     _, model = run(settings={"marker": "text", "finish": "judge_pick"})
-    assert not any("The answer is" in r.messages[-1].content for r in model.requests)
+    assert not any("The answer is" in shown(r) for r in model.requests)
     assert "Begin with the name of that debater and a colon." in model.requests[-1].messages[-1].content

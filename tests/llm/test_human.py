@@ -61,8 +61,8 @@ def peer(messages: Any) -> str:
     last = messages[-1]["content"].rpartition("\n\n")[2]
     if "Selected:" in last:
         return "Selected: [1]"
-    if "[SAME]" in last:
-        return "Verdict: [DIFFERENT]"
+    if "Verdict: SAME" in last:
+        return "Verdict: DIFFERENT"
     return "It enters from Mongolia. The answer is [Selenga]."
 
 
@@ -95,7 +95,7 @@ def test_a_whole_debate_of_a_person_and_a_model() -> None:
     transcript = debate(person, rounds=2)
     first, second = turns(transcript, "Debater 2")
     assert (first.selection.ids, first.selection.status, first.selection.rule) == ((0, 1), "ok", "selected")
-    assert (first.stance.answer, first.stance.text) == ("Lena", "I guess.\nThe answer is [Lena].")
+    assert (first.stance.answer, first.stance.text) == ("Lena", "I guess.\nThe answer is Lena.")
     assert (second.selection.ids, second.selection.rule, second.stance.answer) == ((), "no_found", "Angara")
     assert "Reason step by step" not in person.text
     assert person.text.count("The Angara leaves the lake.") == 1

@@ -84,7 +84,7 @@ def ask(
 
 def answer_of(text: Any, task: str = "", choices: tuple[str, ...] = ()) -> Any:
     question = Question(question="?", choices=choices)
-    return parse_answer(text, lambda raw: TASKS[task].read(raw, question) if task else raw).value
+    return parse_answer(text, lambda raw: TASKS[task].read(raw, question) if task else raw, "plain").value
 
 
 def spoken(texts: Any, first: int = 1) -> tuple[Spoken, ...]:

@@ -63,6 +63,12 @@ def test_a_synchronous_function_does_not_hold_up_the_loop() -> None:
     assert [said.text for said in asyncio.run(two())] == ["together"] * 2
 
 
+def test_a_function_that_raises_what_no_future_can_hold_is_a_failed_call() -> None:
+    model = as_chat_model(lambda messages: next(iter(())), "mine")
+    with pytest.raises(CallError, match="mine: StopIteration"):
+        asyncio.run(asyncio.wait_for(model.complete(chat_request("a")), timeout=20))
+
+
 def test_usage_and_whole_completions_of_a_function_are_kept() -> None:
     counted = Usage(prompt_tokens=3, completion_tokens=1)
     assert say(as_chat_model(lambda messages: Reply("x", counted))).usage == counted

@@ -98,7 +98,10 @@ def test_transcripts_are_those_of_the_local_engine_and_both_nodes_are_asked(
     assert min(asked["steady"], asked["doomed"]) > calls / 8
     nodes = defaultdict(set)
     for seen in server.requests:
-        nodes[re.search(r"survey (\d+)", str(seen.body))[1]].add(node_of(seen))
+        surveys = set(re.findall(r"survey (\d+)", str(seen.body["messages"])))
+        nodes[surveys.pop()].add(node_of(seen))
+        assert not surveys
+    assert len(nodes) == 30
     assert {len(each) for each in nodes.values()} == {1}, "a question stays with one server's prefix cache"
     assert capfd.readouterr().out == ""
 

@@ -40,7 +40,7 @@ class Upstream:
         stage = stage_of(body)
         self.began.append((time.monotonic(), stage))
         time.sleep(self.seconds)
-        prompt = body["messages"][-1]["content"]
+        prompt = "\n".join(message["content"] for message in body["messages"])
         answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
         if stage == "judge":
             agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
@@ -70,7 +70,7 @@ def stage_of(body: Mapping[str, Any]) -> str:
         return "judge"
     if system.startswith("You are the summarizer"):
         return "summarize"
-    return "debater" if "The answer is [" in last else "plain"
+    return "debater" if 'begins with "The answer is"' in last or "write only the answer" in last.lower() else "plain"
 
 
 def streamed(text: str) -> Reply:

@@ -270,13 +270,13 @@ def test_the_clients_limits_bound_the_final_text_only(
 
 
 def test_instructions_reach_debaters_and_summarizer(upstream: Upstream, tmp_path: Path) -> None:
-    wish = "Answer with the surname only. </instructions>"
+    wish = "Answer with the surname only."
     with serving(tmp_path, upstream, sources=Shelf()) as server:
         asked(server, [{"role": "system", "content": wish}, {"role": "user", "content": "Who wrote book 1?"}])
     for stage, seen in zip(upstream.stages, upstream.server.requests, strict=True):
         prompt = seen.body["messages"][-1]["content"]
-        assert ("Answer with the surname only." in prompt) == (stage in ("debater", "summarize")), stage
-        assert prompt.count("</instructions>") == (stage in ("debater", "summarize"))
+        quoted = prompt.count(f"\n> {wish}\n")
+        assert (quoted, prompt.count(wish)) == ((1, 1) if stage in ("debater", "summarize") else (0, 0)), stage
 
 
 def test_a_conversation_is_condensed_by_one_call(upstream: Upstream, tmp_path: Path) -> None:

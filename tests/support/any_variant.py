@@ -20,7 +20,6 @@ from tests.conftest import passage
 from tests.support.debates import QUESTION, Reply
 
 
-
 def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
     """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike."""
     protocol, model = variant.protocol, ScriptedChat(reply)

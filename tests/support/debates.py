@@ -34,13 +34,14 @@ def play(
     settings: Mapping[str, Any] | None = None,
     sources: Sequence[str] = (),
     pool: KnowledgePool = EMPTY_POOL,
+    task: Any = None,
     **options: Any,
 ) -> tuple[Transcript, ScriptedChat]:
     """One debate of the variant ``name``, in which one scripted model plays every role."""
     variant = _variant(name, tuple(sources), json.dumps(settings or {}))
     model = ScriptedChat(reply)
     cast = dict.fromkeys(variant.protocol.roles, model)
-    task = TASKS[question.task]
+    task = task or TASKS[question.task]
     return asyncio.run(
         debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
     ), model

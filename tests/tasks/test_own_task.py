@@ -12,6 +12,8 @@ from madke.core.question import Question
 from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of
 from madke.tasks import TASKS, BaseTask, code_of, get_task
 from madke.tasks.base import Example, as_task
+from madke.variants.load import variant_folders
+from tests.support.debates import play, shown
 
 EXAMPLES: tuple[Example, ...] = (
     {"question": "Which colour has grass?", "reasoning": "Its leaves hold chlorophyll.", "answer": "green"},
@@ -53,6 +55,10 @@ def loud(answer: str, question: Question) -> int:
     return len(answer)
 
 
+async def no_scores(asked: Any, candidates: Any) -> Any:
+    return [0.0] * len(candidates)
+
+
 @pytest.fixture
 def named() -> Callable[..., Any]:
     """Names of this module, as the command line gives them."""
@@ -77,18 +83,26 @@ def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
     assert (task.metrics, task.choices, task.check(asked)) == (("match",), (), None)
 
 
-def test_what_prompts_say_has_the_keys_of_our_own_tasks() -> None:
+def test_what_prompts_say_has_the_keys_of_a_task_file() -> None:
     wording = as_task("colour", Colour).wording
     ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
 
-    assert wording.keys() == ours.keys()
-    assert wording["answering"].startswith("Answer with one of: red, green, blue.")
-    assert "<<answer>>" in wording["answering"]
-    for debate in ("agreeing", "disagreeing"):
-        assert wording[debate].keys() - {"choices"} == ours[debate].keys()
-    assert {reply["answer"] for reply in wording["agreeing"]["replies"]} == {"green"}
-    assert {reply["answer"] for reply in wording["disagreeing"]["replies"]} == {"green", "red"}
+    assert wording.keys() - {"form"} == ours.keys()
+    assert (wording["form"], wording["examples"]) == ("Answer with one of: red, green, blue.", EXAMPLES)
     assert all(task.wording is None for task in TASKS.values())
+
+
+@pytest.mark.parametrize("name", sorted(set(variant_folders()) - {"madke-live"}))
+def test_who_is_asked_for_an_answer_reads_the_instructions_of_the_task_once(name: str) -> None:
+    task = as_task("colour", Colour)
+    _, model = play(name, lambda request: "I disagree.", question=ASKED, task=task, score_answers=no_scores)
+
+    asked = [
+        request for request in model.requests if request.purpose.stage in ("speak", "reply", "summarize", "extract")
+    ]
+    assert "speak" in {request.purpose.stage for request in asked}
+    for request in asked:
+        assert request.messages[-1].content.count(Colour.instructions) == 1, shown(request)
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,11 @@ _QUOTED_WORDS = 45
 class OfflineChat:
     """The embedded model: an extractive reader, not a language model. Its answers are spans of the text it is given.
 
-    It reads the values of a request's stage, not the messages: a request without a stage fails. It splits the passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a
-    reply template. At temperature 0 a reply depends only on these values. At higher temperatures seeded noise (from the
-    request's seed and purpose) on the scores of selections and first stances makes debaters differ. A debater that has
-    changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
+    It reads the values of a request's stage, not the messages: a request without a stage fails. It splits the
+    passages into sentences, scores candidate spans with a sentence encoder and fixed weights, and fills a reply
+    template. At temperature 0 a reply depends only on these values. At higher temperatures seeded noise (from the
+    request's seed and purpose) on the scores of selections and first stances makes debaters differ. A debater that
+    has changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
     Args:
         encoder: Default: ``madke.encoders.load_encoder("minilm")``, loaded at the first call.

@@ -61,7 +61,6 @@ def test_without_a_passage_one_debater_answers_alone() -> None:
     transcript, model = play("per-document", changing_until(1))
     assert model.calls == 1 + 1
     assert "passage" not in shown(model.requests[0]).casefold()
-    assert "knowledge" not in shown(model.requests[0]).casefold()
     assert transcript.answer == "Lake Baikal"
 
 

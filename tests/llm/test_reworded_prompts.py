@@ -1,0 +1,159 @@
+"""Stand-ins of a language model read values: the words of the prompts can be changed freely.
+
+Every message of every prompt is replaced by other words. The offline reader, a person at the terminal and a person at
+the page must not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.chat import ChatRequest, Message
+from madke.core.knowledge import Hits, KnowledgePool
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.debate import debate
+from madke.engine.scene import Scene
+from madke.llm.offline import OfflineChat
+from madke.serve.page import Part, PersonAtPage
+from madke.tasks import TASKS
+from madke.variants import Variant, load_variant
+from tests.conftest import passage
+from tests.llm.test_human import Person
+from tests.llm.test_human import debate as debate_with
+from tests.llm.test_offline_chat import POOL, WordEncoder
+
+PROTOCOLS = (
+    "madke", "madke-reference", "madke-lean", "madke-live", "mad", "liang", "self-reflect", "reconcile", "per-document",
+    "chateval", "lemmas", "maps", "madc", "rag", "cot", "standard",
+)  # fmt: skip
+QUESTIONS = (
+    Question(id="s", question="Who climbed Mount Etna in 1912?"),
+    Question(id="c", question="Where has tin been mined?", task="choice", choices=("Sicily", "Malta", "Cornwall")),
+    Question(id="f", question="Mount Etna was climbed by Lucy Harper in 1955.", task="claim"),
+)
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Iterator[OfflineChat]:
+    model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
+    yield model
+    asyncio.run(model.aclose())
+
+
+def reword(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the text of every message that is not the reader's own stance."""
+    render = Variant.render
+
+    def other_words(self: Variant, stage: str, *args: Any, **more: Any) -> tuple[Message, ...]:
+        return tuple(
+            message if message.role == "assistant" else Message(role=message.role, content=f"Words {n}, and no others.")
+            for n, message in enumerate(render(self, stage, *args, **more))
+        )
+
+    monkeypatch.setattr(Variant, "render", other_words)
+
+
+async def nothing(query: Any, purpose: Any) -> Hits:
+    return Hits()
+
+
+async def lengths(question: Question, candidates: Any) -> list[float]:
+    return [float(len(candidate)) for candidate in candidates]
+
+
+def debated(name: str, question: Question, model: OfflineChat) -> Transcript:
+    variant = load_variant(name)
+    if variant.protocol.knowledge is None and name != "lemmas":
+        variant = variant.with_sources(["wiki"])
+    passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    scene = Scene(
+        question,
+        variant.protocol,
+        cast,
+        KnowledgePool(passages=passages),
+        task=TASKS[question.task],
+        prompts=variant,
+        seed=1,
+        retrieve=nothing,
+        score_answers=lengths,
+    )
+    return asyncio.run(debate(scene))
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_offline_reader_debates_alike_whatever_the_prompts_say(
+    name: str, offline: OfflineChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [debated(name, question, offline) for question in QUESTIONS]
+    reword(monkeypatch)
+    after = [debated(name, question, offline) for question in QUESTIONS]
+    for ours, theirs in zip(before, after, strict=True):
+        assert ours.rounds == theirs.rounds
+        assert (ours.final, ours.answer, ours.stop_reason) == (theirs.final, theirs.answer, theirs.stop_reason)
+        assert {stage: used.calls for stage, used in ours.usage.items()} == {
+            stage: used.calls for stage, used in theirs.usage.items()
+        }
+    assert any(transcript.answer for transcript in before)
+
+
+def test_a_person_at_the_terminal_is_asked_alike_whatever_the_prompts_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    def person() -> Person:
+        return Person(passages=["0 1", ""], answer=["Lena", "Angara"], reasons=["I guess.", "", "It says so.", ""])
+
+    one = person()
+    before = debate_with(one, rounds=2)
+    # The peer of this dialogue reads words, so only the person's own prompts are reworded.
+    other = person()
+    reply = other.model.complete
+
+    async def complete(request: ChatRequest) -> Any:
+        object.__setattr__(request, "messages", (Message(role="user", content="Other words."),))
+        return await reply(request)
+
+    monkeypatch.setattr(other.model, "complete", complete)
+    after = debate_with(other, rounds=2)
+    assert one.text == other.text
+    assert before.rounds == after.rounds
+
+
+def test_a_person_at_the_page_is_asked_alike_whatever_the_prompts_say(
+    offline: OfflineChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play() -> tuple[list[dict[str, Any]], Transcript]:
+        variant = load_variant("madke").with_settings({"rounds": 1})
+        person, shown = PersonAtPage("Debater 2", variant.protocol), list[dict[str, Any]]()
+
+        def show(part: dict[str, Any]) -> None:
+            shown.append(part)
+            said = (
+                {"numbers": [0]} if part["kind"] == "select" else {"answer": "Lucy Harper", "reasons": "I was there."}
+            )
+            asyncio.get_running_loop().call_soon(person.take, Part(turn=part["turn"], **said))
+
+        person.show = show
+        passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
+        cast: dict[str, Any] = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
+        question = QUESTIONS[0]
+        scene = Scene(
+            question,
+            variant.protocol,
+            cast,
+            KnowledgePool(passages=passages),
+            task=TASKS[question.task],
+            prompts=variant,
+        )
+        return shown, asyncio.run(debate(scene))
+
+    before = play()
+    reword(monkeypatch)
+    after = play()
+    assert [part["kind"] for part in before[0]] == ["select", "answer"]
+    assert before[0] == after[0]
+    assert before[1].rounds == after[1].rounds

@@ -1,0 +1,192 @@
+"""Debates with the shipped templates in other words: a user's own folder in which every fixed word is replaced.
+
+The words in templates, in texts of their expressions, in the shared templates and in the tasks' wording are replaced;
+expressions and blocks stay. Offline debates and people then give the same answers, selections, verdicts and calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import copy
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jinja2 import Environment
+
+from madke.assets import asset
+from madke.core.chat import ChatRequest, Completion, Purpose
+from madke.core.knowledge import KnowledgePool
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.engine.debate import debate
+from madke.engine.scene import Scene
+from madke.llm.human import with_people
+from madke.llm.offline import OfflineChat
+from madke.serve.page import Part, PersonAtPage
+from madke.tasks import TASKS
+from madke.variants import load_variant
+from madke.variants.load import variant_folders
+from tests.conftest import passage
+from tests.llm.test_human import Person
+from tests.llm.test_offline_chat import POOL, WordEncoder
+from tests.llm.test_reworded_prompts import QUESTIONS, lengths, nothing
+
+_SYNTAX = Environment(keep_trailing_newline=True)
+_SENTENCE = re.compile(r"[A-Z]|[a-z],? | [a-z]")
+"""Texts in expressions that are words for a reader; the others are names."""
+
+
+def other(text: str) -> str:
+    """The text with another word for each of its words. That a confidence is asked for is checked at loading."""
+    return "".join(
+        part if part.casefold() == "confidence" else codecs.encode(part, "rot13")
+        for part in re.split(r"(confidence)", text, flags=re.IGNORECASE)
+    )
+
+
+def reworded(template: str) -> str:
+    parts = []
+    for _, kind, text in _SYNTAX.lexer.tokeniter(template, None):
+        said = kind == "data" or (kind == "string" and _SENTENCE.search(text) is not None)
+        parts.append(other(text) if said else text)
+    return "".join(parts)
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a user who has reworded everything. Shared templates are overridden by a variant's own."""
+    root = tmp_path_factory.mktemp("prompts")
+    for name, folder in variant_folders().items():
+        own = root / name
+        own.mkdir()
+        for path in (*asset("prompts", "_shared").glob("*.j2"), *folder.glob("*.j2")):
+            (own / path.name).write_text(reworded(path.read_text()))
+        (own / "protocol.yaml").write_text((folder / "protocol.yaml").read_text())
+    return root
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Iterator[OfflineChat]:
+    model = OfflineChat(WordEncoder(), cache=tmp_path / "vectors.sqlite")
+    yield model
+    asyncio.run(model.aclose())
+
+
+def in_other_words(name: str) -> Any:
+    task = copy.copy(TASKS[name])
+    wording: dict[str, Any] = yaml.safe_load(asset("prompts", "tasks", f"{name}.yaml").read_text())
+    said = {key: other(text) if isinstance(text, str) else text for key, text in wording.items()}
+    said["examples"] = [{**each, "reasoning": other(each["reasoning"])} for each in wording["examples"]]
+    task.wording = said
+    return task
+
+
+class Recording:
+    """Another model, whose requests are kept by purpose."""
+
+    def __init__(self, model: Any) -> None:
+        self.name = model.name
+        self.asked: dict[Purpose, ChatRequest] = {}
+        self._model = model
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        assert request.purpose not in self.asked
+        self.asked[request.purpose] = request
+        completion: Completion = await self._model.complete(request)
+        return completion
+
+
+def debated(
+    name: str, question: Question, prompts: Path | None, model: Any, person: Any = None, **settings: Any
+) -> tuple[Transcript, dict[Purpose, ChatRequest]]:
+    """With the shipped words, or those in ``prompts``. A person is the second debater."""
+    variant = load_variant(name, prompts)
+    if variant.protocol.knowledge is None and name != "lemmas":
+        variant = variant.with_sources(["wiki"], settings)
+    elif settings:
+        variant = variant.with_settings(settings)
+    recording = Recording(model)
+    cast: dict[str, Any] = dict.fromkeys(variant.protocol.roles, recording)
+    if person is not None:
+        cast["Debater 2"] = person
+    scene = Scene(
+        question,
+        variant.protocol,
+        cast,
+        KnowledgePool(passages=tuple(passage("wiki", f"k{n}", *each) for n, each in enumerate(POOL))),
+        task=TASKS[question.task] if prompts is None else in_other_words(question.task),
+        prompts=variant,
+        seed=1,
+        retrieve=nothing,
+        score_answers=lengths,
+        listen=with_people(cast, variant.protocol, lambda event: None),
+    )
+    return asyncio.run(debate(scene)), recording.asked
+
+
+def check_same(
+    shipped: tuple[Transcript, dict[Purpose, ChatRequest]], own: tuple[Transcript, dict[Purpose, ChatRequest]]
+) -> None:
+    (before, asked), (after, asked_in_other_words) = shipped, own
+    assert before.rounds == after.rounds
+    assert (before.final, before.answer, before.stop_reason) == (after.final, after.answer, after.stop_reason)
+    calls = [{stage: used.calls for stage, used in each.usage.items()} for each in (before, after)]
+    assert calls[0] == calls[1]
+    assert asked.keys() == asked_in_other_words.keys()
+    for purpose, request in asked.items():
+        theirs = asked_in_other_words[purpose]
+        assert request.messages[-1] != theirs.messages[-1], f"the words of {purpose.stage} were not replaced"
+
+
+@pytest.mark.parametrize("name", sorted(variant_folders()))
+def test_offline_debates_are_the_same_in_other_words(name: str, prompts: Path, offline: OfflineChat) -> None:
+    answers = []
+    for question in QUESTIONS:
+        shipped, own = (debated(name, question, folder, offline) for folder in (None, prompts))
+        check_same(shipped, own)
+        assert shipped[0].status != "failed"
+        answers.append(shipped[0].answer)
+    assert any(answers)
+
+
+def test_the_dialogue_at_the_terminal_is_the_same_in_other_words(prompts: Path, offline: OfflineChat) -> None:
+    people, played = [], []
+    for folder in (None, prompts):
+        people.append(
+            Person(passages=["0 1", ""], answer=["Malta", "Lucy Harper"], reasons=["I guess.", "", "So.", ""])
+        )
+        played.append(debated("madke", QUESTIONS[0], folder, offline, people[-1].model, rounds=2))
+    check_same(*played)
+    assert people[0].text == people[1].text
+    assert [turn.stance.answer for turn in played[0][0].rounds[0].turns] == ["Lucy Harper", "Malta"]
+
+
+def test_the_page_is_the_same_in_other_words(prompts: Path, offline: OfflineChat) -> None:
+    def play(folder: Path | None) -> tuple[list[dict[str, Any]], Any]:
+        person, shown = PersonAtPage("Debater 2", load_variant("madke", folder).protocol), list[dict[str, Any]]()
+
+        def show(part: dict[str, Any]) -> None:
+            shown.append(part)
+            said: dict[str, Any] = {"answer": "Malta", "reasons": "I was there."}
+            if part["kind"] == "select":
+                said = {"numbers": [0]}
+            asyncio.get_running_loop().call_soon(person.take, Part(turn=part["turn"], **said))
+
+        person.show = show
+        return shown, debated("madke", QUESTIONS[0], folder, offline, person, rounds=1)
+
+    (seen, shipped), (seen_in_other_words, own) = play(None), play(prompts)
+    check_same(shipped, own)
+    assert [part["kind"] for part in seen] == ["select", "answer"]
+    assert seen == seen_in_other_words
+
+
+def test_words_are_replaced_and_nothing_else() -> None:
+    template = '{% if marker == "plain" %}\nEnd with "Verdict: SAME".{{ " Be brief." if own else "You" }}\n{% endif %}'
+    expected = '{% if marker == "plain" %}\nRaq jvgu "Ireqvpg: FNZR".{{ " Or oevrs." if own else "Lbh" }}\n{% endif %}'
+    assert reworded(template) == expected
