@@ -148,7 +148,7 @@ def test_predictions_are_scored_graded_and_not_written_beside(predictions: Any, 
     before = {path.name for path in tmp_path.iterdir()}
     (found,) = scores(done("score", *predictions, "--json"))
     assert found["correct"]["value"] == pytest.approx(1 / 3)
-    assert (found["transcripts"], found["abstained"]) == (3, 1)
+    assert (found["transcripts"], found["abstained"], found["unread"]) == (3, 0, {"unmarked": 1})
     assert {path.name for path in tmp_path.iterdir()} == before
     (found,) = scores(done("score", *predictions, *grader, "--json", "--out", tmp_path / "theirs.json"))
     assert found["metrics"]["grader"]["value"] == pytest.approx(1 / 3)

@@ -17,7 +17,7 @@ from madke.runs.directory import read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.installed import needs
-from tests.support.openai_server import OpenAIServer, openai_server
+from tests.support.openai_server import OpenAIServer, openai_server, without_streaming
 from tests.support.ray_nodes import another_node, kill, running_cluster, workers
 
 needs("ray", "ray")
@@ -47,7 +47,7 @@ def transcripts(folder: Path) -> dict[str, Any]:
 
 
 def asked(server: OpenAIServer) -> Counter[str]:
-    return Counter(json.dumps(seen.body) for seen in server.requests)
+    return Counter(without_streaming(seen.body) for seen in server.requests)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -88,7 +88,7 @@ def test_a_run_whose_node_is_killed_ends_as_the_local_engines_does(
 
     def reply(body: dict[str, Any], n: int) -> Any:
         if n > 16 and server.requests[n - 1].headers["authorization"] == "Bearer doomed":
-            held.append(json.dumps(body))
+            held.append(without_streaming(body))
             gate.wait()
         return debating(body)
 

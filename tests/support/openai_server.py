@@ -40,6 +40,11 @@ class Seen:
     body: dict[str, Any]
 
 
+def without_streaming(body: Mapping[str, Any]) -> str:
+    """A request's body as JSON, without its wish for a stream: each client has it until it knows the server."""
+    return json.dumps({name: value for name, value in body.items() if not name.startswith("stream")})
+
+
 @dataclass(kw_only=True)
 class OpenAIServer:
     """A running server. ``reply(body, n)`` answers the n-th request, from 1; raising resets the connection."""
