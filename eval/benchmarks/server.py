@@ -11,10 +11,13 @@ import json
 import sys
 
 _ANSWER = "The answer is [Lake Baikal]."
+_COUNTED = 10_000_000
+"""Stands for the prompt's token count, which each reply replaces: a client takes a count that is far too low for a cut
+prompt."""
 
 
 def _body(text: str) -> bytes:
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    usage = {"prompt_tokens": _COUNTED, "completion_tokens": 10}
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     completion = {
         "id": "c",
@@ -43,7 +46,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lat
             request = await reader.readexactly(int(length.partition(b":")[2]))
             if latency:
                 await asyncio.sleep(latency)
-            writer.write(next((reply for marker, reply in _REPLIES if marker in request), _DEFAULT))
+            reply = next((reply for marker, reply in _REPLIES if marker in request), _DEFAULT)
+            # About four characters a token. The number is padded, so that the reply keeps its length.
+            writer.write(reply.replace(b"%d" % _COUNTED, b"%8d" % (len(request) // 4)))
             await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()

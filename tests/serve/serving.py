@@ -70,7 +70,7 @@ def stage_of(body: Mapping[str, Any]) -> str:
         return "judge"
     if system.startswith("You are the summarizer"):
         return "summarize"
-    return "debater" if 'begins with "The answer is"' in last or "write only the answer" in last.lower() else "plain"
+    return "debater" if 'begins with "The answer is"' in last or "complete this sentence" in last.lower() else "plain"
 
 
 def streamed(text: str) -> Reply:
