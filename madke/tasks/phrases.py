@@ -122,7 +122,7 @@ def _agree(one: str, other: str) -> bool:
 
 READ = 10_000  # Characters of an answer that are read.
 _POLAR = re.compile(
-    r"(yes|yeah|yep|no|nope)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
+    r"(yes|yeah|yep|true|no|nope|false)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
 _SEPARATOR = re.compile(
     r" ?(?:;|, ?(?:and|or|&) |,(?! ?(?:[12]\d{3}\b|(?:Jr|Sr|Jnr)\b|\d{3}\b))| (?:and|or|&) | / ) ?", re.IGNORECASE
@@ -175,7 +175,7 @@ class Reading:
     folded: str
     """The text in lower case, without accents, single-spaced."""
     polarity: str
-    """``yes``, ``no``, or empty."""
+    """``yes`` (also for "true"), ``no`` (also for "false"), or empty."""
     items: tuple[Phrase, ...]
     """The things it names; more than one for a list."""
     either: bool
@@ -200,7 +200,7 @@ def read(text: str) -> Reading:
         items = (_SUBJECT.sub("", shown),)
     return Reading(
         folded=folded,
-        polarity="" if polar is None else "yes" if polar[1].startswith("y") else "no",
+        polarity="" if polar is None else "yes" if polar[1].startswith(("y", "t")) else "no",
         items=tuple(map(_phrase, items)),
         either=len(items) > 1 and " or " in folded,
     )

@@ -88,6 +88,8 @@ SAME = [
     ("Yes, they are", "yes"),
     ("No.", "no, it was not"),
     ("no", "No, 5 of them did not"),
+    ("true", "Yes."),
+    ("False", "No, it is not"),
     # lists
     ("red, green and blue", "Blue, Red, Green"),
     ("Simon & Garfunkel", "Paul Simon and Art Garfunkel"),
@@ -102,6 +104,8 @@ DIFFERENT = [
     ("no", "No. 5"),
     ("yes", "no"),
     ("Yes Man", "yes"),
+    ("True Grit", "yes"),
+    ("true", "no"),
     ("A+", "A-"),
     ("C", "C++"),
     ("+", "-"),
