@@ -200,6 +200,11 @@ HOSTILE = {
     "negations": "is not " * 30_000,
     "years": "1999-" * 40_000,
     "ligatures": "\ufdfa" * 20_000,
+    "units": "5 km" * 50_000,
+    "prices": "$1,1" * 50_000,
+    "digits of a price": "$" + "1," * 100_000,
+    "degrees": "5 \u00b0" * 50_000,
+    "rates": "5 m/m/" * 30_000,
 }
 
 
