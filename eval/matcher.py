@@ -43,8 +43,8 @@ FILES = {"NQ": "NQ_1800.json.gz", "TriviaQA": "TQ_1000.json.gz"}
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 SHORT_WORDS = 6
 TASK = get_task("short_answer")
-# A slash separates golds, except inside a season such as 1979/80.
-BETWEEN_GOLDS = re.compile(r"(?<!\d{4})/|/(?!\d\d(?!\d))")
+# A slash separates golds, except inside a season such as 1979/80 or a speed such as 160km/hour.
+BETWEEN_GOLDS = re.compile(r"(?<!\d{4})(?<!\dkm)/|(?<!\dkm)/(?!\d\d(?!\d))")
 
 Matcher = Callable[[str, Question], bool]
 

@@ -110,7 +110,7 @@ def _answers(row: Row, *, lists: bool) -> tuple[str, ...]:
         return row.texts("answers")
     if row.fields.get("answer") is None:
         return ()
-    if lists and isinstance(row.fields["answer"], list):
+    if isinstance(row.fields["answer"], bool) or (lists and isinstance(row.fields["answer"], list)):
         return row.texts("answer")
     if "####" in (answer := row.text("answer")):
         raise row.error("'answer' contains '####' like the worked solutions of GSM8K; expected a short answer")

@@ -70,12 +70,16 @@ class Row:
     def texts(self, key: str) -> tuple[str, ...]:
         """The distinct texts of a key, at least one; a single text counts as a list of one."""
         if key not in self.fields:
-            return (self.text(key),)
+            return (self.text(key),)  # raises the error
         value = self.fields[key]
-        entries = [value] if isinstance(value, str) else value
+        entries = [value] if isinstance(value, str | bool) else value
         if not isinstance(entries, list) or not entries:
             raise self.error(f"{key!r} is {short(value)}; expected a list of texts")
-        return tuple(dict.fromkeys(self.checked(entry, key) for entry in entries))
+        return tuple(dict.fromkeys(self.answer(entry, key) for entry in entries))
+
+    def answer(self, value: object, what: str) -> str:
+        """Like :meth:`checked`, but takes JSON's ``true`` and ``false`` too, as these words."""
+        return str(value).lower() if isinstance(value, bool) else self.checked(value, what)
 
     def checked(self, value: object, what: str) -> str:
         """The value, if it is a non-blank text or a finite number, which is converted to text."""

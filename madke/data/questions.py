@@ -86,7 +86,9 @@ def _of_row(row: Row, names: Mapping[str, str], task: str | None) -> Question:
         answers = []
     listed = answers if isinstance(answers, list) else [answers]
     if not values.get("choices"):
-        listed = list(dict.fromkeys(row.checked(answer, names["golden_answers"]) for answer in listed))
+        listed = list(dict.fromkeys(row.answer(answer, names["golden_answers"]) for answer in listed))
+    elif any(isinstance(answer, bool) for answer in listed):
+        raise row.error(f"{names['golden_answers']!r} is {short(answers)}; with choices, expected a letter or an index")
     values["golden_answers"] = listed
     try:
         return question_from_fields({key: value for key, value in values.items() if value not in (None, "")}, task)

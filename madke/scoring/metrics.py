@@ -1,7 +1,8 @@
 """Metrics of one answer against its gold answers, from 0 to 1. With several golds the best one counts."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -52,19 +53,40 @@ _YES_NO = ("yes", "no", "noanswer")
 _YES_NO_DATASETS = ("hotpotqa", "2wikimultihopqa")
 
 
+_TRUTH = {"true": "yes", "false": "no"}
+_WHOLE = re.compile(r"(\s*[-+]?\d[\d,]*)\.0+\s*")
+
+
+def _normal_golds(question: Question) -> Iterator[str]:
+    """The golds after SQuAD normalisation, and the usual spelling of those that only a program writes.
+
+    Tables of programs hold True for yes and 8.0 for 8.
+    """
+    for gold in question.answers:
+        normal = squad_normalize(gold)
+        yield normal
+        if normal in _TRUTH:
+            yield _TRUTH[normal]
+        if whole := _WHOLE.fullmatch(gold):
+            yield squad_normalize(whole[1])
+
+
 def exact_match(answer: str, question: Question) -> float:
-    """1 if the answer equals a gold after SQuAD normalisation (Rajpurkar et al., 2016)."""
-    return float(any(squad_normalize(answer) == squad_normalize(gold) for gold in question.answers))
+    """1 if the answer equals a gold after SQuAD normalisation (Rajpurkar et al., 2016).
+
+    A gold ``true`` (``false``) is also yes (no), and a gold ``8.0`` is also 8.
+    """
+    return float(squad_normalize(answer) in _normal_golds(question))
 
 
 def token_f1(answer: str, question: Question) -> float:
-    """F1 of the token multisets after SQuAD normalisation (Rajpurkar et al., 2016), over the best gold.
+    """F1 of the token multisets after the normalisation of :func:`exact_match`, over the best gold.
 
     For HotpotQA and 2WikiMultiHopQA (by ``metadata["dataset"]``) an answer or gold of yes, no or noanswer scores
     only when both are equal, as in HotpotQA's official script (Yang et al., 2018).
     """
     strict = question.metadata.get("dataset") in _YES_NO_DATASETS
-    return max((_f1(squad_normalize(answer), squad_normalize(gold), strict) for gold in question.answers), default=0.0)
+    return max((_f1(squad_normalize(answer), gold, strict) for gold in _normal_golds(question)), default=0.0)
 
 
 def _f1(answer: str, gold: str, strict: bool) -> float:

@@ -26,6 +26,7 @@ from madke.assets import require
 from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
 from madke.tasks.base import BaseTask
+from madke.tasks.units import RATES, SIGNS, UNITS
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
@@ -115,16 +116,9 @@ def _equal(one: str, other: str) -> bool:
     return _equivalent(*sorted((one, other)))
 
 
-_PERCENT = "%"
-
-_NAMES = """
-mm millimeter millimetre, cm centimeter centimetre, m meter metre, km kilometer kilometre, in inch inches,
-ft foot feet, yd yard, mi mile, mg milligram, g gram, kg kilogram, lb pound, oz ounce, ml milliliter millilitre,
-l liter litre, s sec second, min minute, h hr hour, degree deg, c celsius, f fahrenheit, dollar usd, % percent
-"""
-_SYMBOLS = {name: names.split()[0] for names in _NAMES.split(",") for name in names.split()}
-_COMPOUNDS = {"mph": "mi/h", "kph": "km/h"}
-_GLUED = frozenset([*_SYMBOLS, *_COMPOUNDS]) - frozenset("mglshcf")
+_PERCENT = UNITS["%"]
+_SHORT = frozenset({"mm", "cm", "km", "in", "ft", "yd", "mi", "mg", "kg", "lb", "oz", "ml", "hr"})
+_GLUED = _SHORT | {name for name in (*UNITS, *RATES) if len(name) > 2}
 """Units that may follow a digit without a space. Other letters there are variables."""
 _FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "csc", "log", "ln", "exp", "sqrt", "mod", "and", "or"})
 
@@ -158,22 +152,21 @@ def _split_unit(text: str) -> tuple[str, str]:
 
 
 def _canonical(unit: str) -> str:
-    """The parts of a unit as symbols with powers, in alphabetical order."""
+    """The parts of a unit in full with powers, in alphabetical order."""
     powers: Counter[str] = Counter()
     for part in _PART.finditer(unit):
         name = part["name"].lower()
-        compound = _COMPOUNDS.get(name)
-        for inner in _PART.finditer(compound or name):
+        for inner in _PART.finditer(RATES.get(name, name)):
             power = int(part["power"] or _PREFIXES[part["prefix"]])
-            powers[_symbol(inner["name"])] += -power if part["per"] or inner["per"] else power
+            powers[_full(inner["name"])] += -power if part["per"] or inner["per"] else power
     return " ".join(
         name if power == 1 else f"{name}^{power}" for name, power in sorted(powers.items()) if name != "unit"
     )
 
 
-def _symbol(name: str) -> str:
+def _full(name: str) -> str:
     singular = name if len(name) < 3 else name.removesuffix("s")
-    return _SYMBOLS.get(name) or _SYMBOLS.get(singular, singular)
+    return UNITS.get(name) or UNITS.get(singular, singular)
 
 
 _MAGNITUDES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -185,7 +178,8 @@ _REWRITES = (
     (r"\\[dt]frac", r"\\frac"),
     (rf"\\frac\s*\{{\s*{_TEXT}\s*\}}\s*\{{\s*{_TEXT}(\^\{{?\d\}}?)?\s*\}}", r" \1/\2\3"),
     (_TEXT, r" \1 "),
-    # Signs: degrees and cents are units; currency signs are removed.
+    # Signs: degrees and cents are units; so are currency signs before a lone number, the others are removed.
+    *((rf"\A\s*\\?{re.escape(sign)}\s?(\d[\d,]*(?:\.\d+)?)\s*\Z", rf"\1 {name}") for sign, name in SIGNS.items()),
     (r"\^\s*(?:\\circ(?![a-z])|\{\s*\\circ\s*\})|\u00b0", " degrees "),
     (r"\u00a2", " cents"),
     (r"\b([ap])\.\s?m\b\.?", r"\1m"),
@@ -218,7 +212,7 @@ class Expression(NamedTuple):
 
     value: str
     unit: str = ""
-    """Normalised: ``cm^2``, ``h^-1 km``, ``%``, ``base 8``. Empty if none is given."""
+    """Normalised: ``centimeter^2``, ``hour^-1 kilometer``, ``percent``, ``base 8``. Empty if none is given."""
     words: bool = False
     """Whether the value is plain words and not a product of variables."""
 

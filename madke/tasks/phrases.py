@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from madke.tasks.units import Quantities, quantities, spell_units
 from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, spelling, stems, vocabulary, words
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -122,7 +123,7 @@ def _agree(one: str, other: str) -> bool:
 
 READ = 10_000  # Characters of an answer that are read.
 _POLAR = re.compile(
-    r"(yes|yeah|yep|no|nope)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
+    r"(yes|yeah|yep|true|no|nope|false)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
 _SEPARATOR = re.compile(
     r" ?(?:;|, ?(?:and|or|&) |,(?! ?(?:[12]\d{3}\b|(?:Jr|Sr|Jnr)\b|\d{3}\b))| (?:and|or|&) | / ) ?", re.IGNORECASE
@@ -143,6 +144,8 @@ class Phrase:
     order: tuple[Word, ...]
     """Its words in order, without titles and dates."""
     dates: tuple[Date, ...]
+    counted: Quantities
+    """What its numbers count: 310 feet."""
     head: frozenset[str] = frozenset()
     """The words before the comma in "Albany, New York" or "Clinton, Bill". ``order`` is "New York Albany"."""
 
@@ -175,7 +178,7 @@ class Reading:
     folded: str
     """The text in lower case, without accents, single-spaced."""
     polarity: str
-    """``yes``, ``no``, or empty."""
+    """``yes`` (also for "true"), ``no`` (also for "false"), or empty."""
     items: tuple[Phrase, ...]
     """The things it names; more than one for a list."""
     either: bool
@@ -187,12 +190,17 @@ class Reading:
         return frozenset[str]().union(*(item.keys for item in self.items))
 
 
+def plain(text: str) -> str:
+    """The first :data:`READ` characters without accents, with units in full."""
+    return spell_units(fold(text[:READ]))
+
+
 @lru_cache(maxsize=4096)
 def read(text: str) -> Reading:
     """Parse an answer from the first :data:`READ` characters of any text."""
-    text = " ".join(fold(text[:READ]).split())
-    folded = text.casefold()
+    folded = " ".join(fold(text[:READ]).split()).casefold()
     polar = _POLAR.match(folded)
+    text = " ".join(plain(text).split())
     outside = " ".join(_PARENTHESIS.sub(" ", text).split())
     shown = outside if any(map(str.isalnum, outside)) else text
     items = _split_items(shown)
@@ -200,7 +208,7 @@ def read(text: str) -> Reading:
         items = (_SUBJECT.sub("", shown),)
     return Reading(
         folded=folded,
-        polarity="" if polar is None else "yes" if polar[1].startswith("y") else "no",
+        polarity="" if polar is None else "yes" if polar[1].startswith(("y", "t")) else "no",
         items=tuple(map(_phrase, items)),
         either=len(items) > 1 and " or " in folded,
     )
@@ -227,6 +235,15 @@ def _inverted(text: str) -> str:
 
 def _phrase(text: str) -> Phrase:
     inverted = _inverted(text)
-    dates, rest = split_dates(inverted or text)
     head = frozenset(word.key for word in words(text.partition(",")[0])) if inverted else frozenset[str]()
-    return Phrase(order=_untitled(words(rest)), dates=dates, head=head)
+    found = phrase_of(inverted or text)
+    return replace(found, order=_untitled(found.order), head=head)
+
+
+def phrase_of(text: str) -> Phrase:
+    """A whole text as one phrase, with its titles."""
+    dates, rest = split_dates(text)
+    order = words(rest)
+    # 1500 in "1500 feet" may be read as a year, so the whole text tells what it counts.
+    every = words(text) if dates else order
+    return Phrase(order=order, dates=dates, counted=quantities([word.key for word in every]))

@@ -7,6 +7,8 @@
 An answer must therefore contain all of the gold's numbers and at least half of its words that are not in the question.
 Dates and given names must be compatible, and no word of a title may be replaced. ``eval/matcher.md`` measures both
 against EVOUNA's human judgements.
+
+Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 """
 
 import re
@@ -17,8 +19,9 @@ from itertools import takewhile
 from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines
 from madke.tasks.base import BaseTask
-from madke.tasks.phrases import READ, Date, Phrase, Reading, is_name, may_be_in_name, read, same_name, split_dates
-from madke.tasks.words import CONTRASTS, Word, fold, stems, vocabulary, words  # fmt: skip
+from madke.tasks.phrases import Date, Phrase, Reading, is_name, may_be_in_name, phrase_of, plain, read, same_name
+from madke.tasks.units import conflict
+from madke.tasks.words import CONTRASTS, Word, stems, vocabulary, words
 
 _YES_NO_QUESTION = re.compile(
     r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"
@@ -64,8 +67,7 @@ class ShortAnswer(BaseTask):
         elif any(_abridges(reading, gold, asked) for gold in readings):
             return True
         else:
-            dates, rest = split_dates(_DENIED.sub(" ", fold(answer[:READ])))
-            stated = (Phrase(order=words(rest), dates=dates),)
+            stated = (phrase_of(_DENIED.sub(" ", plain(answer))),)
         return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
 
@@ -94,6 +96,8 @@ def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
 
 def _same_phrase(one: Phrase, other: Phrase) -> bool:
     if len(one.dates) != len(other.dates) or not all(map(Date.agrees, one.dates, other.dates)):
+        return False
+    if conflict(one.counted, other.counted):
         return False
     if one.keys == other.keys:
         return bool(one.keys or one.dates) and one.numbers == other.numbers
@@ -156,6 +160,8 @@ def _states(stated: Phrase, gold: Reading, asked: Container[str]) -> bool:
 
 def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
     """Whether ``stated`` states one thing that a gold names."""
+    if conflict(stated.counted, gold.counted):
+        return False
     dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
     missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
@@ -193,6 +199,8 @@ def _states_name(stated: Sequence[Word], name: Sequence[Word], asked: Container[
 def _abridges(answer: Reading, gold: Reading, asked: frozenset[str]) -> bool:
     """Whether a longer gold contains all words of a short answer: Belshazzar, "the Babylonian king Belshazzar"."""
     if answer.polarity or len(answer.items) != len(gold.items) or any(item.dates for item in answer.items):
+        return False
+    if any(conflict(one.counted, other.counted) for one in answer.items for other in gold.items):
         return False
     rest = gold.keys - answer.keys
     has_other_number = any(key[0].isdigit() for key in answer.keys) and any(key[0].isdigit() for key in rest)

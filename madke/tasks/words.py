@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from madke.tasks.units import SPELLINGS
+
 
 class Word(NamedTuple):
     """One word of an answer."""
@@ -78,13 +80,11 @@ _TOKEN = re.compile(
 _ENDINGS = vocabulary(
     "n s an ans ian ians al ial um us a e y ism ist ic ical ion ation ing ed er or ive ous ite ish ese ly ment"
 ) | {""}
-_SAME_WORD = {
-    "saint": "st", "street": "st", "mount": "mt", "km": "kilometer", "kilometre": "kilometer", "m": "meter",
-    "metre": "meter", "cm": "centimeter", "mm": "millimeter", "kg": "kilogram", "ft": "foot", "feet": "foot",
-    "inch": "in", "mi": "mile", "lb": "pound", "usa": "us", "doctor": "dr", "junior": "jr", "senior": "sr",
-    "percentage": "percent", "pct": "percent", "bce": "bc", "ce": "ad", "children": "child", "men": "man",
-    "women": "woman", "people": "person", "grey": "gray", "tv": "television", "jnr": "jr", "snr": "sr", "mbps": "mbit",
-    "theatre": "theater", "centre": "center", "colour": "color", "honour": "honor", "labour": "labor", "n": "and",
+_SAME_WORD = SPELLINGS | {
+    "saint": "st", "street": "st", "mount": "mt", "usa": "us", "doctor": "dr", "junior": "jr", "senior": "sr",
+    "bce": "bc", "ce": "ad", "children": "child", "men": "man", "women": "woman", "people": "person", "grey": "gray",
+    "tv": "television", "jnr": "jr", "snr": "sr", "mbps": "mbit", "theatre": "theater", "centre": "center",
+    "colour": "color", "honour": "honor", "labour": "labor", "n": "and",
 }  # fmt: skip
 
 

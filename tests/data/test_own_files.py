@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from madke.core.errors import UserError
 from madke.data import read_dataset
 from madke.data.questions import own_rows, questions_in
+from madke.scoring.metrics import METRICS
 
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deeper?"
 
@@ -114,6 +115,21 @@ def test_choices_in_a_table(tmp_path: Path) -> None:
     assert (question.task, question.choices, question.answers) == ("choice", ("x", "y"), ("B",))
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("q.csv", "question,answer\nA?,True\nB?,False\n"),
+        ("q.jsonl", '{"question": "A?", "answer": true}\n{"question": "B?", "answer": false}\n'),
+        ("q.json", '[{"question": "A?", "answers": [true]}, {"question": "B?", "answers": [false]}]'),
+    ],
+)
+def test_a_gold_true_is_met_by_yes(tmp_path: Path, name: str, content: str) -> None:
+    right, wrong = read_dataset(write(tmp_path / name, content))
+    for metric in ("em", "f1", "match"):
+        assert [METRICS[metric](answer, right) for answer in ("Yes", "No")] == [1, 0]
+        assert [METRICS[metric](answer, wrong) for answer in ("yes.", "no.")] == [0, 1]
+
+
 def test_an_interval_is_one_answer(tmp_path: Path) -> None:
     assert pairs(write(tmp_path / "q.csv", 'question,answer\nWhere?,"[1, 2]"\nWhen?,[sic]\n')) == [
         ("Where?", ("[1, 2]",)),
@@ -137,6 +153,12 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "no question": ("q.jsonl", '{"claim": "So."}', "expected a field 'question', 'query' or 'prompt', found 'claim'"),
     "an empty question": ("q.csv", "Query,answer\nWho?,a\n ,b\n", "q.csv:3: 'Query' is ' '; expected a text"),
     "an empty id": ("q.csv", "id,query\n,Who?\n", "q.csv:2: 'id' is ''; expected a text"),
+    "a truth value as question": ("q.jsonl", '{"question": true}', "q.jsonl:1: 'question' is True; expected a text"),
+    "a truth value as choice": (
+        "q.jsonl",
+        '{"question": "Which?", "choices": ["a", "b"], "answer": true}',
+        "q.jsonl:1: 'answer' is True; with choices, expected a letter or an index",
+    ),
     "a repeated id": ("q.csv", "id,query\n1,Who?\n2,Which?\n1,When?\n", "q.csv:4: id '1' is already on line 2"),
     "too many cells": (
         "q.csv",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -119,6 +120,34 @@ def test_a_new_speaker_ends_the_reply(run_on: str) -> None:
     assert said(f"It lies on a fjord.\nAnswer: Oslo\n\n{run_on}") == ("Oslo", "ok")
     if not run_on.startswith("Debater"):
         assert said(f"Oslo\n\n{run_on}") == ("Oslo", "ok")
+
+
+@pytest.mark.parametrize("own", ["Oslo", "Oslo.", "**Oslo**", "Oslo\n"])
+@pytest.mark.parametrize("label", ["Debater 2", "Debater 2 wrote", "My opponent", "Agent B"])
+@pytest.mark.parametrize("asked", [Asked(), Asked(speaker="Debater 1")])
+def test_another_speaker_after_a_lone_answer_ends_the_reply(own: str, label: str, asked: Asked) -> None:
+    assert said(f"{own}\n{label}: I think that it is Rome.\nAnswer: Rome", asked) == (own.strip(".*\n"), "ok")
+    assert said(f"{own}\n{label}: I think that it is Rome.\nRome", asked) == (own.strip(".*\n"), "ok")
+
+
+@pytest.mark.parametrize("before", ["I disagree.", "My review", "Debate summary:", "# Replies", "Let me compare:"])
+def test_a_review_of_other_speakers_is_no_run_on(before: str) -> None:
+    assert said(f"{before}\nDebater 2: It is Rome.\nAnswer: Oslo") == ("Oslo", "ok")
+
+
+@pytest.mark.parametrize("tag", ["reply", "stance", "summary", "quote"])
+@pytest.mark.parametrize(
+    ("form", "markers"),
+    [
+        *((form, ["plain", "brackets", "text"]) for form in ("{}", "{}\n", "[{}]", "{} {}", "**{}**")),
+        *((form, ["plain", "brackets"]) for form in ("Answer: {}", "The answer is {}.")),
+    ],
+)
+def test_a_tag_of_the_request_alone_is_never_an_answer(tag: str, form: str, markers: list[str]) -> None:
+    for marker, written in product(markers, (f"<{tag}>", f"</{tag}>", f"<{tag}></{tag}>")):
+        value, status = said(form.replace("{}", written), marker=marker)
+        assert value is None
+        assert status in ("unmarked", "echoed")
 
 
 def test_the_own_name_and_the_question_restated_begin_no_new_speaker() -> None:

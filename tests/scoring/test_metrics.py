@@ -34,6 +34,15 @@ def test_squad_normalisation(text: str, normal: str) -> None:
         ("Lake Placid, New York, United States", ("Lake placid",), 0, 0.5),
         ("Paris Paris", ("Paris",), 0, 2 / 3),
         ("nothing shared", ("Rome",), 0, 0),
+        ("Yes", ("True",), 1, 1),
+        ("true", ("true",), 1, 1),
+        ("No.", ("False",), 1, 1),
+        ("no", ("True",), 0, 0),
+        ("8", ("8.0",), 1, 1),
+        ("8.0", ("8.0",), 1, 1),
+        ("1,234", ("1234.0",), 1, 1),
+        ("8", ("8.05",), 0, 0),
+        ("8", ("Python 8.0",), 0, 0),
     ],
 )
 def test_exact_match_and_f1_take_the_best_gold(answer: str, golds: tuple[str, ...], em: int, f1: float) -> None:

@@ -88,6 +88,8 @@ SAME = [
     ("Yes, they are", "yes"),
     ("No.", "no, it was not"),
     ("no", "No, 5 of them did not"),
+    ("true", "Yes."),
+    ("False", "No, it is not"),
     # lists
     ("red, green and blue", "Blue, Red, Green"),
     ("Simon & Garfunkel", "Paul Simon and Art Garfunkel"),
@@ -102,6 +104,8 @@ DIFFERENT = [
     ("no", "No. 5"),
     ("yes", "no"),
     ("Yes Man", "yes"),
+    ("True Grit", "yes"),
+    ("true", "no"),
     ("A+", "A-"),
     ("C", "C++"),
     ("+", "-"),
@@ -196,6 +200,11 @@ HOSTILE = {
     "negations": "is not " * 30_000,
     "years": "1999-" * 40_000,
     "ligatures": "\ufdfa" * 20_000,
+    "units": "5 km" * 50_000,
+    "prices": "$1,1" * 50_000,
+    "digits of a price": "$" + "1," * 100_000,
+    "degrees": "5 \u00b0" * 50_000,
+    "rates": "5 m/m/" * 30_000,
 }
 
 

@@ -13,7 +13,7 @@ from madke.engine.parse.context import Parsed, Reader, found, nothing, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked, is_example, repeats_another
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.quotation import unquoted
-from madke.engine.parse.short import short_reply, yes_or_no
+from madke.engine.parse.short import before_run_on, short_reply, yes_or_no
 from madke.engine.parse.worded import (
     Form,
     closing_sentence,
@@ -91,6 +91,7 @@ def parse_answer(
     if marker == "text":
         return _whole(text, read)
     form = form or Form(is_math=is_math)
+    text = before_run_on(text, asked.speaker)
     parsed = _said(text, read, marker, shown=shown, form=form, asked=asked)
     if parsed.value is None or parsed.span is None or form.is_math or not Reader(read).is_open:
         return parsed
@@ -166,7 +167,8 @@ def _gives_back_a_placeholder(marks: Sequence[Mark], stated: Sequence[Mark]) -> 
 def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
     reply = text.strip()
     # The bare word "answer" may be a translation; in brackets it is an echoed placeholder.
-    is_echo = reply.startswith(("[", "(", "<", "\\")) and context.is_placeholder(context.unwrap(reply))
+    is_marked = reply.strip(context.EMPHASIS).startswith(("[", "(", "<", "\\"))
+    is_echo = is_marked and context.is_placeholder(context.unwrap(reply))
     value = read(reply) if reply and not is_echo else None
     if value is None:
         return nothing(None, "declined" if declines(reply) else "none")

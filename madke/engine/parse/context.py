@@ -9,7 +9,7 @@ from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar
 from madke.core.chat import Completion
 from madke.core.transcript import ParseStatus
 from madke.engine.parse.echo import NOTHING_ASKED, Asked, without_copies
-from madke.engine.parse.quotation import OTHER_SPEAKER, own_words
+from madke.engine.parse.quotation import OTHER_SPEAKER, TAGS, own_words
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -191,6 +191,7 @@ _PLACEHOLDER = re.compile(
     rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response|query)(?:{_S}here)?>?"
     rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
     rf"|an?{_S}number{_S}(?:from|between)\b.*|yes\s*(?:or|/|\|)\s*no|true\s*(?:or|/|\|)\s*false"
+    rf"|(?:</?(?:{TAGS})>\s{{0,9}})+"
     r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
     re.IGNORECASE,
 )

@@ -18,7 +18,8 @@ SPEAKER_LABEL = re.compile(
 )
 """The beginning of a line that another speaker says: "Debater 2:", "Debater 2's answer:", "Debater 2 wrote:"."""
 
-_TAG = re.compile(r"<(/?)(example|instructions|knowledge|notes|quote|reply|review|stance|summary)>", re.IGNORECASE)
+TAGS = "example|instructions|knowledge|notes|quote|reply|review|stance|summary"
+_TAG = re.compile(rf"<(/?)({TAGS})>", re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]{0,9}(?:```|~~~)[^\n]*$", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^[ \t]{0,9}>[^\n]*", re.MULTILINE)
 _MARKS = re.compile(
@@ -89,6 +90,13 @@ def own_words(text: str, *, speaker: str = "", question: str = "") -> str:
         if first is not None:
             return quoted[: first.start()] + blank(quoted, first.start(), len(quoted))
     return quoted
+
+
+def before_other_speaker(text: str, speaker: str = "") -> str:
+    """What stands before the first line of another speaker; the whole text if there is no such line."""
+    lines = list(SPEAKER_LABEL.finditer(text))
+    first = next((line for line in lines if not _is_own(text, line, lines, speaker)), None)
+    return text if first is None else text[: first.start()]
 
 
 def unquoted(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, found, nothing
+from madke.engine.parse.quotation import before_other_speaker
 from madke.tasks.answer_text import declines
 
 MOST_WORDS = 8
@@ -41,6 +42,11 @@ _BEGINS_SENTENCE = re.compile(
 _TITLE = re.compile(
     r"(?:(?:the|an?|in|on|at|by|from|about|around)\s){0,2}(?:[A-Z\d][\w'’.&-]*|[$€£]?\d\S*)(?:,?\s(?:[A-Z\d&][\w'’.&-]*"  # noqa: RUF001
     r"|of|the|a|an|and|in|on|at|to|by|for|from|with|de|la|le|von|van|der|du|del|da|di))*",
+)
+_HEADING = re.compile(
+    r"\b(?:review|summary|analysis|evaluation|assessment|reasoning|responses?|reflections?|thoughts|discussion|conclusion"
+    r"|critique|feedback|comparison|debate|debaters?|round|stances?|arguments?|repl(?:y|ies)|opinions?|steps?)\b",
+    re.IGNORECASE,
 )
 _YES_OR_NO = re.compile(
     r"[^\w\n]{0,9}(?P<word>yes|no)\b(?=[*_]{0,3}(?:[,.;:!]|\s+[-\u2013\u2014]|\s*\Z))", re.IGNORECASE
@@ -95,6 +101,17 @@ def _answer(line: str, most: int) -> str | None:
     if len(words) > MOST_PLAIN_WORDS:
         return None
     return None if _SENTENCE_WORD.search(content) or _BEGINS_SENTENCE.match(content) else content
+
+
+def before_run_on(text: str, speaker: str = "") -> str:
+    """The first line of a reply, if it is nothing but an answer and the next line begins another speaker's.
+
+    The rest is a conversation that the model makes up. Under a heading, the speakers' lines are a review.
+    """
+    own = before_other_speaker(text, speaker)
+    line = own.strip()
+    is_answer = "\n" not in line and not _HEADING.search(line) and _answer(line, MOST_WORDS_LAST) is not None
+    return own if is_answer else text
 
 
 def yes_or_no(text: str, reader: Reader) -> Parsed[str | None] | None:
