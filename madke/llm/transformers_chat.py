@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from pickle import UnpicklingError
@@ -15,6 +14,7 @@ from madke.assets import require
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.batching import Batching
+from madke.llm.control_tokens import ControlTokens, looks_like_markup
 from madke.llm.refusals import without_system
 from madke.terminal import printed_once
 
@@ -105,7 +105,7 @@ class LocalModel:
         # Of the model's own generation settings, keep only those that end a reply.
         ends, padding = sorted(self._ends) or None, self._tokenizer.pad_token_id
         model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=padding)
-        self._control = _control_tokens(self._tokenizer)
+        self._control = ControlTokens(_control_tokens(self._tokenizer))
         self._takes_system = self._keeps_system_message()
         self.batch_size = batch_size
         self._closed = threading.Event()
@@ -138,21 +138,11 @@ class LocalModel:
         return [result for result in results if result is not None]
 
     def _tokens(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a prompt in the chat template, up to the start of the reply.
-
-        Messages contain text from the web and from other models. If it contains a control token of the model
-        (``<|im_end|>`` would end the message), a space after its first character makes it plain text.
-        """
-        chat = [{"role": message.role, "content": self._escaped(message.content)} for message in messages]
+        """The tokens of a prompt in the chat template, up to the start of the reply."""
+        chat = [{"role": message.role, "content": self._control.escaped(message.content)} for message in messages]
         text = self._render(chat if self._takes_system else without_system(chat))
         tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
-
-    def _escaped(self, text: str) -> str:
-        # Repeat, since escaping one token can expose another.
-        while self._control is not None and self._control.search(text):
-            text = self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-        return text
 
     def _render(self, chat: Sequence[Mapping[str, str]]) -> str:
         text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
@@ -275,14 +265,8 @@ def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
 
 
-def _control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
-    """Matches special tokens, and added ones that look like markup (``<think>``, ``[INST]``); None without any."""
-    contents = {
-        token.content
-        for token in tokenizer.added_tokens_decoder.values()
-        if token.special or re.fullmatch(r"<\S+>|\[\S+\]", token.content)
-    }
-    contents |= set(tokenizer.all_special_tokens)
-    # A single character cannot be split.
-    found = sorted((c for c in contents if len(c) > 1 and c.strip()), key=lambda c: (-len(c), c))
-    return re.compile("|".join(map(re.escape, found))) if found else None
+def _control_tokens(tokenizer: Any) -> set[str]:
+    """Special tokens, and added ones that look like markup."""
+    added = tokenizer.added_tokens_decoder.values()
+    contents = {token.content for token in added if token.special or looks_like_markup(token.content)}
+    return contents | set(tokenizer.all_special_tokens)

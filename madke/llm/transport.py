@@ -61,10 +61,10 @@ def _read(*places: str | None) -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
+def open_transport(transport: Transport, timeout: float, *, direct: bool = False) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
-    ``timeout`` is the read timeout in seconds. UserError if the environment names a proxy that cannot be used.
+    ``timeout`` is the read timeout in seconds. ``direct``: past the proxies that the environment names. UserError if the environment names a proxy that cannot be used.
     """
     import openai
 
@@ -92,6 +92,7 @@ def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
             event_hooks={"response": [check]},
             # A redirect to another host would not receive the key, but it would receive the prompts.
             follow_redirects=False,
+            trust_env=not direct,
         )
     except (ImportError, ValueError) as error:
         raise UserError(f"the environment names a proxy that cannot be used: {error}") from error
