@@ -247,7 +247,7 @@ class OpenAIChat:
         if self._client is None:
             # The package requires a key; local servers ignore it.
             key = self.endpoint.key or "no-key"
-            http = open_transport(self._transport, self._patience.whole, direct=self.endpoint.own)
+            http = open_transport(self._transport, self._patience.whole, own=self.endpoint.own)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
 

@@ -66,7 +66,7 @@ def find_file(name: str) -> Path:
         return models[0]
     if not models:
         raise UserError(f"gguf/{name}: the package {name} ships no GGUF file")
-    raise UserError(f"gguf/{name}: the package ships several models; choose gguf/{f' or gguf/'.join(map(str, models))}")
+    raise UserError(f"gguf/{name}: the package ships several models; choose gguf/{' or gguf/'.join(map(str, models))}")
 
 
 def read_header(file: Path) -> Header:

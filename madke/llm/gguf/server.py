@@ -86,7 +86,7 @@ class LlamaServer:
 
     def __init__(self, file: Path, name: str, settings: ServerSettings) -> None:
         self.key = secrets.token_urlsafe(32)
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         self._process = subprocess.Popen(
             [sys.executable, "-P", served.__file__],
             stdin=subprocess.PIPE,
