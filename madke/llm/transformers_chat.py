@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -15,6 +16,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.batching import Batching
 from madke.llm.control_tokens import ControlTokens, looks_like_markup
+from madke.llm.gguf.file import SUFFIX, read_header
 from madke.llm.refusals import without_system
 from madke.terminal import printed_once
 
@@ -30,7 +32,7 @@ class HFChat(Batching):
     One thread runs the model, see :class:`LocalModel`.
 
     Args:
-        model: A folder, or a name on the Hub.
+        model: A folder, a GGUF file, or a name on the Hub.
         device: Default: ``cuda`` if available, else ``cpu``.
         batch_size: Maximum batch size. Default: ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
@@ -75,26 +77,36 @@ class LocalModel:
     top-p and penalties in the model's files. Each request has its own generator with the request's seed, so the other
     requests of a batch change a reply only by rounding. Code that comes with a model is never run.
 
+    A GGUF file is dequantized: 32-bit weights on a CPU, 16-bit ones on a GPU.
+
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
     """
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
         require(f"hf/{name} needs", "dense", "torch", "transformers")
+        if of_file := name.endswith(SUFFIX) and not Path(name).is_dir():
+            require(f"hf/{name} needs", "local", "gguf")
+            read_header(Path(name))
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         printed_once("huggingface_hub")
+        # By default transformers asks on the terminal whether to run a model's own code.
+        where: dict[str, Any] = {"pretrained_model_name_or_path": name, "trust_remote_code": False}
+        dtype: Any = "auto"
+        if of_file:
+            where |= {"pretrained_model_name_or_path": str(Path(name).parent), "gguf_file": Path(name).name}
+            dtype = torch.float32 if self.device == "cpu" else torch.bfloat16
         try:
-            # By default transformers asks on the terminal whether to run a model's own code.
-            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
-            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
-        except (OSError, ValueError, UnpicklingError) as error:
+            self._tokenizer = AutoTokenizer.from_pretrained(padding_side="left", **where)
+            model = AutoModelForCausalLM.from_pretrained(dtype=dtype, **where)
+        except (OSError, ValueError, RuntimeError, UnpicklingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
         if not self._tokenizer.chat_template:
             raise UserError(f"hf/{name} has no chat template; choose a model that is tuned for chat")
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.to(self.device).eval()
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._context: int = positions or self._tokenizer.model_max_length
