@@ -158,7 +158,9 @@ class LlamaServer:
         return f": {lines[-1][:200]}" if lines else ""
 
     def _printed(self) -> bytes:
-        """The end of what it printed."""
+        """The end of what it printed; nothing after :meth:`stop`."""
+        if self._errors.closed:
+            return b""
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - 65_536))
         return self._errors.read()
@@ -179,7 +181,9 @@ def shared_server(file: Path, name: str, settings: ServerSettings) -> LlamaServe
     require(f"{name} needs", "local", "xllamacpp")
     key = (os.getpid(), file.resolve(), settings)
     with _LOCK:
-        if key not in _SERVERS or _SERVERS[key].why_ended():
+        if key in _SERVERS and _SERVERS[key].why_ended():
+            _SERVERS.pop(key).stop()
+        if key not in _SERVERS:
             _SERVERS[key] = LlamaServer(file, name, settings)
         return _SERVERS[key]
 
