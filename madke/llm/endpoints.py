@@ -137,7 +137,7 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """The address as files and messages show it: without secrets, and the same in each run."""
-        return "this machine" if self.own else public_url(self.address)
+        return "its own server" if self.own else public_url(self.address)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def test_all_models_of_a_file_share_one_server(tmp_path: Path, path: Path) -> No
 def test_an_address_that_changes_is_not_part_of_a_run(path: Path) -> None:
     model = open_model(f"gguf/{path}")
     before = endpoints_of([model])
-    assert before == {model.name: {"address": "this machine", "dialect": {}}}
+    assert before == {model.name: {"address": "its own server", "dialect": {}}}
     servers.stop_servers()
     again = open_model(f"gguf/{path}")
     assert again.endpoint.address != model.endpoint.address or again.endpoint.key != model.endpoint.key
