@@ -157,7 +157,7 @@ class _Reader:
         return self._bytes(self._length()).decode(errors="replace")
 
     def _length(self) -> int:
-        length = self._number("Q")
+        length: int = self._number("Q")
         if length > _LONGEST_STRING:
             raise _Damaged(f"is damaged: its header has a text of {length:,} bytes")
         return length
