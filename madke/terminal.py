@@ -275,6 +275,11 @@ def without_keys(text: str) -> str:
     return text
 
 
+def environment_without_keys() -> dict[str, str]:
+    """The environment without keys, tokens and passwords, for a process that needs none."""
+    return {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
+
+
 def _is_control(character: str) -> bool:
     return unicodedata.category(character) in _CONTROL_CATEGORIES and character not in "\n\t"
 

@@ -68,7 +68,6 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
     from madke.audit.advice import advice
     from madke.cli.audit import audit_lines
     from madke.cli.progress import exit_status, status_line
-    from madke.core.addresses import public_url
     from madke.llm import open_model, read_models
     from madke.llm.endpoints import AtEndpoint
     from madke.variants import load_variant
@@ -77,7 +76,7 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
         raise UserError("a person cannot be audited; give the name of a model")
     variant = load_variant("madke", prompts)
     opened = open_model(name, base_url=base_url, models=read_models(models_file))
-    address = public_url(opened.endpoint.address) if isinstance(opened, AtEndpoint) else ""
+    address = opened.endpoint.shown if isinstance(opened, AtEndpoint) else ""
     status = 0
     with status_line() as show:
         audit = Audit(

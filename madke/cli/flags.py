@@ -28,8 +28,9 @@ _RUN_PANELS = {
 }
 """Group -> fields of :class:`madke.RunOptions`."""
 
-MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, scripted/FILE, human,
-a name in models.yaml, or module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
+MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, gguf/PATH_OR_PACKAGE,
+scripted/FILE, human, a name in models.yaml, or module:object of your own code. A --base-url is, for example,
+http://localhost:8000/v1."""
 SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
 fetched index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is a folder (an index, or PDF, DOCX,
 HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,

@@ -22,7 +22,7 @@ from madke.knowledge.named import known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.llm.endpoints import refuse_two_addresses
-from madke.llm.models import kind_of
+from madke.llm.models import LOADED, kind_of
 from madke.runs.cast import has_endpoint
 from madke.runs.job import NOTHING, Job, Model, job_of
 from madke.runs.options import DEFAULTS, RunOptions
@@ -188,7 +188,7 @@ class ExperimentSpec:
             for arm, job in self.jobs:
                 own = {name: model.name for name, model in job.own_models.items()}
                 for name in job.spec.models.values():
-                    asked = arm.name in asking and kind_of(name) != "hf"
+                    asked = arm.name in asking and kind_of(name) not in LOADED
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():

@@ -131,6 +131,13 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     entry: ModelEntry = field(default_factory=ModelEntry)
+    own: bool = False
+    """Whether this process started the server: it is asked past all proxies, and its port differs in each run."""
+
+    @property
+    def shown(self) -> str:
+        """The address as files and messages show it: without secrets, and the same in each run."""
+        return "its own server" if self.own else public_url(self.address)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
@@ -221,7 +228,7 @@ def origin(url: str) -> tuple[str, str, int]:
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
     """Model name -> ``address`` (without secrets) and ``dialect`` (non-default fields), for models at an endpoint."""
     return {
-        model.name: {"address": public_url(model.endpoint.address), "dialect": model.dialect.stated()}
+        model.name: {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
         for model in models
         if isinstance(model, AtEndpoint)
     }
@@ -242,7 +249,7 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
     addresses: dict[str, str] = {}
     for model in models:
         if isinstance(model, AtEndpoint):
-            here = public_url(model.endpoint.address)
+            here = model.endpoint.shown
             if (known := addresses.setdefault(model.name, here)) != here:
                 why = f"calls are identified by the model's name, so give each its own name in {_FILE}"
                 raise UserError(f"{model.name} is called at {known} and at {here}; {why}")
@@ -250,7 +257,8 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
 
 def probe(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
-    names = {model.endpoint.address: model.name for model in models if isinstance(model, AtEndpoint)}
+    asked = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
+    names = {model.endpoint.address: model.name for model in asked}
     with ThreadPoolExecutor() as threads:
         for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
             if reason is not None:

@@ -11,6 +11,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
 from madke.llm.endpoints import ADDRESS, Models, read_models
+from madke.llm.gguf import GGUFChat
 from madke.llm.human import HumanChat
 from madke.llm.offline import OfflineChat
 from madke.llm.openai_client import AzureChat, OpenAIChat
@@ -24,12 +25,16 @@ MODEL_FORMS = {
     "openai": "openai/NAME",
     "azure": "azure/DEPLOYMENT",
     "hf": "hf/NAME_OR_PATH",
+    "gguf": "gguf/PATH_OR_PACKAGE",
     "scripted": "scripted/FILE",
     "human": "human",
 }
 
 WITH_ENDPOINT = ("openai", "azure")
 """Kinds of models that take a base URL."""
+
+LOADED = ("hf", "gguf")
+"""Kinds of models whose weights this machine loads when they are opened."""
 
 UNPAID = ("offline", "scripted", "human")
 """Kinds of models whose calls cost nothing."""
@@ -60,8 +65,9 @@ def split_address(name: str) -> tuple[str, str | None]:
 def open_model(
     name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
 ) -> ChatModel:
-    """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` models are loaded; no server is called.
+    """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` and ``gguf/`` models are loaded.
 
+    No server of others is called.
     The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as :mod:`madke.llm` says.
 
     Args:
@@ -93,6 +99,8 @@ def open_model(
         if not replay:
             local.load()
         return local
+    if kind == "gguf":
+        return GGUFChat(rest, start=not replay)
     if kind == "scripted":
         return ScriptedChat.from_file(rest)
     if kind == "human":

@@ -246,7 +246,8 @@ class OpenAIChat:
 
         if self._client is None:
             # The package requires a key; local servers ignore it.
-            key, http = self.endpoint.key or "no-key", open_transport(self._transport, self._patience.whole)
+            key = self.endpoint.key or "no-key"
+            http = open_transport(self._transport, self._patience.whole, own=self.endpoint.own)
             self._client = AsyncOpenAI(api_key=key, base_url=self.endpoint.address, max_retries=0, http_client=http)
         return self._client
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -15,6 +15,8 @@ from madke.assets import require
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
 from madke.llm.batching import Batching
+from madke.llm.control_tokens import ControlTokens, looks_like_markup
+from madke.llm.gguf.file import SUFFIX, read_header
 from madke.llm.refusals import without_system
 from madke.terminal import printed_once
 
@@ -30,7 +32,7 @@ class HFChat(Batching):
     One thread runs the model, see :class:`LocalModel`.
 
     Args:
-        model: A folder, or a name on the Hub.
+        model: A folder, a GGUF file, or a name on the Hub.
         device: Default: ``cuda`` if available, else ``cpu``.
         batch_size: Maximum batch size. Default: ``MADKE_HF_BATCH_SIZE``, else :data:`DEFAULT_BATCH_SIZE`.
     """
@@ -75,26 +77,36 @@ class LocalModel:
     top-p and penalties in the model's files. Each request has its own generator with the request's seed, so the other
     requests of a batch change a reply only by rounding. Code that comes with a model is never run.
 
+    A GGUF file is dequantized: 32-bit weights on a CPU, 16-bit ones on a GPU.
+
     Raises:
         UserError: ``torch`` or ``transformers`` is missing, the model cannot be loaded, or has no chat template.
     """
 
     def __init__(self, name: str, device: str | None = None, *, batch_size: int) -> None:
         require(f"hf/{name} needs", "dense", "torch", "transformers")
+        if of_file := name.endswith(SUFFIX) and not Path(name).is_dir():
+            require(f"hf/{name} needs", "local", "gguf")
+            read_header(Path(name))
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         printed_once("huggingface_hub")
+        # By default transformers asks on the terminal whether to run a model's own code.
+        where: dict[str, Any] = {"pretrained_model_name_or_path": name, "trust_remote_code": False}
+        dtype: Any = "auto"
+        if of_file:
+            where |= {"pretrained_model_name_or_path": str(Path(name).parent), "gguf_file": Path(name).name}
+            dtype = torch.float32 if self.device == "cpu" else torch.bfloat16
         try:
-            # By default transformers asks on the terminal whether to run a model's own code.
-            self._tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", trust_remote_code=False)
-            model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", trust_remote_code=False)
-        except (OSError, ValueError, UnpicklingError) as error:
+            self._tokenizer = AutoTokenizer.from_pretrained(padding_side="left", **where)
+            model = AutoModelForCausalLM.from_pretrained(dtype=dtype, **where)
+        except (OSError, ValueError, RuntimeError, UnpicklingError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserError(f"hf/{name} cannot be loaded as a chat model: {reason}") from None
         if not self._tokenizer.chat_template:
             raise UserError(f"hf/{name} has no chat template; choose a model that is tuned for chat")
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.to(self.device).eval()
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._context: int = positions or self._tokenizer.model_max_length
@@ -105,7 +117,7 @@ class LocalModel:
         # Of the model's own generation settings, keep only those that end a reply.
         ends, padding = sorted(self._ends) or None, self._tokenizer.pad_token_id
         model.generation_config = GenerationConfig(eos_token_id=ends, pad_token_id=padding)
-        self._control = _control_tokens(self._tokenizer)
+        self._control = ControlTokens(_control_tokens(self._tokenizer))
         self._takes_system = self._keeps_system_message()
         self.batch_size = batch_size
         self._closed = threading.Event()
@@ -138,21 +150,11 @@ class LocalModel:
         return [result for result in results if result is not None]
 
     def _tokens(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a prompt in the chat template, up to the start of the reply.
-
-        Messages contain text from the web and from other models. If it contains a control token of the model
-        (``<|im_end|>`` would end the message), a space after its first character makes it plain text.
-        """
-        chat = [{"role": message.role, "content": self._escaped(message.content)} for message in messages]
+        """The tokens of a prompt in the chat template, up to the start of the reply."""
+        chat = [{"role": message.role, "content": self._control.escaped(message.content)} for message in messages]
         text = self._render(chat if self._takes_system else without_system(chat))
         tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tokens
-
-    def _escaped(self, text: str) -> str:
-        # Repeat, since escaping one token can expose another.
-        while self._control is not None and self._control.search(text):
-            text = self._control.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-        return text
 
     def _render(self, chat: Sequence[Mapping[str, str]]) -> str:
         text: str = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
@@ -275,14 +277,8 @@ def _token_ids(value: int | list[int] | None) -> set[int]:
     return set() if value is None else {value} if isinstance(value, int) else set(value)
 
 
-def _control_tokens(tokenizer: Any) -> re.Pattern[str] | None:
-    """Matches special tokens, and added ones that look like markup (``<think>``, ``[INST]``); None without any."""
-    contents = {
-        token.content
-        for token in tokenizer.added_tokens_decoder.values()
-        if token.special or re.fullmatch(r"<\S+>|\[\S+\]", token.content)
-    }
-    contents |= set(tokenizer.all_special_tokens)
-    # A single character cannot be split.
-    found = sorted((c for c in contents if len(c) > 1 and c.strip()), key=lambda c: (-len(c), c))
-    return re.compile("|".join(map(re.escape, found))) if found else None
+def _control_tokens(tokenizer: Any) -> set[str]:
+    """Special tokens, and added ones that look like markup."""
+    added = tokenizer.added_tokens_decoder.values()
+    contents = {token.content for token in added if token.special or looks_like_markup(token.content)}
+    return contents | set(tokenizer.all_special_tokens)

@@ -61,10 +61,12 @@ def _read(*places: str | None) -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
+def open_transport(transport: Transport, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:
     """Make the HTTP client for the package, in the event loop that uses it; the package closes it.
 
-    ``timeout`` is the read timeout in seconds. UserError if the environment names a proxy that cannot be used.
+    ``timeout`` is the read timeout in seconds. ``own`` is for a server that this process started: it is
+    asked past all proxies, and each call has its own connection, since llama.cpp closes them after streams without
+    saying so. UserError if the environment names a proxy that cannot be used.
     """
     import openai
 
@@ -87,11 +89,14 @@ def open_transport(transport: Transport, timeout: float) -> httpx2.AsyncClient:
             verify=certificates(),
             timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             limits=httpx2.Limits(
-                max_connections=_UNBOUNDED, max_keepalive_connections=_UNBOUNDED, keepalive_expiry=KEEP_IDLE
+                max_connections=_UNBOUNDED,
+                max_keepalive_connections=0 if own else _UNBOUNDED,
+                keepalive_expiry=0.0 if own else KEEP_IDLE,
             ),
             event_hooks={"response": [check]},
             # A redirect to another host would not receive the key, but it would receive the prompts.
             follow_redirects=False,
+            trust_env=not own,
         )
     except (ImportError, ValueError) as error:
         raise UserError(f"the environment names a proxy that cannot be used: {error}") from error

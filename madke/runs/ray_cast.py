@@ -5,7 +5,8 @@ used. When a node is lost, its calls in flight are repeated on another node.
 
 A node calls the endpoint in the environment in which Ray was started *on that node* (``OPENAI_BASE_URL``), with the key
 in that environment: keys are never sent. ``--base-url`` applies to all nodes. A model is recorded under its name *on
-this machine*, whichever node answered. Paths (``hf/FOLDER``, ``scripted/FILE``) refer to each node's file system.
+this machine*, whichever node answered. Paths (``hf/FOLDER``, ``gguf/FILE``, ``scripted/FILE``) refer to the files of
+each node.
 
 The values of a call (``ChatRequest.stage``) are sent only to models that may read them, ``offline`` and your own
 objects: among them is the task, which may be an object that cannot be sent. All others get the messages alone.

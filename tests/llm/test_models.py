@@ -39,7 +39,7 @@ def test_the_offline_model_opens() -> None:
         ("llama3:8b", "did you mean openai/llama3:8b"),
         ("house-model-7b", "unknown model 'house-model-7b'; did you mean openai/house-model-7b"),
         ("ofline", "did you mean 'offline'"),
-        ("nothing", "known: azure, hf, human, offline, openai, scripted"),
+        ("nothing", "known: azure, gguf, hf, human, offline, openai, scripted"),
         ("", "unknown model ''"),
         ("openai", "expected openai/NAME"),
         ("openai/", "expected openai/NAME"),

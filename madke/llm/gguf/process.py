@@ -1,0 +1,42 @@
+"""The process of a llama.cpp server. Run as a file, it imports nothing of madke, so that it starts at once.
+
+It reads its settings as one line of JSON from standard input, answers with one line, its address, when the model is
+loaded, and ends when standard input does: also if the process that started it was killed.
+"""
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    """Serve one model until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the library prints is no answer
+    settings = json.loads(sys.stdin.buffer.readline())
+    # Threads of llama.cpp wait for each other by spinning. Next to other busy processes that makes them many times
+    # slower. The variable is read when libgomp is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = settings["file"]
+    parameters.model_alias = {settings["alias"]}
+    parameters.n_parallel = settings["slots"]
+    parameters.n_ctx = settings["slots"] * settings["context"]
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings["threads"]
+    parameters.cache_ram_mib = settings["cache_mb"]
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = 0  # the system chooses a free one
+    parameters.api_keys = [settings["key"]]
+    parameters.ui = parameters.endpoint_slots = False
+    parameters.warmup = False
+    parameters.verbosity = 1  # errors
+    server = xllamacpp.Server(parameters)
+    print(server.listening_address, file=answers, flush=True)
+    sys.stdin.buffer.read()
+    os._exit(0)  # without the server's own end, which may wait for ever
+
+
+if __name__ == "__main__":
+    main()
