@@ -10,7 +10,7 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "files", "terminal", "versions", "yaml_file"},
+    {"assets", "concurrency", "files", "logs", "terminal", "versions", "yaml_file"},
     {"child_process"},
     {"command_scorer", "tasks", "workers"},
     {"encoders", "engine"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import logging
 import os
 import re
 import time
@@ -61,8 +60,6 @@ class HttpService:
         hint: str = "",
         no_credits: Mapping[int, str] | None = None,
     ) -> None:
-        # At DEBUG it logs full addresses, and a parameter may be a key.
-        logging.getLogger("urllib3.connectionpool").setLevel(logging.WARNING)
         self.concurrency = concurrency
         self._method = method
         self._variables = variables
