@@ -204,7 +204,6 @@ class LogHandler(logging.Handler):
         line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self._foreign(record)}"
         say(without_keys(printable(line)), err=True)
 
-
     def _foreign(self, record: logging.LogRecord) -> str:
         """A line that may name any address; ours name public ones."""
         text = self.format(record)
