@@ -79,7 +79,8 @@ def assembled(body: bytes) -> bytes:
 
     An error chunk is a failure, and so is a stream without a finish reason.
     """
-    parts, usage, finish_reason, error = [], None, "", None
+    parts: list[tuple[str, str, str]] = []
+    usage, finish_reason, error = None, "", None
     lines = body.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
