@@ -94,10 +94,11 @@ class Experiment:
         the folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
         """
         path, replay, experiment_spec = self.path, self.options.replay, self.experiment_spec
-        exists = is_experiment(path)
+        others = unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})
+        exists = is_experiment(path)  # after them: another process may begin the experiment in between
         if replay and not exists:
             raise UserError("this folder holds no experiment to replay", file=path)
-        if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
+        if others and not exists:
             raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
         asking = []
         for arm in experiment_spec.arms:

@@ -271,7 +271,7 @@ def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """JSON from a service; NoAnswer if it is not JSON. Lone surrogates become ``?``, bytes that are not UTF-8 U+FFFD."""
+    """JSON from a service; NoAnswer if it is not JSON. Characters that cannot be encoded or decoded are replaced."""
     try:
         text = decoded(content) if isinstance(content, bytes) else content
         # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.

@@ -156,7 +156,8 @@ class RunDirectory:
     def __enter__(self) -> Self:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
-        if not self.begun and (others := unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)):
+        others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
+        if others and not self.begun:  # in this order: another process may begin the run in between
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
