@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from madke.core.errors import UserError
 from madke.files import atomic_write, unexpected_files
 from madke.llm import CallStore
 from madke.runs.directory import RunDirectory, read_transcripts
