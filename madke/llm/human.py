@@ -83,6 +83,8 @@ class HumanChat:
             except EOFError:
                 if not self._at_terminal:
                     return Completion(outcome="failed", error="the person left", finish_reason="error")
+                if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # the command is a background job of a script
+                    raise KeyboardInterrupt from None
                 signal.raise_signal(signal.SIGINT)
                 raise asyncio.CancelledError from None
             self._show_held()
