@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -71,6 +71,10 @@ class ComparedQuestion:
     matcher: BaseTask = field(repr=False)
     """The task itself, which may be an object of one of the runs."""
     runs: tuple[Outcome, ...]
+
+    def record(self) -> dict[str, object]:
+        """Its fields for JSON: all but the task itself."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "matcher"}
 
     @property
     def differs(self) -> bool:
