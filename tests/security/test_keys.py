@@ -305,13 +305,16 @@ def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_traceback(tmp_path: Path) -> None:
     prelude = (
-        "import openai\nasync def broken(*a, **k): raise ZeroDivisionError('a bug')\nopenai.AsyncOpenAI.post = broken"
+        "import openai\nasync def broken(self, *a, **k): raise ZeroDivisionError(f'a bug at {self.base_url}')\n"
+        "openai.AsyncOpenAI.post = broken"
     )
+    secret = "gateway-token-271828182845904"
     with openai_server(debating) as server:
-        done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, prelude=prelude)
+        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{secret}/v1")}
+        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
     assert "Traceback" in done.err
-    assert "a bug" in done.err
-    assert_no_leak(tmp_path, done, PLAIN)
+    assert "a bug at http://127.0.0.1" in done.err
+    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": secret})
 
 
 @pytest.mark.slow
