@@ -26,11 +26,11 @@ class Scope:
     """
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[str, tuple[object, Any]]] = {}
+        self._values: dict[object, dict[str, tuple[object, Any]]] = {}
 
-    def of(self, kind: str) -> dict[str, tuple[object, Any]]:
-        """Name -> the object that was given, and the value made of it; of one kind."""
-        return self._values.setdefault(kind, {})
+    def of(self, registry: object) -> dict[str, tuple[object, Any]]:
+        """Name -> the object that was given, and the value made of it; of one registry, by its key."""
+        return self._values.setdefault(registry, {})
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -69,6 +69,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._values: dict[str, T] = dict(own)
         self._group = group
         self._adapt = adapt
+        self._key = object()
 
     def __getitem__(self, name: str) -> T:
         """The value of that name; a UserError if the name is unknown or cannot be imported."""
@@ -139,7 +140,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return found
 
     def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
-        return [scope.of(self.kind) for scope in _ACTIVE.get()]
+        return [scope.of(self._key) for scope in _ACTIVE.get()]
 
     def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:
