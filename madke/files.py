@@ -128,21 +128,35 @@ _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
-    parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
-    return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
+    return [path for path, process in _parts(folder, names) if not _is_running(process)]
+
+
+def is_written(folder: Path, names: Collection[str]) -> bool:
+    """Whether a running process is writing files with these names by :func:`atomic_write`."""
+    return folder.is_dir() and any(_is_running(process) for _, process in _parts(folder, names))
+
+
+def writing_here(folder: Path) -> UserError:
+    """The error for a folder in which :func:`is_written` finds a process."""
+    return UserError("another process is writing into this folder; wait for it or choose another --out", file=folder)
+
+
+def _parts(folder: Path, names: Collection[str]) -> Iterator[tuple[Path, int]]:
+    """The part of each file with one of these names, and the process that made it."""
+    for path in folder.iterdir():
+        if (part := _PART.fullmatch(path.name)) and part[1] in names and path.is_file():
+            yield path, int(part[2])
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
     """Sorted names in a folder that no command of ours can have made; none if the folder is missing.
 
-    Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``. A command
-    that is running now has them too: only its lock tells that.
+    Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``.
     """
     if not folder.is_dir():
         return []
-    names = {entry.name for entry in folder.iterdir()}
-    parts = {name for name in names if (part := _PART.fullmatch(name)) and part[1] in replaced}
-    return sorted(names.difference(made, parts))
+    parts = {path.name for path, _ in _parts(folder, replaced)}
+    return sorted({entry.name for entry in folder.iterdir()}.difference(made, parts))
 
 
 def _is_running(process: int) -> bool:

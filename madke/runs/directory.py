@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from madke.core.errors import UserError, counted
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
+from madke.files import atomic_write, file_lock, is_held, is_written, unexpected_files, unfinished, writing_here
 from madke.knowledge.pools import asking_folder
 from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
@@ -157,7 +157,11 @@ class RunDirectory:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
         others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
-        if others and not self.begun:  # in this order: another process may begin the run in between
+        written = is_written(self.path, _RUN_FILES)
+        # In this order: another process may begin the run in between.
+        if written and not self.begun:
+            raise writing_here(self.path)
+        if others and not self.begun:
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))

@@ -161,7 +161,10 @@ def test_a_start_in_a_folder_where_another_process_starts_names_that_process(tmp
     """The other process is about to write ``run.json``, and has a part of it on the disk."""
     with RunDirectory(tmp_path / "out") as first, atomic_write(first.path / "run.json"):
         assert any(path.suffix == ".part" for path in first.path.iterdir())
-        with pytest.raises(UserError, match=r"out: another process is writing this run"), RunDirectory(first.path):
+        with (
+            pytest.raises(UserError, match=r"out: another process is writing into this folder; wait"),
+            RunDirectory(first.path),
+        ):
             pass
         assert unexpected_files(first.path, {"lock"}, {"run.json"}) == []
         assert unexpected_files(first.path, {"lock"}, {"pools.jsonl"}) != []
