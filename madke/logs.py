@@ -1,7 +1,7 @@
-"""What the loggers of HTTP clients may tell. An address, a header or a body may hold a secret; their debug lines do.
+"""What the loggers of HTTP clients may tell: their debug lines hold addresses, headers and bodies, and so secrets.
 
-``madke/__init__`` calls :func:`guard_http_logs`, so it applies before any request, also in worker processes and in the
-programs of others that import madke. How log lines look on the command line: :class:`madke.terminal.LogHandler`.
+``madke/__init__`` calls :func:`guard_http_logs`. So it applies before any request, also in worker processes and in
+other programs that import madke. :class:`madke.terminal.LogHandler` prints the log lines of the command line.
 """
 
 import logging

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Scope:
     """The objects that a run was given, by the names under which its records know them.
 
-    Registries keep what they are given in the scopes that are active. A run's objects so end with the run, and two
-    runs may have different objects of one name.
+    Registries keep new objects in the active scope. They end with the run, and two runs may have different objects of
+    one name.
     """
 
     def __init__(self) -> None:

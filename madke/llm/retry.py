@@ -21,7 +21,7 @@ class RetryPolicy:
     a server that gets fewer calls at a time."""
     empties: int = 3
     """Maximum number of further requests after empty replies."""
-    only_reasonings: int = 1
+    only_reasoning: int = 1
     """The same if one of them held hidden reasoning: the server is probably set up to take answers for reasoning."""
     total_wait: float = 120.0
     """Maximum sum of the waits of one call, in seconds. A wait beyond it is not started."""
@@ -86,7 +86,7 @@ class Retrying:
             attempts += reply.attempts
             reply = _summed(spent, replace(reply, attempts=attempts))
             again = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
-            most = policy.only_reasonings if reply.reasoning else policy.empties
+            most = policy.only_reasoning if reply.reasoning else policy.empties
             if not again or empties >= most or attempts >= policy.attempts:
                 return reply
             spent = reply
