@@ -1,5 +1,6 @@
 # make demo           install its packages into .venv; run everything offline: pools, four runs, scores, report
 # make test           install the other packages too; run the tests except slow ones (SLOW=1: all)
+# make test-random    the quick tests of most packages in three random orders, at the same time; SEEDS="7 8" for others
 # make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
 # make lint           formatting, lint rules and types
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
@@ -25,13 +26,28 @@ DEMO   ?= runs/demo
 # Three processes for two cores: tests often wait. Each loads torch and a JVM into memory.
 PYTEST_ARGS ?= -n 3 --dist=worksteal $(if $(SLOW),,-m "not slow")
 
-.PHONY: demo test test-python lint docs audit bench release-check clean
+.PHONY: demo test test-random test-python lint docs audit bench release-check clean
 
 demo: $(DEMO_STAMP)
 	$(BIN)/python eval/demo.py $(DEMO)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Each order in one process, since pytest-xdist would share the tests out. They run at the same time, so that each meets
+# a busy machine. Left out are tests that mostly start other processes.
+SEEDS        ?= 1 2 3
+RANDOM_TESTS ?= $(addprefix tests/,api core data docs engine lemmas llm report scoring tasks variants)
+test-random: $(STAMP)
+	@mkdir -p build; running=; status=0; \
+	for seed in $(SEEDS); do \
+	  $(BIN)/python -m pytest -m "not slow" -p randomly --randomly-seed=$$seed $(RANDOM_TESTS) >build/random-$$seed.log 2>&1 & \
+	  running="$$running $$seed:$$!"; \
+	done; \
+	for each in $$running; do \
+	  wait $${each#*:} || { status=1; sed -n '/= FAILURES =/,$$p' build/random-$${each%:*}.log; }; \
+	  echo "make test-random: seed $${each%:*}: $$(tail -n 1 build/random-$${each%:*}.log)"; \
+	done; exit $$status
 
 # Only the packages that depend on the Python version (asyncio, signals, sqlite3, tarfile, typing, the bridge to Java).
 # Without torch, which is larger than all other packages together. The constraints name all of these, so --no-deps works.

@@ -1,13 +1,15 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
 :func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
-loaded lazily: ``import madke`` alone loads nothing else.
+loaded lazily: ``import madke`` alone loads nothing else but :mod:`madke.logs`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from madke.logs import guard_http_logs
 
 if TYPE_CHECKING:
     from madke.api.batch import Run, arun, build_pools, compare, run, score
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from madke.tasks.base import BaseTask, Task
 
 __version__ = "0.3.0"
+
+guard_http_logs()
 
 _MODULES = {
     "madke.api.one_question": "Debate aask ask stream",

@@ -8,10 +8,12 @@ import json
 import logging
 import os
 import re
+import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import file_digest
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,9 +22,31 @@ from madke.core.errors import UserError
 _log = logging.getLogger(__name__)
 
 
+MAX_LINE = 64 << 20
+"""Maximum size of a line in bytes. A file without line ends must not fill the memory."""
+
+
+def refuse_special(path: Path) -> None:
+    """UserError for a named pipe, a socket or a device: reading it may never begin or never end.
+
+    The pipe of ``<(command)`` has a writer, so it can be read.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # opening it tells why
+        return
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return
+    if stat.S_ISFIFO(mode) and not os.path.lexists(os.path.realpath(path)):
+        return
+    kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise UserError(f"is {kind}; expected a regular file", file=path)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes; ``.gz`` is unpacked. UserError if it cannot be read."""
+    refuse_special(path)
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield cast(IO[bytes], file)
@@ -31,6 +55,20 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise UserError(why, file=path) from None
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(1-based number, line with its end) of a file; UserError for a line of more than :data:`MAX_LINE` bytes."""
+    with opened(path) as file:
+        for number in count(1):
+            line = file.readline(MAX_LINE + 1)
+            if len(line) > MAX_LINE:
+                raise UserError(
+                    f"is longer than {MAX_LINE >> 20} MiB; are its line ends missing?", file=path, line=number
+                )
+            if not line:
+                return
+            yield number, line
 
 
 def parse_object(line: bytes, number: int, *, file: Path) -> dict[str, Any]:
@@ -52,23 +90,19 @@ def parse_object(line: bytes, number: int, *, file: Path) -> dict[str, Any]:
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(1-based line number, object) of each non-blank line, also from ``.gz``; UserError for anything else."""
-    with opened(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            item = parse_object(line, number, file=path)
-            yield number, item
+    for number, line in numbered_lines(path):
+        if line.strip():
+            yield number, parse_object(line, number, file=path)
 
 
 def text_lines(path: Path) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 text file with their ends; only ``\n`` ends a line."""
-    with opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line; convert the file"
-                raise UserError(found, file=path, line=number) from None
+    for number, line in numbered_lines(path):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line; convert the file"
+            raise UserError(found, file=path, line=number) from None
 
 
 def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -94,19 +128,35 @@ _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
-    parts = [(path, _PART.fullmatch(path.name)) for path in folder.iterdir() if path.is_file()]
-    return [path for path, part in parts if part and part[1] in names and not _is_running(int(part[2]))]
+    return [path for path, process in _parts(folder, names) if not _is_running(process)]
+
+
+def is_written(folder: Path, names: Collection[str]) -> bool:
+    """Whether a running process is writing files with these names by :func:`atomic_write`."""
+    return folder.is_dir() and any(_is_running(process) for _, process in _parts(folder, names))
+
+
+def writing_here(folder: Path) -> UserError:
+    """The error for a folder in which :func:`is_written` finds a process."""
+    return UserError("another process is writing into this folder; wait for it or choose another --out", file=folder)
+
+
+def _parts(folder: Path, names: Collection[str]) -> Iterator[tuple[Path, int]]:
+    """The part of each file with one of these names, and the process that made it."""
+    for path in folder.iterdir():
+        if (part := _PART.fullmatch(path.name)) and part[1] in names and path.is_file():
+            yield path, int(part[2])
 
 
 def unexpected_files(folder: Path, made: Collection[str], replaced: Collection[str]) -> list[str]:
-    """Sorted names in a folder that no earlier command of ours can have left; none if the folder is missing.
+    """Sorted names in a folder that no command of ours can have made; none if the folder is missing.
 
-    Such a command creates the names ``made``, and may leave parts of :func:`atomic_write` for the names ``replaced``.
+    Such a command creates the names ``made``, and parts of :func:`atomic_write` for the names ``replaced``.
     """
     if not folder.is_dir():
         return []
-    left = {part.name for part in unfinished(folder, replaced)}
-    return sorted({entry.name for entry in folder.iterdir()}.difference(made, left))
+    parts = {path.name for path, _ in _parts(folder, replaced)}
+    return sorted({entry.name for entry in folder.iterdir()}.difference(made, parts))
 
 
 def _is_running(process: int) -> bool:

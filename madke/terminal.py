@@ -20,7 +20,7 @@ from functools import partial
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from madke.core.addresses import SECRET
+from madke.core.addresses import SECRET, with_public_urls
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -201,8 +201,13 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
         ours = record.levelno >= logging.WARNING and record.name.startswith("madke.")
-        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self.format(record)}"
+        line = f"madke: {record.getMessage()}" if ours else f"{record.name}: {self._foreign(record)}"
         say(without_keys(printable(line)), err=True)
+
+    def _foreign(self, record: logging.LogRecord) -> str:
+        """A line that may name any address; ours name public ones."""
+        text = self.format(record)
+        return text if record.name.startswith("madke.") else with_public_urls(text)
 
 
 def printed_once(package: str) -> None:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
 from madke.core.errors import UserError, nearest
+from madke.files import refuse_special
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -68,6 +69,7 @@ def read_yaml(path: Path, model: type[M]) -> M:
 
 def read_json(path: Path, model: type[M], wrong: str) -> M:
     """The JSON file as a model. UserError if it cannot be read; ``wrong`` is the message if it is invalid."""
+    refuse_special(path)
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -80,6 +82,7 @@ def read_json(path: Path, model: type[M], wrong: str) -> M:
 
 def read_content(path: Path, text: str | None = None) -> tuple[Any, str]:
     """Content and text of a YAML file. ``text``: the text, if already read. UserError if it is not YAML."""
+    refuse_special(path)
     try:
         text = path.read_text(encoding="utf-8") if text is None else text
         return yaml.load(text, Loader=_Loader), text

@@ -1,5 +1,6 @@
 import gc
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +25,10 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=33)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all test processes fork from one server, which imports everything once; collect garbage less often."""
+    """Let all test processes fork from one server, which imports everything once."""
     gc.set_threshold(50_000, 20, 20)
+    # A background job of a script inherits that Ctrl-C is ignored, and so would the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.load_profile("quick" if "not slow" in config.getoption("-m") else "all")
     if not hasattr(config, "workerinput"):
         forked.share()

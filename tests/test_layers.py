@@ -10,8 +10,8 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 LAYERS = [
     {"core"},
-    {"assets", "concurrency", "files", "terminal", "versions", "yaml_file"},
-    {"child_process"},
+    {"assets", "concurrency", "files", "logs", "terminal", "versions"},
+    {"child_process", "yaml_file"},
     {"command_scorer", "tasks", "workers"},
     {"encoders", "engine"},
     {"llm"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -17,6 +18,7 @@ from madke.concurrency import finished
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.knowledge import SourceCounts
+from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol import Knowledge
@@ -56,6 +58,8 @@ class Run:
     path: Path
     meter: Meter | None = None
     """Counters of the run in this process; None for a run that was only opened."""
+    scope: Scope = field(default_factory=Scope, compare=False)
+    """The objects that the run was given, such as its task."""
 
     def __repr__(self) -> str:
         counts = ""
@@ -95,14 +99,16 @@ class Run:
         """Write the report page; returns the file."""
         from madke.report.html import write_report
 
-        write_report([self.path], file, scores=[self._scored])
+        with self.scope.active():
+            write_report([self.path], file, scores=[self._scored])
         return Path(file)
 
     @cached_property
     def _scored(self) -> Scores:
         from madke.scoring.scored import score_run
 
-        return score_run(self.path)
+        with self.scope.active():
+            return score_run(self.path)
 
 
 @suggesting
@@ -197,7 +203,7 @@ async def arun(
             meter = await execute(job, directory, options, pools=pools, listen=listen, signals=signals)
     finally:
         await asyncio.to_thread(job.close)
-    made = Run(path, meter)
+    made = Run(path, meter, job.scope)
     if out is None:
         finalize(made, rmtree, path, ignore_errors=True)
     return made
@@ -232,7 +238,8 @@ def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[
     """
     from madke.scoring.scored import score_run
 
-    return score_run(_path(run), grader=grader, scorers=scorers or {})
+    with _objects_of([run]):
+        return score_run(_path(run), grader=grader, scorers=scorers or {})
 
 
 def compare(*runs: Run | str | Path) -> Comparison:
@@ -243,7 +250,8 @@ def compare(*runs: Run | str | Path) -> Comparison:
     """
     from madke.report.comparison import compare_runs
 
-    return compare_runs([_path(run) for run in runs])
+    with _objects_of(runs):
+        return compare_runs([_path(run) for run in runs])
 
 
 def build_pools(
@@ -275,12 +283,22 @@ def build_pools(
     """
     from madke.runs.pool_stages import build_pool_file
 
-    name = name_of_dataset(dataset)
-    records = questions_of(questions, dataset=name, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
+    with Scope().active():
+        name = name_of_dataset(dataset)
+        records = questions_of(questions, dataset=name, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
     specs, own = source_specs(sources, ())
     opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
     knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": rerank})
     return build_pool_file(records, opened, k, Path(out), knowledge, model=model, options=options)
+
+
+@contextmanager
+def _objects_of(runs: Iterable[Run | str | Path]) -> Iterator[None]:
+    with ExitStack() as active:
+        for each in runs:
+            if isinstance(each, Run):
+                active.enter_context(each.scope.active())
+        yield
 
 
 def _path(run: Run | str | Path) -> Path:

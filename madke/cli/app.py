@@ -11,6 +11,7 @@ import typer
 import typer.exceptions
 from typer.core import TyperGroup
 
+from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
 from madke.files import DISK_FULL
 from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
@@ -103,8 +104,8 @@ def main() -> None:
             _fail("the disk is full; free some space, then resume with the same command")
         _fail(f"{error.filename or 'writing'}: {error.strerror or error}")
     except Exception:
-        # A bug. The traceback may quote a key.
-        say(without_keys(traceback.format_exc()), err=True, end="")
+        # A bug. The traceback may quote a key, or an address that holds one.
+        say(without_keys(with_public_urls(traceback.format_exc())), err=True, end="")
         sys.exit(1)
 
 

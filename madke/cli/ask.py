@@ -45,7 +45,10 @@ def command(
     if not as_json and not _chose_model(context, shared, options):
         show_local_servers()
     with LiveDebate(job, debate=not as_json) as live:
-        transcript = asyncio.run(live.transcript(options))
+        try:
+            transcript = asyncio.run(live.transcript(options))
+        except asyncio.CancelledError:  # a person who debates has left
+            raise KeyboardInterrupt from None
     show_spent(job.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))

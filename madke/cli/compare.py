@@ -65,7 +65,11 @@ def command(
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
-        found = {"questions": shown, "unshared": comparison.unshared, "scores": comparison.scores}
+        found: dict[str, object] = {
+            "questions": [row.record() for row in shown],
+            "unshared": comparison.unshared,
+            "scores": comparison.scores,
+        }
         found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
         say_json(found | {"finding": sentence, "incomplete": incomplete})
@@ -81,7 +85,7 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
     debates = {arm.name: debates_of(arm, question) for arm in results}
     (compared,) = compare(debates).questions
     if as_json:
-        say_json(compared)
+        say_json(compared.record())
         return
     first = [min(repeats, key=lambda transcript: transcript.repeat) for repeats in debates.values()]
     screen = console()

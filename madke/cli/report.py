@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -69,7 +70,10 @@ def command(
     if watch and (figures or tables or answers or qrels or data):
         others = "--figures, --tables, --answers, --qrels and --data"
         raise UserError(f"--watch writes only the page of runs; leave out {others}")
-    page = out or (paths[0].parent if paths[0].is_file() else paths[0]) / "report.html"
+    folder = paths[0].parent if paths[0].is_file() else paths[0]
+    if out is None and folder.exists() and not os.access(folder, os.W_OK):
+        raise UserError("is read-only; give the page another place: --out FILE", file=folder)
+    page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
     names = ["scores", "tests", *(["retrieval"] if qrels else [])] if tables else []
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}

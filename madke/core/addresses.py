@@ -17,6 +17,8 @@ _API_WORDS = re.compile(
 )
 """Path segments that belong to public APIs, so they are not secrets."""
 
+_URL = re.compile(r"\bhttps?://[^\s\"'<>]+")
+
 
 def bare_url(url: str) -> str:
     """The URL without user, password, query and trailing slash; "the base URL" if it cannot be parsed."""
@@ -42,6 +44,11 @@ def without_path_secrets(text: str, url: str) -> str:
         if (masked := _masked(part)) != part:
             text = text.replace(part, masked).replace(unquote(part), masked)
     return text
+
+
+def with_public_urls(text: str) -> str:
+    """The text with :func:`public_url` of each address in it."""
+    return _URL.sub(lambda found: public_url(found[0]), text)
 
 
 def _masked(part: str) -> str:

@@ -1,5 +1,6 @@
 """The interface of every model: messages in, a completion out."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
@@ -66,13 +67,15 @@ class Usage:
     """The provider sent no usage; these figures are estimates."""
     server_cut: bool = False
     """The server counted far fewer prompt tokens than were sent: it cut the prompt."""
+    not_utf8: bool = False
+    """The reply held bytes that are not UTF-8; a replacement character stands for each."""
 
     def __add__(self, other: Self) -> Self:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
         return type(self)(**{name: bool(each) if name in FLAGS else each for name, each in sums.items()})
 
 
-FLAGS = ("estimated", "server_cut")
+FLAGS = ("estimated", "server_cut", "not_utf8")
 """Fields of :class:`Usage` that are true of any sum with one such call."""
 
 
@@ -136,6 +139,11 @@ def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
 def writable(text: str) -> str:
     """The text with ``?`` for unpaired surrogates, which models emit and UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
+
+
+def decoded(body: bytes) -> str:
+    """The text of a JSON reply. A replacement character stands for each byte that is not UTF-8."""
+    return body.decode(json.detect_encoding(body), "replace")
 
 
 def fields_of(record: Any) -> dict[str, Any]:

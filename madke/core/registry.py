@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
@@ -9,18 +11,47 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from types import CodeType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from madke.core.errors import UserError, unknown
 
 T = TypeVar("T")
 
 
+class Scope:
+    """The objects that a run was given, by the names under which its records know them.
+
+    Registries keep new objects in the active scope. They end with the run, and two runs may have different objects of
+    one name.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[object, dict[str, tuple[object, Any]]] = {}
+
+    def of(self, registry: object) -> dict[str, tuple[object, Any]]:
+        """Name -> the object that was given, and the value made of it; of one registry, by its key."""
+        return self._values.setdefault(registry, {})
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Use the scope in the block: registries look there first, and keep new objects there."""
+        token = _ACTIVE.set((self, *_ACTIVE.get()))
+        try:
+            yield
+        finally:
+            _ACTIVE.reset(token)
+
+
+_ACTIVE: ContextVar[tuple[Scope, ...]] = ContextVar("scopes", default=(Scope(),))
+"""The active scopes, innermost first. The last one lasts as long as the process, for objects given outside of runs."""
+
+
 class Registry(Mapping[str, T], Generic[T]):
-    """Name -> value of one ``kind``: built-in values, and those of plugins (entry points of ``group``).
+    """Name -> value of one ``kind``: built-in values, those of plugins (entry points of ``group``), and of scopes.
 
     Plugins are loaded on first use. Looking up a name of the form ``module:object`` imports it. Do so only with names
     from the user, never with names from data (``in`` imports nothing: it tells whether the name was looked up before).
+    Iterating gives the names that every process knows: built-in ones and plugins.
 
     ``adapt`` makes a value from the name and the object of what is not built in, or raises a UserError.
     """
@@ -34,14 +65,17 @@ class Registry(Mapping[str, T], Generic[T]):
         adapt: Callable[[str, Any], T] = lambda name, value: value,
     ) -> None:
         self.kind = kind
-        self._own = frozenset(own)
+        self._own = tuple(own)
         self._values: dict[str, T] = dict(own)
         self._group = group
         self._adapt = adapt
-        self._named: dict[str, object] = {}
+        self._key = object()
 
     def __getitem__(self, name: str) -> T:
         """The value of that name; a UserError if the name is unknown or cannot be imported."""
+        for held in self._scopes():
+            if name in held:
+                return cast(T, held[name][1])
         if name not in self._values:
             if name in self._plugins:
                 self._values[name] = self._adapted(name, self._plugins[name].load)
@@ -52,26 +86,30 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._values, **self._plugins})
+        return iter([*self._own, *self._plugins])
 
     def __len__(self) -> int:
-        return len({*self._values, *self._plugins})
+        return len(self._own) + len(self._plugins)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values or name in self._plugins
+        return name in self._values or name in self._plugins or any(name in held for held in self._scopes())
+
+    def used(self) -> list[str]:
+        """The names that every process knows, then those of objects in the active scopes."""
+        return list(dict.fromkeys([*self, *(name for held in self._scopes() for name in held)]))
 
     def add(self, name: str, value: T) -> T:
-        """Add a value in this process, or replace it; UserError if the name is built in or belongs to a plugin."""
+        """Add a value in the active scope, or replace it; UserError if the name is built in or belongs to a plugin."""
         if (name in self._own or name in self._plugins) and self[name] is not value:
             raise UserError(f"there is a {self.kind} {name!r} already; choose another name")
-        self._values[name] = value
+        self._scopes()[0][name] = (value, value)
         return value
 
     def name_of(self, value: object) -> str:
         """The name of a value that is given as a name or as an object; a UserError if it cannot be used.
 
-        An object is registered under its qualified name, by which another process can import it. A later object with
-        the same name replaces it.
+        An object is known by its qualified name, by which another process can import it, in the active scope. A later
+        object with the same name replaces it there.
         """
         if isinstance(value, str):
             self[value]
@@ -79,9 +117,9 @@ class Registry(Mapping[str, T], Generic[T]):
         if known := next((name for name, each in self._values.items() if each is value), None):
             return known
         name = qualified_name(value)
-        if self._named.get(name) is not value:
-            self._values[name] = self._adapted(name, lambda: value)
-            self._named[name] = value
+        held = self._scopes()[0]
+        if name not in held or held[name][0] is not value:
+            held[name] = (value, self._adapted(name, lambda: value))
         return name
 
     def code(self, name: str) -> str | None:
@@ -100,6 +138,9 @@ class Registry(Mapping[str, T], Generic[T]):
                 raise UserError(f"the package {of} defines a {self.kind} {point.name!r}, which exists already")
             found[point.name] = point
         return found
+
+    def _scopes(self) -> list[dict[str, tuple[object, Any]]]:
+        return [scope.of(self._key) for scope in _ACTIVE.get()]
 
     def _adapted(self, name: str, load: Callable[[], Any]) -> T:
         try:

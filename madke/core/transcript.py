@@ -171,6 +171,8 @@ class StageUsage:
     """Calls whose token counts are estimates."""
     server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
     """Calls whose prompt the server cut without an error."""
+    not_utf8: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose reply held bytes that are not UTF-8."""
     seconds: float = 0.0
 
     @property

@@ -10,6 +10,9 @@ from typing import Any, Literal
 from madke.core.errors import UserError
 from madke.files import cells_of, opened, read_jsonl
 
+_MAX_DOCUMENT = 2 << 30
+"""Maximum size in bytes of a JSON document, which is held in memory as a whole; after unpacking."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paragraph:
@@ -149,7 +152,10 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
 def _document(path: Path) -> object:
     try:
         with opened(path) as file:
-            return json.load(file)
+            content = file.read(_MAX_DOCUMENT + 1)
+        if len(content) > _MAX_DOCUMENT:
+            raise UserError(f"is longer than {_MAX_DOCUMENT >> 30} GiB; convert it to JSON Lines (.jsonl)", file=path)
+        return json.loads(content)
     except json.JSONDecodeError as error:
         hint = "; name a file with one object per line .jsonl" if error.msg == "Extra data" else ""
         found = f"is not JSON: {error.msg}, column {error.colno}{hint}"

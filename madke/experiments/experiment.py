@@ -15,7 +15,7 @@ from madke.data import first_rounds
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.plan import Planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.files import file_lock, unexpected_files
+from madke.files import file_lock, is_written, unexpected_files, writing_here
 from madke.knowledge.named import open_source
 from madke.knowledge.pool_file import merged_pools, record_to_json, write_pools
 from madke.knowledge.pools import asking_folder, build_pools
@@ -94,10 +94,14 @@ class Experiment:
         the folder is left unchanged. UserError if the folder is in use or holds something else, or a check fails.
         """
         path, replay, experiment_spec = self.path, self.options.replay, self.experiment_spec
-        exists = is_experiment(path)
+        others = unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})
+        written = is_written(path, {FILE, *_EARLY_FILES})
+        exists = is_experiment(path)  # after them: another process may begin the experiment in between
+        if written and not exists:
+            raise writing_here(path)
         if replay and not exists:
             raise UserError("this folder holds no experiment to replay", file=path)
-        if not exists and (others := unexpected_files(path, _EARLY_FILES, {FILE, *_EARLY_FILES})):
+        if others and not exists:
             raise UserError(f"this folder holds no experiment, but {others[0]!r}; choose another --out", file=path)
         asking = []
         for arm in experiment_spec.arms:

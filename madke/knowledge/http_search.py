@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import logging
 import os
 import re
 import time
@@ -16,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from madke.assets import asset
 from madke.core.addresses import public_url, retry_after
+from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
@@ -61,8 +61,6 @@ class HttpService:
         hint: str = "",
         no_credits: Mapping[int, str] | None = None,
     ) -> None:
-        # At DEBUG it logs full addresses, and a parameter may be a key.
-        logging.getLogger("urllib3.connectionpool").setLevel(logging.WARNING)
         self.concurrency = concurrency
         self._method = method
         self._variables = variables
@@ -273,10 +271,11 @@ def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """JSON from a service, in which lone surrogates become ``?``; NoAnswer if it is not JSON."""
+    """JSON from a service; NoAnswer if it is not JSON. Characters that cannot be encoded or decoded are replaced."""
     try:
+        text = decoded(content) if isinstance(content, bytes) else content
         # A text that is cut inside a character ends in half a surrogate pair, which cannot be encoded.
-        return json.loads(json.dumps(json.loads(content), ensure_ascii=False).encode("utf-8", "replace"))
+        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise NoAnswer("the reply is not JSON") from None
 

@@ -81,7 +81,6 @@ class McpSearch:
 
         # They log failures with tracebacks and addresses; the query's error tells them.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._options = options
         self.concurrency = 4 if options.url else 1  # A query that ends a program fails alone.
         self._http = HttpService(method="POST", concurrency=self.concurrency, variables=" or ".join(options.keys))

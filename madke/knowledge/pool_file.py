@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationEr
 from madke.core.errors import UserError, counted
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.files import atomic_write, opened, parse_object, refuse_repeated
+from madke.files import atomic_write, numbered_lines, parse_object, refuse_repeated
 from madke.knowledge.stages import FurtherQueries, Reranking
 from madke.yaml_file import validated
 
@@ -67,16 +67,15 @@ def pool_records(path: Path) -> Iterator[tuple[int, PoolRecord]]:
     passage's position, the key is source and rank, the score is 0. Unknown keys are ignored.
     """
     line_of: dict[str, int] = {}
-    with opened(path) as lines:
-        for number, text in enumerate(lines, start=1):
-            if not text.strip():
-                continue
-            try:
-                record = record_from_json(text)
-            except ValidationError:  # Slow, but with a full error message.
-                record = validated(parse_object(text, number, file=path), _Line, file=f"{path}:{number}").root
-            refuse_repeated(line_of, record.id, number, file=path, what=f"id {record.id!r}")
-            yield number, record
+    for number, text in numbered_lines(path):
+        if not text.strip():
+            continue
+        try:
+            record = record_from_json(text)
+        except ValidationError:  # Slow, but with a full error message.
+            record = validated(parse_object(text, number, file=path), _Line, file=f"{path}:{number}").root
+        refuse_repeated(line_of, record.id, number, file=path, what=f"id {record.id!r}")
+        yield number, record
 
 
 def sources_in(records: Iterable[PoolRecord]) -> dict[str, str]:

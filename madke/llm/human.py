@@ -83,7 +83,7 @@ class HumanChat:
             except EOFError:
                 if not self._at_terminal:
                     return Completion(outcome="failed", error="the person left", finish_reason="error")
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)  # without effect in a background job of a script, which ignores it
                 raise asyncio.CancelledError from None
             self._show_held()
         return Completion(text=text, seconds=time.monotonic() - started)

@@ -22,7 +22,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.cut_prompts import CutPrompts, cut_warning
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
+from madke.llm.openai_wire import assembled, delta_text, is_utf8, parsed, read_broken, read_completion, read_refusal
 from madke.llm.patience import TIMEOUT, Patience
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens
@@ -138,6 +138,8 @@ class OpenAIChat:
             read = self._read_stream if "stream" in sent else self._read
             completion = read(body, request, seconds=time.monotonic() - started, attempts=requests)
             self._patience.finished(completion.seconds)
+            if not is_utf8(body):
+                completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
             if request is not original:
                 completion = replace(completion, max_tokens=request.max_tokens)
             return completion if dialect.stop else _stopped(completion, request.stop)
@@ -331,11 +333,11 @@ class RerankEndpoint(OpenAIChat):
 def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
     """The score of each of ``count`` passages, and the tokens that the server reports; CallError for another reply."""
     try:
-        reply = json.loads(body)
+        reply = parsed(body)
         results = reply["results"] if isinstance(reply, dict) else reply
         scores = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in results}
         listed = [scores[n] for n in range(count)]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (CallError, ValueError, TypeError, KeyError, AttributeError):
         raise CallError(f"the reply is no reranking of {count} passages", retryable=False) from None
     if not all(map(math.isfinite, listed)):
         raise CallError("the reply holds a score that is not finite", retryable=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from madke.core.addresses import bare_url, retry_after
-from madke.core.chat import ChatRequest, Completion, Outcome, Usage, writable
+from madke.core.chat import ChatRequest, Completion, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
 from madke.engine.parse import checked
 from madke.llm.prices import estimated_usage
@@ -26,10 +26,9 @@ _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
 def parsed(body: bytes) -> Any:
     """The JSON value in a body with status 200; CallError if it is none."""
     try:
-        return json.loads(body)
+        return json.loads(decoded(body))
     except (ValueError, RecursionError):
-        shown = body.decode("utf-8", "replace")
-        raise CallError(f"status 200 with a body that is not JSON: {shown!r}", retryable=True) from None
+        raise CallError(f"status 200 with a body that is not JSON: {decoded(body)!r}", retryable=True) from None
 
 
 def read_completion(
@@ -80,11 +79,15 @@ def assembled(body: bytes) -> bytes:
 
     An error chunk is a failure, and so is a stream without a finish reason.
     """
-    parts, usage, finish_reason, error = [], None, "", None
-    for line in body.splitlines():
+    parts: list[tuple[str, str, str]] = []
+    usage, finish_reason, error = None, "", None
+    lines = body.splitlines()
+    for number, line in enumerate(lines, start=1):
         try:
             chunk = _chunk(line)
         except (ValueError, RecursionError):
+            if parts and number == len(lines):
+                break  # the stream ended within this line
             return body
         if chunk is None:
             continue
@@ -98,7 +101,9 @@ def assembled(body: bytes) -> bytes:
     message = dict(
         zip(("content", "reasoning_content", "refusal"), map("".join, zip(*parts, strict=True)), strict=True)
     )
-    choice = {"message": message, "finish_reason": finish_reason or "network_error"}
+    if not finish_reason:
+        error = error or "the stream ended early, without a finish reason"
+    choice = {"message": message, "finish_reason": finish_reason or "error"}
     return json.dumps({"choices": [choice], "usage": usage} | ({"error": error} if error else {})).encode()
 
 
@@ -120,6 +125,15 @@ def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int
     """The completion for an error status, if the server refuses this prompt; else CallError."""
     where = f"HTTP {error.status}{_redirected(response)}"
     return refused(error, where, attempts=attempts, retry_after=retry_after(response.headers))
+
+
+def is_utf8(body: bytes) -> bool:
+    """Whether all bytes of a body are UTF-8."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _redirected(response: httpx2.Response) -> str:

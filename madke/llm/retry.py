@@ -21,6 +21,8 @@ class RetryPolicy:
     a server that gets fewer calls at a time."""
     empties: int = 3
     """Maximum number of further requests after empty replies."""
+    only_reasoning: int = 1
+    """The same if one of them held hidden reasoning: the server is probably set up to take answers for reasoning."""
     total_wait: float = 120.0
     """Maximum sum of the waits of one call, in seconds. A wait beyond it is not started."""
     first_wait: float = 1.0
@@ -34,7 +36,8 @@ class Retrying:
     Retry-After is a lower bound; up to ``first_wait`` is added, so that waiting clients do not return all at once.
     A call that fails for good is a completion with outcome ``failed`` and the last reason.
 
-    An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``. The retry belongs to
+    An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``; one that holds only
+    hidden reasoning is retried once. The retry belongs to
     the same logical call: usage and seconds are summed over all replies.
 
     ``random`` draws from [0, 1). ``on_event`` gets the failure and the wait in seconds before each retry.
@@ -83,7 +86,8 @@ class Retrying:
             attempts += reply.attempts
             reply = _summed(spent, replace(reply, attempts=attempts))
             again = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
-            if not again or empties >= policy.empties or attempts >= policy.attempts:
+            most = policy.only_reasoning if reply.reasoning else policy.empties
+            if not again or empties >= most or attempts >= policy.attempts:
                 return reply
             spent = reply
             empties += 1

@@ -7,7 +7,6 @@ read proxies (``HTTPS_PROXY``, ``NO_PROXY``, ...) and certificates (``SSL_CERT_F
 Import this module only where a client is made: httpx2 is slow to import.
 """
 
-import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -81,8 +80,6 @@ def open_transport(transport: Transport, timeout: float, *, own: bool = False) -
         # JSON is UTF-8. The header's charset may name a codec that is not for text, which crashes the package.
         response.encoding = "utf-8"
 
-    # At INFO it logs full addresses, and a path may contain a secret.
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
     client = openai.DefaultAioHttpClient if transport == "aiohttp" else openai.DefaultAsyncHttpxClient
     try:
         return client(

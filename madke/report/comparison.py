@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, score
 from madke.scoring.statistics import Estimate, estimate, half_width
-from madke.tasks import get_task
+from madke.tasks import BaseTask, get_task
 
 _PAPERS = 500
 """Questions per dataset in the papers."""
@@ -68,7 +68,13 @@ class ComparedQuestion:
     task: str
     answers: tuple[str, ...]
     asked: Question
+    matcher: BaseTask = field(repr=False)
+    """The task itself, which may be an object of one of the runs."""
     runs: tuple[Outcome, ...]
+
+    def record(self) -> dict[str, object]:
+        """Its fields for JSON: all but the task itself."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "matcher"}
 
     @property
     def differs(self) -> bool:
@@ -81,7 +87,7 @@ class ComparedQuestion:
         """Whether two final answers differ under the task's matcher. Two missing answers are equal."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
-        return not get_task(self.task).same(left.answer, right.answer, self.asked)
+        return not self.matcher.same(left.answer, right.answer, self.asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,6 +191,7 @@ def compare(
             task=asked[key].task,
             answers=asked[key].answers,
             asked=asked[key],
+            matcher=get_task(asked[key].task),
             runs=tuple(column[key] for column in columns.values()),
         )
         for key in shared

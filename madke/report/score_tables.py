@@ -376,6 +376,7 @@ def score_details(scores: Scores) -> str:
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
+            + (f", {counted(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8" if used.not_utf8 else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
             + by_status(scores.readings.get(stage, {}))
         )

@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self, TypeVar
 
 import pydantic_core
+from pydantic import ValidationError
 
 from madke.core.errors import UserError, counted
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import atomic_write, file_lock, is_held, unexpected_files, unfinished
+from madke.files import atomic_write, file_lock, is_held, is_written, unexpected_files, unfinished, writing_here
 from madke.knowledge.pools import asking_folder
+from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import MORE
 from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec
@@ -133,7 +135,7 @@ class RunDirectory:
         if self._replayed is not None and transcript.status == "failed" and key not in self._had_outcome:
             return False
         try:
-            self._file.write(to_json(transcript) + b"\n")
+            self._file.write(sealed(to_json(transcript)))
             self._file.flush()
         except OSError as error:
             raise UserError(f"cannot be written: {error.strerror}", file=self._target) from None
@@ -154,7 +156,12 @@ class RunDirectory:
     def __enter__(self) -> Self:
         if self._replayed is not None and not (self.begun and run_files(self.path).calls.is_file()):
             raise UserError("holds no run with stored calls (calls.sqlite) to replay", file=self.path)
-        if not self.begun and (others := unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)):
+        others = unexpected_files(self.path, _EARLY_FILES, _RUN_FILES)
+        written = is_written(self.path, _RUN_FILES)
+        # In this order: another process may begin the run in between.
+        if written and not self.begun:
+            raise writing_here(self.path)
+        if others and not self.begun:
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
@@ -262,11 +269,22 @@ def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
 
 
 def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
-    """What ``read`` makes of each line; None for an incomplete last one. UserError if it raises."""
+    """What ``read`` makes of each line; None for an incomplete last one. UserError if a line is damaged."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                found = read(line) if line.endswith(b"\n") else None
-            except (ValueError, TypeError, KeyError, AttributeError):
-                raise UserError("is not a transcript", file=path, line=number) from None
+                found = read(unsealed(line)) if line.endswith(b"\n") else None
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                why = f"is not a transcript: {_reason(error)}; delete this line, then run the same command again"
+                raise UserError(
+                    f"{why}: it debates the question anew, from stored calls", file=path, line=number
+                ) from None
             yield found
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a line, in a few words."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)

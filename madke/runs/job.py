@@ -14,6 +14,7 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
+from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
 from madke.data.dataset import sample
 from madke.data.formats import READERS, DatasetReader
@@ -69,6 +70,8 @@ class Job:
     """Name -> source, for sources passed as objects."""
     opened: list[Source] = field(default_factory=list)
     """The sources that are open so far."""
+    scope: Scope = field(default_factory=Scope)
+    """The task, and the dataset reader, that were passed as objects."""
 
     def sources(self, listen: Listener = silent) -> Sequence[Source]:
         """The protocol's sources, each opened once; ``listen`` gets an event before and after each is opened."""
@@ -100,12 +103,14 @@ class Job:
         **services: Any,
     ) -> Scene:
         """One debate with the wrapped models in ``cast``; ``services`` are further fields of :class:`Scene`."""
+        with self.scope.active():
+            task = get_task(question.task)
         return Scene(
             question,
             self.protocol,
             cast,
             pool,
-            task=get_task(question.task),
+            task=task,
             prompts=self.variant,
             repeat=repeat,
             seed=self.spec.seed,
@@ -137,30 +142,34 @@ def prepared(
     **described: Any,
 ) -> Job:
     """Read and check everything that a run needs, before any call; see :func:`madke.arun` and :func:`job_of`."""
-    task_name = None if task is None else TASKS.name_of(task)
-    dataset_name = name_of_dataset(dataset)
-    questions = questions_of(data, dataset=dataset_name, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed)
-    given = first_round is not None
-    job = job_of(
-        questions,
-        data=Path(data).name if isinstance(data, str | Path) else "",
-        dataset=dataset_name,
-        task=task_name,
-        sample_seed=sample_seed,
-        first_round_given=given,
-        answer_scorer=answer_scorer,
-        **described,
-    )
-    check_needs(job.protocol, questions, given=given, scored=answer_scorer is not None)
-    if answer_scorer is not None and job.spec.answer_scorer is None:
-        raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
-    if first_round is None:
-        return job
-    if first_round.is_dir():
-        stances = first_rounds(read_transcripts(first_round), questions, job.spec.repeats, first_round)
-    else:
-        stances = read_first_rounds(first_round, questions, job.protocol)
-    return with_first_rounds(job, stances)
+    scope = Scope()
+    with scope.active():
+        task_name = None if task is None else TASKS.name_of(task)
+        dataset_name = name_of_dataset(dataset)
+        questions = questions_of(
+            data, dataset=dataset_name, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed
+        )
+        given = first_round is not None
+        job = job_of(
+            questions,
+            data=Path(data).name if isinstance(data, str | Path) else "",
+            dataset=dataset_name,
+            task=task_name,
+            sample_seed=sample_seed,
+            first_round_given=given,
+            answer_scorer=answer_scorer,
+            **described,
+        )
+        check_needs(job.protocol, questions, given=given, scored=answer_scorer is not None)
+        if answer_scorer is not None and job.spec.answer_scorer is None:
+            raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
+        if first_round is None:
+            return replace(job, scope=scope)
+        if first_round.is_dir():
+            stances = first_rounds(read_transcripts(first_round), questions, job.spec.repeats, first_round)
+        else:
+            stances = read_first_rounds(first_round, questions, job.protocol)
+        return replace(with_first_rounds(job, stances), scope=scope)
 
 
 def job_of(

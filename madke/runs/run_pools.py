@@ -18,7 +18,7 @@ from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import atomic_write, opened
+from madke.files import atomic_write, numbered_lines, opened
 from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.knowledge.pools import build_pools, pool_of
 from madke.runs.spec import RunSpec, question_hash, short_hash
@@ -125,13 +125,12 @@ def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int
     """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
     found = {}
     start = 0
-    with opened(file) as lines:
-        for line in lines:
-            with suppress(ValueError, TypeError, KeyError):
-                id_ = str(from_json(line)["id"])
-                if ids is None or id_ in ids:
-                    found[id_] = (short_hash(line.strip()), start)
-            start += len(line)
+    for _, line in numbered_lines(file):
+        with suppress(ValueError, TypeError, KeyError):
+            id_ = str(from_json(line)["id"])
+            if ids is None or id_ in ids:
+                found[id_] = (short_hash(line.strip()), start)
+        start += len(line)
     return found
 
 

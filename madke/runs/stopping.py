@@ -84,6 +84,8 @@ async def until_stopped(
                 await asyncio.wait([work], timeout=_LAST_STEPS)
                 draining.cancel()
                 work.cancel()
+            elif work.cancelled():  # a person who debates has left
+                stop(signal.SIGINT)
             with suppress(asyncio.CancelledError):
                 await work
                 by_itself = True

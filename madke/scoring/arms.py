@@ -154,7 +154,7 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
             else:
                 held[key] = single.get(one) or single.setdefault(one, {repeat: number})
     first_metric = common_metric(first)
-    metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS]
+    metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS.used()]
     return ArmValues(
         name=name,
         values=values,

@@ -146,7 +146,7 @@ def score_with_values(
     counted = _Counted()
     arm = read_arm(name, counted.each(transcripts, external), external)
     means = {name: mean for name in arm.values if (mean := arm.mean(name))}
-    metrics = {name: means[name] for name in dict.fromkeys((*METRICS, *external)) if name in means}
+    metrics = {name: means[name] for name in dict.fromkeys((*METRICS.used(), *external)) if name in means}
     own = {"correct", "rounds", *_CONSISTENT, *metrics}
     correct, grades = arm.values.get("correct", {}), arm.values.get(GRADER, {})
     # None: a failed debate of a question with gold answers.

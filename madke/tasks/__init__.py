@@ -21,10 +21,11 @@ TASKS: Registry[BaseTask] = Registry("task", {task.name: task for task in _OWN},
 def get_task(name: str) -> BaseTask:
     """The task that a question or a transcript names. Data files are not trusted, so this imports no new code.
 
-    A task ``module:object`` must have been named by the user before, or be in a module that is already imported.
+    A task ``module:object`` must be an object of the run, have been named by the user before, or be in a module that
+    is already imported.
     """
     if ":" in name and name not in TASKS and not is_imported_task(name):
-        remedy = f"if you trust it, give --task {name} (in Python: import it)"
+        remedy = f"if you trust it, give --task {name} (in Python: import it, or use the Run that has it)"
         raise UserError(f"task {name!r} is code that only a file names; {remedy}")
     return TASKS[name]
 

@@ -91,9 +91,12 @@ def test_a_person_can_take_a_debaters_part(asking: Any) -> None:
     assert "Debater 1 (round 1):\n    From memory, Tanganyika is the deeper one." in prompts
 
 
-def test_a_person_who_leaves_ends_the_command(asking: Any) -> None:
+@pytest.mark.parametrize("interrupts", ["taken", "ignored"])
+def test_a_person_who_leaves_ends_the_command(asking: Any, interrupts: str) -> None:
+    """Also in a background job of a script, which inherits that interrupts are ignored."""
+    job = ("sh", "-c", 'trap "" INT; exec "$@"', "sh") if interrupts == "ignored" else ()
     done = subprocess.run(
-        command(*asking, "--cast", "Debater 2=human", "--json"),
+        [*job, *command(*asking, "--cast", "Debater 2=human", "--json")],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

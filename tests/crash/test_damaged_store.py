@@ -106,11 +106,45 @@ def kept_after(path: Any, caplog: pytest.LogCaptureFixture) -> Any:
     return numbers
 
 
-def test_a_header_of_zeros_is_set_aside_as_it_is(path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    overwrite(path, 0, bytes(100))
+@pytest.mark.parametrize(
+    ("at", "size"),
+    [(0, 16), (0, 100), (0, PAGE), (16, 2), (18, 2), (28, 8), (44, 4), (52, 4), (56, 4), (68, 4), (100, 8), (100, 900)],
+)
+@pytest.mark.parametrize("filler", [b"\0", b"\xa5"])
+def test_a_damaged_first_page_costs_no_call(
+    path: Any, caplog: pytest.LogCaptureFixture, at: int, size: int, filler: bytes
+) -> None:
+    """SQLite's header and the schema are the same in every store."""
+    overwrite(path, at, filler * size)
     damaged = path.read_bytes()
-    assert kept_after(path, caplog) == []
+    try:
+        with CallStore(path) as store:
+            numbers = read_all(store)
+    except UserError:
+        numbers = []
+    if not path.with_name("calls.sqlite.damaged-1").exists():
+        assert numbers == list(range(CALLS))  # SQLite does not need what was damaged
+        return
     assert path.with_name("calls.sqlite.damaged-1").read_bytes() == damaged
+    with CallStore(path) as store:
+        assert read_all(store) == list(range(CALLS))
+
+
+def test_a_damaged_header_is_told_and_the_damaged_file_is_kept(path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    overwrite(path, 0, bytes(16))
+    assert kept_after(path, caplog) == list(range(CALLS))
+
+
+def test_calls_in_the_log_are_kept_when_the_header_is_damaged(path: Any) -> None:
+    path = killed(path)
+    overwrite(path, 0, bytes(100))
+    with CallStore(path) as store:  # the log holds the first page too
+        assert read_all(store) == list(range(CALLS + 10))
+
+
+def test_a_file_of_garbage_is_set_aside_with_no_call(path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    path.write_bytes(b"\xa5" * (5 * PAGE))
+    assert kept_after(path, caplog) == []
 
 
 def test_a_file_that_was_cut_off_keeps_what_is_left(path: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from madke.core.errors import UserError
+from madke.files import atomic_write, unexpected_files
 from madke.llm import CallStore
-from madke.runs.directory import read_transcripts
+from madke.runs.directory import RunDirectory, read_transcripts
 from tests.support.cli import madke, refused, started
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -153,6 +155,19 @@ def test_a_second_process_is_refused_and_the_first_is_unhurt(tmp_path: Path) -> 
         assert first.returncode == 0
         assert set(outcomes(tmp_path / "out")) == {"q0", "q1"}
         assert stored(tmp_path / "out") == len(server.requests)
+
+
+def test_a_start_in_a_folder_where_another_process_starts_names_that_process(tmp_path: Path) -> None:
+    """The other process is about to write ``run.json``, and has a part of it on the disk."""
+    with RunDirectory(tmp_path / "out") as first, atomic_write(first.path / "run.json"):
+        assert any(path.suffix == ".part" for path in first.path.iterdir())
+        with (
+            pytest.raises(UserError, match=r"out: another process is writing into this folder; wait"),
+            RunDirectory(first.path),
+        ):
+            pass
+        assert unexpected_files(first.path, {"lock"}, {"run.json"}) == []
+        assert unexpected_files(first.path, {"lock"}, {"pools.jsonl"}) != []
 
 
 def said_by(done: Any) -> Any:

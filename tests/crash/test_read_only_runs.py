@@ -46,4 +46,5 @@ def test_it_is_scored_and_reported(frozen: Any) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert (folder / "elsewhere.html").exists()
     assert madke("report", run, "--question", "q").returncode == 0
-    assert "cannot be written" in refused("report", run)
+    assert f"{run}: is read-only; give the page another place: --out FILE" in refused("report", run)
+    assert "is read-only" in refused("report", run, "--watch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -249,6 +250,15 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened:
 
     assert len(hits.passages) == len(case.found)
     assert waits[0] == 7.0 and 1 <= waits[1] <= 2
+
+
+def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opened: Open, case: Case) -> None:
+    word = "One" if "One" in case.found[0][1] else "first"
+    damaged = [json.dumps(reply).encode().replace(word.encode(), b"\xff" + word.encode()) for reply in case.replies]
+    server.reply = lambda seen, before: (200, {}, damaged[before % len(damaged)])
+
+    (hits,) = opened(server.url).search(["a"], 3)
+    assert hits.error is None and f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
 
 
 def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:

@@ -306,14 +306,17 @@ def test_a_server_that_only_streams_is_streamed_from_and_assembled() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "reason"),
     [
-        events(CHUNKS[:4], end=""),
-        events([*CHUNKS[:3], {"error": {"message": "the worker is gone", "code": 502}}], end=""),
-        events([], end=""),
+        (events(CHUNKS[:4], end=""), "the stream ended early"),
+        (events(CHUNKS[:4]), "the stream ended early"),
+        (events(CHUNKS[:4], end='data: {"choices": [{"index": 0, "del'), "the stream ended early"),
+        (events([*CHUNKS[:3], {"error": {"message": "the worker is gone", "code": 502}}], end=""), "worker is gone"),
+        (events([], end=""), "not JSON"),
     ],
 )
-def test_a_stream_that_breaks_off_is_a_failed_attempt_and_no_answer(reply: Any) -> None:
+def test_a_stream_that_breaks_off_is_a_failed_attempt_and_no_answer(reply: Any, reason: str) -> None:
     with openai_server(streaming(reply)) as server, pytest.raises(CallError) as caught:
         asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
     assert caught.value.retryable
+    assert reason in caught.value.reason and "network_error" not in caught.value.reason

@@ -71,7 +71,7 @@ def test_a_reply_with_such_a_header_is_read_all_the_same() -> None:
 
 @both
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
-@pytest.mark.parametrize("body", [DEEP, LONG_NUMBER, b'{"choices": "\xff\xfe"}'], ids=["deep", "long-number", "bytes"])
+@pytest.mark.parametrize("body", [DEEP, LONG_NUMBER, b'{"choices": \xff}'], ids=["deep", "long-number", "bytes"])
 def test_a_body_that_json_cannot_be_read_from_is_a_retryable_failure(wire: Any, content_type: str, body: Any) -> None:
     failed = failure((200, {"Content-Type": content_type}, body), wire)
     assert failed.retryable

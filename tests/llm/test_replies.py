@@ -3,17 +3,20 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.addresses import public_url
-from madke.core.chat import Usage
+from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
-from madke.llm import OpenAIChat, close
+from madke.llm import OpenAIChat, Retrying, close
 from madke.llm.endpoints import endpoints_of
 from madke.llm.openai_client import AzureChat
+from tests.llm.test_dialects import events
 from tests.support.chat_requests import chat_request
+from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server
 
 
@@ -284,6 +287,70 @@ def test_where_a_reply_without_text_was_cut_off_the_reason_names_max_tokens(mess
     said = ask(chat(**message, finish_reason="length"))
     assert said.outcome == "empty"
     assert "max_tokens = 64" in said.error
+
+
+def invalid(reply: Reply) -> Reply:
+    """The reply with one byte that is not UTF-8 in place of each ``~``."""
+    status, headers, body = reply
+    sent = body if isinstance(body, str) else json.dumps(body)
+    return status, headers, sent.encode().replace(b"~", b"\xff")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        chat("The answer is [Bai~kal]."),
+        events([{"choices": [{"delta": {"content": "The answer is [Bai~kal]."}, "finish_reason": "stop"}]}]),
+    ],
+)
+def test_a_byte_that_is_not_utf8_is_replaced_and_counted(reply: Reply) -> None:
+    said = ask(invalid(reply))
+    assert (said.outcome, said.text) == ("ok", "The answer is [Bai\N{REPLACEMENT CHARACTER}kal].")
+    assert said.usage.not_utf8
+    assert not ask(chat("The answer is [Baïkal].")).usage.not_utf8
+
+
+def test_score_counts_the_replies_that_are_not_utf8(tmp_path: Path) -> None:
+    question = {"id": "q", "question": "Which lake is the deepest?", "golden_answers": ["Baikal"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    out = tmp_path / "out"
+    with openai_server(invalid(chat("The ~ answer is [Baikal]."))) as server:
+        done = madke(
+            "run",
+            tmp_path / "q.jsonl",
+            "--protocol",
+            "cot",
+            "--model",
+            "openai/m",
+            "--base-url",
+            server.url,
+            "--out",
+            out,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "1 reply with bytes that are not UTF-8" in madke("score", out, "--details").stdout
+
+
+@pytest.mark.parametrize(
+    "message", [{"text": None, "reasoning_content": "It is [Baikal]."}, {"text": "<think>hm</think>"}]
+)
+def test_an_answer_in_the_reasoning_field_alone_fails_with_cause_and_cure_after_two_attempts(
+    message: dict[str, Any],
+) -> None:
+    async def once(url: str) -> Completion:
+        model = OpenAIChat("m", base_url=url)
+        try:
+            return await Retrying(model).complete(chat_request())
+        finally:
+            await close(model)
+
+    with openai_server(chat(**message)) as server:
+        said = asyncio.run(once(server.url))
+        assert len(server.requests) == said.attempts == 2
+    assert (said.outcome, said.text) == ("empty", "")
+    for part in ("only hidden reasoning (finish reason 'stop')", "reasoning parser", "chat template"):
+        assert part in said.error
+    assert not said.error.endswith("...")
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (12, 0), (0, 5)])

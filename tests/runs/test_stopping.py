@@ -390,3 +390,16 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
     retrieve(again)
     assert again.asked == ["Question 500?"]
     assert [path.name for path in out.iterdir() if path.name != "lock"] == ["pools.jsonl"]
+
+
+@pytest.mark.parametrize("signals", [True, False])
+def test_a_person_who_leaves_interrupts_the_batch(signals: bool) -> None:
+    """The call is cancelled. Its signal may be ignored, as in a background job, or arrive late."""
+
+    async def leaves() -> None:
+        raise asyncio.CancelledError
+
+    async def drain() -> None: ...
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(until_stopped(leaves(), drain, seconds=None, signals=signals))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,8 +15,10 @@ from madke.core.errors import CallError
 from madke.llm import OpenAIChat, close
 from madke.llm.openai_client import AzureChat
 from madke.llm.transport import Transport
+from madke.terminal import LogHandler
 from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
+from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.search_server import Reply, SearchServer, Seen
@@ -148,6 +151,36 @@ def test_a_key_inside_the_endpoint_is_refused_and_not_repeated(tmp_path: Path, u
 
 
 @pytest.mark.slow
+def test_a_secret_in_the_path_of_the_endpoint(tmp_path: Path) -> None:
+    secret = "gateway-token-271828182845904"
+    with openai_server(debating) as server:
+        url = server.url.replace("/v1", f"/{secret}/v1")
+        done = run(*arguments(tmp_path, None), folder=tmp_path, keys={**PLAIN, "OPENAI_BASE_URL": url})
+        assert server.requests[0].path == f"/{secret}/v1/chat/completions"
+    assert done.status == 0, done.err[-2000:]
+    assert "DEBUG" in done.err
+    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": secret})
+
+
+def test_a_verbose_command_tells_no_secret_of_a_path(tmp_path: Path) -> None:
+    questions, _ = write_dataset(tmp_path, 1)
+    with openai_server(chat("The answer is [a].")) as server:
+        url = server.url.replace("/v1", "/gateway-token-271828182845904/v1")
+        args = ("run", questions, "--protocol", "cot", "--model", "openai/m", "--out", tmp_path / "out")
+        done = madke("-v", *args, OPENAI_BASE_URL=url, OPENAI_LOG="debug")
+        assert server.requests
+    assert done.returncode == 0, done.stderr
+    assert "gateway-token" not in done.stdout + done.stderr
+
+
+def test_a_warning_of_a_library_hides_what_its_address_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    told = logging.Logger("some.library")
+    told.addHandler(LogHandler())
+    told.warning("GET %s failed", "https://user:pass@h.example/gateway-token-2718281828/v1/models?key=314159265358979")
+    assert capsys.readouterr().err == "some.library: GET https://h.example/~cec8f172/v1/models failed\n"
+
+
+@pytest.mark.slow
 def test_doctor(tmp_path: Path) -> None:
     """With an endpoint that is gone, and with one that answers."""
     sources = tmp_path / "sources.yaml"
@@ -272,13 +305,16 @@ def test_what_is_made_of_a_run_afterwards(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_traceback(tmp_path: Path) -> None:
     prelude = (
-        "import openai\nasync def broken(*a, **k): raise ZeroDivisionError('a bug')\nopenai.AsyncOpenAI.post = broken"
+        "import openai\nasync def broken(self, *a, **k): raise ZeroDivisionError(f'a bug at {self.base_url}')\n"
+        "openai.AsyncOpenAI.post = broken"
     )
+    secret = "gateway-token-271828182845904"
     with openai_server(debating) as server:
-        done = run(*arguments(tmp_path, server.url), folder=tmp_path, keys=PLAIN, prelude=prelude)
+        keys = {**PLAIN, "OPENAI_BASE_URL": server.url.replace("/v1", f"/{secret}/v1")}
+        done = run(*arguments(tmp_path, None), folder=tmp_path, keys=keys, prelude=prelude)
     assert "Traceback" in done.err
-    assert "a bug" in done.err
-    assert_no_leak(tmp_path, done, PLAIN)
+    assert "a bug at http://127.0.0.1" in done.err
+    assert_no_leak(tmp_path, done, {**PLAIN, "PATH": secret})
 
 
 @pytest.mark.slow

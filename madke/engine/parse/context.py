@@ -116,8 +116,14 @@ def checked(completion: Completion, max_tokens: int) -> Completion:
         error += f"; it was cut off at max_tokens = {max_tokens}; raise it with --set max_tokens=N"
     else:
         error += f" (finish reason {completion.finish_reason!r})"
+        error += _ALL_REASONING if reasoning else ""
     return replace(completion, text="", reasoning=reasoning, outcome="empty", error=error)
 
+
+_ALL_REASONING = (
+    ": either the server took the answer for reasoning, or the model ended before its answer; check the server's "
+    "reasoning parser (vLLM: --reasoning-parser, llama.cpp: --reasoning-format) and the model's chat template"
+)
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“*(]*[A-Z\[])|\n+")
 _BRACKETS = {kind: re.compile(rf"\\?[{re.escape(kind)}]") for kind in ("[]", "()", "{}")}

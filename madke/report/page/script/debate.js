@@ -272,6 +272,7 @@ const COLUMNS = {
   completion_tokens: "completion tokens",
   reasoning_tokens: "reasoning tokens",
   server_cut: "prompts cut by the server",
+  not_utf8: "replies not in UTF-8",
 };
 
 function usagePart(record) {

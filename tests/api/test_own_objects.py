@@ -1,0 +1,108 @@
+"""Objects that a run is given, such as its task, live in that run and nowhere else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.errors import UserError
+from madke.core.registry import Scope
+from madke.data.formats import READERS
+from madke.scoring.metrics import METRICS
+from madke.tasks import TASKS, get_task
+
+QUESTIONS = [{"id": "q", "question": "How long is the bridge, in metres?", "answers": ["100"]}]
+
+
+def length(tolerance: float) -> madke.BaseTask:
+    """A task of a class that no module holds, so that its name alone finds nothing."""
+
+    class Length(madke.BaseTask):
+        name = "length"
+        instructions = "Answer with a number of metres."
+        examples = (
+            {"question": "How long is A?", "reasoning": "It was measured.", "answer": "12"},
+            {"question": "How long is B?", "reasoning": "It was measured.", "answer": "7"},
+        )
+
+        @madke.metric("close", binary=True)
+        @staticmethod
+        def close(answer: str, question: madke.Question) -> float:
+            return float(abs(float(answer) - float(question.answers[0])) <= tolerance)
+
+        metrics = (close,)
+
+        def accepts(self, answer: str, question: madke.Question) -> bool:
+            return abs(float(answer) - float(question.answers[0])) <= tolerance
+
+        def same(self, a: str, b: str, question: madke.Question) -> bool:
+            return abs(float(a) - float(b)) <= tolerance
+
+    return Length()
+
+
+def measured(tolerance: float, out: Path, said: str = "105") -> madke.Run:
+    model = lambda messages: f"The answer is [{said}]."  # noqa: E731
+    return madke.run(QUESTIONS, protocol="cot", model=model, task=length(tolerance), out=out)
+
+
+@pytest.fixture
+def known() -> Iterator[None]:
+    """Checks that no registry knows more after the test than before."""
+    registries: tuple[Any, ...] = (TASKS, METRICS, READERS)
+    before = [(list(each), each.used()) for each in registries]
+    yield
+    assert [(list(each), each.used()) for each in registries] == before
+
+
+@pytest.mark.usefixtures("known")
+def test_two_runs_keep_their_own_tasks_of_one_name(tmp_path: Path) -> None:
+    strict, lax = measured(1, tmp_path / "strict"), measured(10, tmp_path / "lax")
+    assert strict.spec.task == lax.spec.task
+    # In this order, so that the first run is scored after the second one was prepared.
+    assert [run.scores["close"].value for run in (strict, lax)] == [0.0, 1.0]
+    assert [madke.score(run).metrics["close"].value for run in (strict, lax)] == [0.0, 1.0]
+    for run in (strict, lax):
+        assert "close" in run.table()
+        assert run.report(tmp_path / "page.html").exists()
+    with pytest.raises(UserError, match=r"is code that only a file names.*use the Run that has it"):
+        get_task(strict.spec.task)
+    with pytest.raises(UserError, match="is code that only a file names"):
+        madke.score(tmp_path / "lax")
+
+
+@pytest.mark.usefixtures("known")
+def test_runs_are_compared_by_their_own_task(tmp_path: Path) -> None:
+    first, second = measured(10, tmp_path / "a"), measured(10, tmp_path / "b", said="99")
+    compared = madke.compare(first, second)
+    assert [row.differs for row in compared.questions] == [False]
+    assert {test.metric for test in compared.tests()} >= {"close"}
+
+
+@pytest.mark.usefixtures("known")
+def test_a_single_debate_and_a_reader_of_ones_own_leave_nothing_behind(tmp_path: Path) -> None:
+    asked = madke.ask(QUESTIONS[0], protocol="cot", model=lambda messages: "The answer is [100].", task=length(1))
+    assert asked.answer == "100"
+
+    def read(path: Path) -> Iterator[madke.Question]:
+        yield madke.Question(id="r", question=path.read_text(), answers=("a",))
+
+    (tmp_path / "data").write_text("Which?")
+    run = madke.run(tmp_path / "data", dataset=read, protocol="cot", model=lambda messages: "The answer is [a].")
+    assert [transcript.question for transcript in run.transcripts()] == ["Which?"]
+
+
+def test_the_innermost_scope_counts_and_ends_with_its_block() -> None:
+    outer, inner, values = Scope(), Scope(), (length(1), length(2))
+    with outer.active():
+        name = TASKS.name_of(values[0])
+        with inner.active():
+            assert TASKS.name_of(values[1]) == name
+            assert TASKS[name] is values[1]
+        assert TASKS[name] is values[0]
+        assert name in TASKS and name in TASKS.used() and name not in list(TASKS)
+    assert name not in TASKS
+    with inner.active():
+        assert TASKS[name] is values[1]

@@ -1,0 +1,108 @@
+"""Every line of ``transcripts.jsonl`` is checked when a run is resumed or scored: damage is named, with the cure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.core.errors import UserError
+from madke.core.transcript import to_json
+from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
+from madke.runs.lines import sealed, unsealed
+from madke.runs.options import RunOptions
+from tests.support.cli import madke
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
+
+DEBATE = transcript("q", said=["a"], consensus=None, answer="a")
+RECORD = to_json(DEBATE)
+LINE = sealed(RECORD)
+
+
+@given(st.integers(0, len(LINE) - 2), st.integers(1, 255))
+def test_no_byte_of_a_line_changes_unnoticed(at: int, change: int) -> None:
+    damaged = LINE[:at] + bytes([LINE[at] ^ change]) + LINE[at + 1 :]
+    with pytest.raises(ValueError, match="checksum"):
+        unsealed(damaged)
+
+
+def test_a_line_is_one_json_object_with_its_checksum_last() -> None:
+    assert unsealed(LINE) == RECORD
+    assert {**json.loads(RECORD), "checksum": LINE[-11:-3].decode()} == json.loads(LINE)
+
+
+def test_lines_of_older_versions_are_read_unchecked(tmp_path: Path) -> None:
+    assert unsealed(RECORD + b"\n") == RECORD + b"\n"
+    assert list(read_transcripts(write_run(tmp_path, DEBATE))) == [DEBATE]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run of two questions, and a function that runs the same command again."""
+    folder = tmp_path_factory.mktemp("run")
+    questions, pools = write_dataset(folder, 2)
+    with openai_server(debating) as server:
+        model = ("--model", "openai/m", "--base-url", server.url)
+        command = ("run", questions, "--pools", pools, *model, "--out", folder / "out")
+        done = madke(*command)
+        assert done.returncode == 0, done.stderr
+        paid = len(server.requests)
+        yield folder / "out", lambda: (madke(*command), len(server.requests) - paid)
+
+
+def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: Any) -> None:
+    out, again = finished
+    file = out / "transcripts.jsonl"
+    whole = file.read_bytes()
+    first, second = whole.splitlines(keepends=True)
+    # Still valid JSON, with another answer.
+    file.write_bytes(first + second.replace(b'"status":"ok"', b'"status":"oK"', 1))
+    told = (
+        f"madke: {file}:2: is not a transcript: its checksum does not fit its text; delete this line, then run the same"
+    )
+
+    resumed, calls = again()
+    assert (resumed.returncode, calls) == (2, 0) and resumed.stderr.startswith(told), resumed.stderr
+    for command in ("score", "report"):
+        refused = madke(command, out)
+        assert refused.returncode == 2 and told in refused.stderr, refused.stderr
+
+    file.write_bytes(first)
+    resumed, calls = again()
+    assert (resumed.returncode, calls) == (0, 0), resumed.stderr
+    answers = [json.loads(line)["answer"] for line in whole.splitlines()]
+    assert sorted(each.answer for each in read_transcripts(out)) == sorted(answers)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{}\n", "it lacks 'id'"),
+        (b"\n", "EOF while parsing"),
+        (b"\x00\xff\n", "expected value"),
+        (b'{"id": "q", "repeat": "x", "status": "ok"}\n', "invalid literal for int"),
+    ],
+)
+def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
+    file = write_run(tmp_path, DEBATE, DEBATE) / "transcripts.jsonl"
+    file.write_bytes(file.read_bytes() + line)
+    with pytest.raises(UserError, match=rf"transcripts.jsonl:3: is not a transcript: .*{reason}.*delete this line"):
+        list(read_outcomes(file))
+    with pytest.raises(UserError, match=r"transcripts.jsonl:3: is not a transcript: .+; delete this line"):
+        list(read_transcripts(tmp_path))
+
+
+def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Path) -> None:
+    run = write_run(tmp_path, DEBATE)
+    file = run / "transcripts.jsonl"
+    file.write_bytes(LINE + LINE[:-1])
+    assert list(read_transcripts(run)) == [DEBATE]
+    with RunDirectory(run) as directory:
+        directory.resume(RunOptions())
+        assert directory.done == {("q", 0)}
+    assert file.read_bytes() == LINE

@@ -1,0 +1,90 @@
+"""Files that never begin or never end are refused in one line: pipes, devices, and lines without an end."""
+
+import gzip
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke import files
+from madke.core.errors import UserError
+from madke.data import published_rows, read_dataset
+from madke.knowledge.pool_file import read_pools
+from madke.yaml_file import read_mapping
+from tests.support.cli import refused
+
+QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})
+
+
+@pytest.fixture
+def special(tmp_path: Path) -> Iterator[Any]:
+    """Makes a file of a kind that is no regular one."""
+    with socket.socket(socket.AF_UNIX) as listening:
+
+        def make(kind: str) -> Path:
+            if kind.startswith("/dev"):
+                return Path(kind)
+            path = tmp_path / "q.jsonl"
+            os.mkfifo(path) if kind == "fifo" else listening.bind(str(path))
+            return path
+
+        yield make
+
+
+KINDS = {"fifo": "a named pipe", "socket": "a socket", "/dev/zero": "a device", "/dev/null": "a device"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("read", [read_dataset, read_pools, read_mapping])
+def test_what_is_no_regular_file_is_refused(special: Any, kind: str, read: Any) -> None:
+    with pytest.raises(UserError, match=f"is {KINDS[kind]}; expected a regular file"):
+        read(special(kind))
+
+
+@pytest.mark.parametrize("flag", ["--data", "--pools", "--prices", "--models-file", "--sources-file", "--ids"])
+def test_the_command_says_it_in_one_line(special: Any, tmp_path: Path, flag: str) -> None:
+    questions, pipe = tmp_path / "questions.jsonl", special("fifo")
+    questions.write_text(QUESTION + "\n")
+    given = [pipe] if flag == "--data" else [questions, flag, pipe]
+    assert "q.jsonl" in refused("run", *given, "--protocol", "rag", "--model", "offline", "--out", tmp_path / "out")
+
+
+def test_what_another_program_writes_into_a_pipe_is_read() -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w") as file:
+        file.write(QUESTION + "\n")
+    try:
+        (question,) = read_dataset(Path(f"/dev/fd/{reading}"))
+    finally:
+        os.close(reading)
+    assert question.question == "Which lake?"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("start", [b"{", b"", b"question,"])
+def test_a_line_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes, packed: bool
+) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 2 << 20)
+    path = tmp_path / ("q.jsonl.gz" if packed else "q.jsonl")
+    with gzip.open(path, "wb") if packed else path.open("wb") as file:
+        file.write(start + b"x" * (3 << 20))
+    with pytest.raises(UserError, match=r"q\.jsonl(\.gz)?:1: is longer than 2 MiB; are its line ends missing\?"):
+        read_dataset(path)
+    with pytest.raises(UserError, match=r":1: is longer than 2 MiB"):
+        read_pools(path)
+
+
+def test_a_document_that_unpacks_to_more_than_memory_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published_rows, "_MAX_DOCUMENT", 1 << 20)
+    path = tmp_path / "q.json.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"[" + b" " * (2 << 20) + b"]")
+    with pytest.raises(UserError, match=r"is longer than .* GiB; convert it to JSON Lines"):
+        read_dataset(path)
