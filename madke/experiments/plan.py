@@ -27,8 +27,8 @@ from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_
 from madke.experiments.recipe import Arm
 from madke.knowledge.pool_file import PoolRecord, merged_pools, read_pools
 from madke.knowledge.pools import pool_of
+from madke.llm.call_key import call_key
 from madke.llm.prices import Price, Prices, price_of
-from madke.llm.store import call_key
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.tasks import get_task

@@ -23,9 +23,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage, fields_of
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage, fields_of, takes_schemas
 from madke.core.errors import UserError
 from madke.files import disk_full
+from madke.llm.call_key import call_key, fields_of_schema, to_json
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +50,6 @@ _INSERT = f"INSERT INTO calls ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * l
 _INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _LONGEST_GAP = 10_000
 """The copy of a damaged file ends after this many consecutive missing ids."""
-
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
-"""ASCII output: models do emit lone surrogates, which have no UTF-8 form."""
 
 
 class _Damage(Exception):
@@ -106,7 +104,7 @@ class CallStore(AbstractContextManager["CallStore"]):
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
-        """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
+        """The last completion under a :func:`madke.llm.call_key.call_key`, or None; ``paid`` if ``payer`` made the call."""
         column = _short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
@@ -205,10 +203,14 @@ class Stored:
     A stored completion with outcome ``ok`` answers; any other call is made again. Under ``replay`` the last stored
     completion answers, errors included. A completion is ``paid`` if ``payer``, this run among those that share the
     store, made the call. Concurrent calls with equal keys become one.
+
+    A request with a bound form is looked up in this form first, then in the free one, in which its call was stored if
+    the endpoint takes no schema. Another run's free call does not answer it: that run may not have wanted a schema.
     """
 
     def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._store = store
         self._replay = replay
@@ -218,7 +220,7 @@ class Stored:
         """Answer from the store, or call the model and store its completion."""
         key, in_flight = call_key(self.name, request), self._store.in_flight
         while True:
-            known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
+            known = self._known(request, key)
             if known is not None:
                 return known
             if self._replay:
@@ -232,7 +234,8 @@ class Stored:
         running = in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             completion = await self._model.complete(request)
-            await self._store.write(key, self.name, request, completion, payer=self._payer)
+            sent = request.in_form(bound=bool(completion.bound))
+            await self._store.write(call_key(self.name, sent), self.name, sent, completion, payer=self._payer)
             running.set_result(completion)
             return completion
         finally:
@@ -240,18 +243,13 @@ class Stored:
             # Without a result (Ctrl-C, a bug) the waiting tasks must call the model themselves.
             running.cancel()
 
-
-def call_key(model: str, request: ChatRequest) -> str:
-    """The key of a call, a hexadecimal SHA-256. Calls with equal keys are the same call.
-
-    The key covers the model's name, the request and its purpose. The purpose keeps two debaters with identical prompts
-    apart, and two repeats of a question. The key leaves out the endpoint's address (a server may move), retries and
-    concurrency, the dataset and the variant (their effect is in the messages), and versions.
-    """
-    messages = [[message.role, message.content] for message in request.messages]
-    purpose = list(fields_of(request.purpose).values())
-    asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
-    return sha256(_to_json(asked).encode("ascii")).hexdigest()
+    def _known(self, request: ChatRequest, key: str) -> Completion | None:
+        found = self._store.find(key, payer=self._payer, only_ok=not self._replay)
+        if found is not None or request.bound is None:
+            return found
+        free = call_key(self.name, request.in_form(bound=False))
+        found = self._store.find(free, payer=self._payer, only_ok=not self._replay)
+        return found if found is not None and (found.paid or found.bound is not None) else None
 
 
 def _short_hash(content: bytes) -> bytes:
@@ -273,11 +271,13 @@ def _call_row(
     texts = [_packed(message.content) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
-    del asked["on_delta"], asked["stage"]
+    del asked["on_delta"], asked["stage"], asked["bound"]
+    if request.bound is not None:
+        asked["schema"] = fields_of_schema(request.bound.schema)
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in _COUNTS)
     columns = (_short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, zlib.compress(_to_json(record).encode("ascii"), level=1))
+    values = (*columns, zlib.compress(to_json(record).encode("ascii"), level=1))
     return (*values, _checksum(values)), dict(texts)
 
 
