@@ -104,10 +104,8 @@ class Scene:
     """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
-    _rendered: dict[tuple[str, bool], tuple[Mapping[str, Any], tuple[Message, ...]]] = field(
-        default_factory=dict, init=False
-    )
-    """Stage, bound or not -> values and messages of its last prompt: debaters who are shown the same share it."""
+    _rendered: dict[tuple[str, bool], "_Rendered"] = field(default_factory=dict, init=False)
+    """Stage, bound or not -> its last prompt: debaters who are shown the same share it."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -324,6 +322,10 @@ class Scene:
         dropped = by_rank[-count:]
         remaining = [n for n in numbers if n not in dropped]
         return {**values, "knowledge": remaining}, replace(truncated, passages=(*truncated.passages, *dropped))
+
+
+_Rendered = tuple[Mapping[str, Any], tuple[Message, ...]]
+"""Values and messages."""
 
 
 class Reply(NamedTuple):

@@ -104,7 +104,7 @@ class CallStore(AbstractContextManager["CallStore"]):
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
-        """The last completion under a :func:`madke.llm.call_key.call_key`, or None; ``paid`` if ``payer`` made the call."""
+        """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
         column = _short_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"

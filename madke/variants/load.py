@@ -283,7 +283,8 @@ def check_templates(variant: Variant) -> None:
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
-    if protocol.structured == "require" and not any("bound" in used for used, _ in checked):
+    stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
+    if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
         raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
     if protocol.finish == "weighted" and not asked:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)

@@ -1,6 +1,6 @@
 """Read bound replies: JSON objects of a schema, strictly. Everything else is free text for the other parsers.
 
-A server may have ignored the schema, so nothing of it is taken for granted: fields, types, words and numbers are checked.
+A server may have ignored the schema, so fields, types, words and numbers are checked.
 """
 
 import json
