@@ -40,6 +40,14 @@ def schema_of(
     return None
 
 
+def bound_roles(protocol: Protocol) -> tuple[str, ...]:
+    """The roles with a stage that can have a schema."""
+    stages = set(protocol.stages)
+    debaters = [debater.name for debater in protocol.cast] if stages & {"select", "reflect"} else []
+    judge = ["judge"] if stages & {"judge", "extract"} else []
+    return (*debaters, *judge, *(["summarizer"] if "summarize" in stages else []))
+
+
 def _schema(name: str, *fields: SchemaField) -> Schema:
     return Schema(name=name, fields=(_REASONING, *fields))
 

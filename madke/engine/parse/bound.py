@@ -117,4 +117,6 @@ def bound_answer(reply: BoundReply, task: Task, question: Question, asked: Asked
 
 
 def _read(raw: str, task: Task, question: Question) -> str | None:
-    return Reader(lambda text: task.read(text, question))(raw)
+    raw = raw.strip()
+    # A full stop after emphasis would hide it.
+    return Reader(lambda text: task.read(text, question))(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)
