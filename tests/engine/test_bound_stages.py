@@ -325,7 +325,7 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     for file in shipped.folder.iterdir():
         (folder / file.name).write_text(file.read_text())
     (folder / "judge.j2").write_text(
-        "{% block system %}\nYou judge.\n{% endblock %}\n{% block user %}\nVerdict: SAME or DIFFERENT?\n{% endblock %}\n"
+        "{% block system %}\nYou judge.\n{% endblock %}\n{% block user %}\nVerdict: SAME?\n{% endblock %}\n"
     )
     model = Bound(lambda request: "Verdict: SAME" if request.purpose.stage == "judge" else None)
     transcript = play(load_variant("own", tmp_path), model)

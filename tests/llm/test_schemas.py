@@ -255,7 +255,7 @@ def test_runs_share_the_free_call_of_an_endpoint_without_schemas(tmp_path: Path)
 
 def streamed(text: str) -> Reply:
     parts = [text[n : n + 3] for n in range(0, len(text), 3)]
-    chunks = [{"choices": [{"index": 0, "delta": {"content": part}}]} for part in parts]
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"content": part}}]} for part in parts]
     chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}]
     lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     return 200, {"Content-Type": "text/event-stream"}, lines
