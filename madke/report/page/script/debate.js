@@ -272,6 +272,7 @@ const COLUMNS = {
   completion_tokens: "completion tokens",
   reasoning_tokens: "reasoning tokens",
   server_cut: "prompts cut by the server",
+  bound: "bound by a schema",
 };
 
 function usagePart(record) {
