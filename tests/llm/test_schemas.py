@@ -12,7 +12,7 @@ import pytest
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
 from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
-from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored
+from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored, as_chat_model, open_model
 from madke.llm.endpoints import ModelEntry
 from madke.llm.refusals import Dialect
 from madke.llm.schemas import readable
@@ -280,3 +280,18 @@ def test_escapes_are_heard_as_text_however_they_are_divided(step: int) -> None:
     for n in range(0, len(whole), step):
         hear(whole[n : n + step])
     assert "".join(parts) == reasoning
+
+
+def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_them() -> None:
+    class Own:
+        name = "own"
+        takes_schemas = True
+
+        async def complete(self, asked: ChatRequest) -> Completion:
+            assert asked.bound is not None
+            return Completion(text=asked.bound.task, bound=True)
+
+    assert takes_schemas(as_chat_model(Own())) and not takes_schemas(as_chat_model(lambda messages: "text"))
+    for name in ("offline", "human"):
+        assert not takes_schemas(open_model(name))
+    assert takes_schemas(open_model("openai/m", base_url="http://127.0.0.1:9/v1"))
