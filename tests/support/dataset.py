@@ -31,9 +31,9 @@ def write_dataset(folder: Path, n: int) -> tuple[Path, Path]:
 def stage_of(body: dict[str, Any]) -> str:
     """Which stage of the ``madke`` variant a request on the wire belongs to, from its prompt."""
     prompt = body["messages"][-1]["content"]
-    if "Selected:" in prompt:
+    if "Do not answer yet" in prompt:
         return "select"
-    if "Verdict:" in prompt:
+    if "Compare the answers" in prompt or "Verdict:" in prompt:
         return "judge"
     if "Report one final answer" in prompt:
         return "summarize"
