@@ -14,13 +14,13 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.core.schema import Schema
 from madke.core.transcript import Transcript, to_json
 from madke.engine.debate import debate
 from madke.engine.parse import read_bound
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
+from tests.support.bound_model import Bound, Values
 from tests.support.debates import QUESTION
 
 POOL = KnowledgePool(
@@ -30,43 +30,6 @@ POOL = KnowledgePool(
     )
 )
 CHOICE = Question(id="c", question="Which is a lake?", task="choice", choices=("Baikal", "Everest"), answers=("A",))
-
-Values = Mapping[str, Any]
-
-
-def record(schema: Schema, **values: Any) -> str:
-    """A reply of this schema: the given values, else the first that fits."""
-    firsts = {
-        each.name: list(each.numbers[:1]) if each.numbers is not None else (each.words or ("Lake Baikal",))[0]
-        for each in schema.fields
-    }
-    return json.dumps({name: values.get(name, first) for name, first in firsts.items()})
-
-
-class Bound:
-    """A model behind an endpoint that takes schemas. ``reply`` may give a stage's text, or values of its record."""
-
-    name = "openai/m"
-    takes_schemas = True
-
-    def __init__(self, reply: Callable[[ChatRequest], Values | str | None] = lambda request: None) -> None:
-        self.reply = reply
-        self.requests: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        self.requests.append(request)
-        said = self.reply(request)
-        if isinstance(said, str):
-            text = said
-        elif request.bound is None:
-            text = "It is known. The answer is Lake Baikal."
-        else:
-            text = record(request.bound.schema, **(said or {}))
-        bound = None if request.bound is None else True
-        return Completion(text=text, bound=bound)
-
-    def asked(self, stage: str) -> list[ChatRequest]:
-        return [request for request in self.requests if request.purpose.stage == stage]
 
 
 def play(
