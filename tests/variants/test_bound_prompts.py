@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from madke.core.chat import ChatRequest
@@ -35,8 +36,8 @@ def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatReque
     async def retrieve(*_: object) -> Hits:
         return Hits()
 
-    async def scores(_: Question, candidates: object) -> list[float]:
-        return [0.0] * len(candidates)  # type: ignore[arg-type]
+    async def scores(_: Question, candidates: Sequence[str]) -> list[float]:
+        return [0.0] * len(candidates)
 
     variant, model = load_variant(name), Bound(disagreeing)
     pool = POOL if variant.protocol.knowledge else EMPTY_POOL
@@ -62,7 +63,7 @@ def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatReque
 def difference(request: ChatRequest) -> str:
     """What the bound form has instead of the end of the free form."""
     free, bound = request.messages[-1].content, request.in_form(bound=True).messages[-1].content
-    return bound[len(os.path.commonprefix([free, bound])) :]
+    return bound[next(n for n in range(len(free)) if free[n] != bound[n]) :]
 
 
 def shown(name: str, question: Question = QUESTION) -> str:
