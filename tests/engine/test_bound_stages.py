@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
+from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Transcript, to_json
 from madke.engine.debate import debate
 from madke.engine.parse import read_bound
@@ -340,3 +343,32 @@ def test_nothing_else_is_a_record(text: str) -> None:
     assert judge.bound is not None
     assert read_bound(text, judge.bound.schema) is None
     assert read_bound('{"verdict": "SAME", "reasoning": "\\ud800"}', judge.bound.schema) is not None
+
+
+_SCHEMA = Schema(
+    name="s",
+    fields=(
+        SchemaField(name="reasoning"),
+        SchemaField(name="selected", numbers=(0, 3)),
+        SchemaField(name="verdict", words=("SAME", "DIFFERENT")),
+    ),
+)
+
+
+@given(st.text(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps))
+def test_no_text_raises(text: str) -> None:
+    assert read_bound(text, _SCHEMA) is None
+
+
+@given(
+    st.text(),
+    st.lists(st.sampled_from([0, 3]) | st.integers() | st.booleans(), max_size=4),
+    st.sampled_from(["SAME", "DIFFERENT", "same"]),
+)
+def test_a_record_is_read_exactly_if_its_values_were_offered(reasoning: str, selected: list[Any], verdict: str) -> None:
+    read = read_bound(json.dumps({"verdict": verdict, "selected": selected, "reasoning": reasoning}), _SCHEMA)
+    offered = all(type(n) is int and n in (0, 3) for n in selected) and verdict != "same"
+    assert (read is not None) is offered
+    if read is not None:
+        assert (read.selected, read.verdict) == (tuple(dict.fromkeys(selected)), verdict)
+        assert read.text.encode().endswith(f"Verdict: {verdict}".encode())

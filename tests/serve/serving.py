@@ -21,6 +21,7 @@ from madke.serve.debates import Debates
 from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, bound, create_app
+from tests.support.dataset import fields_asked
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
 ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
@@ -46,8 +47,7 @@ class Upstream:
         verdict = "SAME" if agreed else "DIFFERENT"
         if "response_format" in body:
             values = {"reasoning": "I know that.", "selected": [0], "verdict": verdict, "answer": answer}
-            asked = body["response_format"]["json_schema"]["schema"]["required"]
-            text = json.dumps({name: values[name] for name in asked})
+            text = json.dumps({name: values[name] for name in fields_asked(body)})
             return streamed(text) if body.get("stream") else chat(text)
         if stage == "judge":
             return chat(f"They say so. Verdict: [{verdict}]")
