@@ -43,8 +43,8 @@ from madke.engine.debate import debate
 from madke.engine.scene import Cast, Scene
 from madke.files import atomic_write
 from madke.llm import CallStore, Limits, close
+from madke.llm.call_key import call_key
 from madke.llm.prices import estimated_usage
-from madke.llm.store import call_key
 from madke.runs.cast import Guard, open_models
 from madke.runs.directory import read_transcripts
 from madke.tasks import get_task

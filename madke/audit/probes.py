@@ -1,7 +1,6 @@
 """The calls of an audit. Stages go through the templates, roles and parsers of debates."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +8,16 @@ from typing import Any, Literal
 
 from madke.audit.calls import Call, Case, Probe
 from madke.audit.questions import AuditQuestion, audit_questions, long_passages
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
+from madke.core.chat import BoundForm, ChatModel, ChatRequest, Completion, Message, Purpose, takes_schemas
 from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool
+from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Final, Round, Stance, Turn
 from madke.engine import roles
-from madke.engine.parse import marked
+from madke.engine.parse import marked, read_bound
 from madke.engine.scene import Scene
 from madke.engine.view import View, view
-from madke.llm import OpenAIChat, close
+from madke.llm import close
 from madke.tasks import get_task
 from madke.variants import Variant
 
@@ -33,12 +33,7 @@ _WRITE = (
     Message(role="system", content=f"Begin every reply with the word {_SYSTEM_WORD}."),
     Message(role="user", content="Write three short sentences about a walk in the rain."),
 )
-_SCHEMA = {
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["same", "different"]}},
-    "required": ["verdict"],
-    "additionalProperties": False,
-}
+_SCHEMA = Schema(name="verdict", fields=(SchemaField(name="verdict", words=("same", "different")),))
 _COMPARE = (Message(role="user", content='Do "Orla Venn" and "the engineer Orla Venn" name the same person?'),)
 
 
@@ -60,12 +55,12 @@ class Audit:
 
     def __post_init__(self) -> None:
         # Short calls. Without schemas: the audit asks for one on its own.
-        self.variant = self.variant.with_settings({"max_tokens": MAX_TOKENS})
+        self.variant = self.variant.with_settings({"max_tokens": MAX_TOKENS, "structured": "off"})
 
     @property
     def planned(self) -> int:
-        """The number of calls of this model's whole audit: a model without an endpoint is asked for no schema."""
-        return PLANNED if isinstance(self.model, OpenAIChat) else PLANNED - 1
+        """The number of calls of this model's whole audit: a model that takes no schemas is asked for none."""
+        return PLANNED if takes_schemas(self.model) else PLANNED - 1
 
     async def run(self) -> None:
         """Make all calls, one after the other but for those that measure concurrency. Stops if the first two fail."""
@@ -176,17 +171,10 @@ class Audit:
         await asyncio.gather(*(self._plain("together", _WRITE, seed=seed, temperature=1.0) for seed in (1, 1, 2, 3)))
 
     async def _schema(self) -> None:
-        """One request with a ``response_format`` of type ``json_schema``."""
-        # Once ``ChatRequest`` has a field for a schema, the request carries it and ``with_fields`` goes.
-        if not isinstance(self.model, OpenAIChat):
-            return
-        named = {"name": "verdict", "schema": _SCHEMA, "strict": True}
-        bound = self.model.with_fields(response_format={"type": "json_schema", "json_schema": named})
-        try:
-            await self._plain("schema", _COMPARE, model=bound)
-        finally:
-            await close(bound)
-        self._read(readable=_fits(self.calls[-1].completion.text))
+        """One request with a schema that only its ``response_format`` states. A refusal ends it."""
+        if takes_schemas(self.model):
+            await self._plain("schema", _COMPARE, schema=_SCHEMA)
+            self._read(readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
 
     async def _long(self) -> None:
         """A prompt as long as those of debates with full pools."""
@@ -202,13 +190,18 @@ class Audit:
         *,
         seed: int = 0,
         temperature: float = 0.0,
-        model: ChatModel | None = None,
+        schema: Schema | None = None,
     ) -> None:
         purpose = Purpose(question=probe, stage=probe, agent="audit", round=1, sample=len(self.calls))
         request = ChatRequest(
-            messages=messages, purpose=purpose, temperature=temperature, max_tokens=MAX_TOKENS // 2, seed=seed
+            messages=messages,
+            purpose=purpose,
+            temperature=temperature,
+            max_tokens=MAX_TOKENS // 2,
+            seed=seed,
+            bound=BoundForm(schema=schema, task=messages[-1].content, required=True) if schema else None,
         )
-        await _Recorder(self, probe, "", [], model).complete(request)
+        await _Recorder(self, probe, "", []).complete(request)
 
 
 @dataclass(kw_only=True)
@@ -220,14 +213,12 @@ class _Stage:
 class _Recorder:
     """The audited model for one call: adds the call to the audit, and turns errors into failed completions."""
 
-    def __init__(
-        self, audit: Audit, probe: Probe, case: Case, shown: list[str], model: ChatModel | None = None
-    ) -> None:
+    def __init__(self, audit: Audit, probe: Probe, case: Case, shown: list[str]) -> None:
         self.name = audit.model.name
         self.shown = shown
         self.max_tokens: int | None = None
         self._audit, self._probe, self._case = audit, probe, case
-        self._model = model or audit.model
+        self._model = audit.model
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Make the call, in a limited time; once more if it fails for a passing reason."""
@@ -275,12 +266,3 @@ def _failed(reason: str) -> Completion:
 def _stances(item: AuditQuestion, *kinds: str) -> list[tuple[str, str]]:
     """Answer and reason of stances: ``right``, ``wrong`` or ``right_in_other_words``."""
     return [(getattr(item, kind), item.wrong_reason if kind == "wrong" else item.right_reason) for kind in kinds]
-
-
-def _fits(text: str) -> bool:
-    """Whether a reply is a record of the requested schema."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return value in ({"verdict": "same"}, {"verdict": "different"})

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Any, Literal, Protocol, Self
 
+from madke.core.schema import Schema
 from madke.core.stage import Stage
 
 Outcome = Literal["ok", "empty", "refused", "filtered", "too_long", "failed"]
@@ -35,19 +36,41 @@ class Purpose:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BoundForm:
+    """How a request is asked with a JSON schema. Only its last message differs, so that prefix caches hold."""
+
+    schema: Schema
+    task: str
+    """The text of the last message."""
+    required: bool = False
+    """Whether the call fails if the endpoint takes no schema; else it is asked in its free form."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatRequest:
     """One model call: messages, purpose and parameters."""
 
     messages: tuple[Message, ...]
+    """In the free form, which every model can answer."""
     purpose: Purpose
     temperature: float
     max_tokens: int
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    bound: BoundForm | None = None
+    """Set only for models that take schemas. Part of the store's key if the reply was asked for in this form."""
     stage: Stage | None = field(default=None, compare=False, repr=False)
     """The values that the messages show, for stand-ins of a language model. Not part of the store's key."""
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """A streaming model calls it with each part of the reply. Not part of the store's key, and not pickled."""
+
+    def in_form(self, *, bound: bool) -> "ChatRequest":
+        """The request as it is sent, with the schema or without; itself if it has no bound form."""
+        if self.bound is None:
+            return self
+        if not bound:
+            return replace(self, bound=None)
+        return replace(self, messages=(*self.messages[:-1], replace(self.messages[-1], content=self.bound.task)))
 
     def __getstate__(self) -> list[Any]:
         return [None if item.name == "on_delta" else getattr(self, item.name) for item in fields(self)]
@@ -99,6 +122,8 @@ class Completion:
     attempts: int = 1
     paid: bool = True
     """False if another run's call in a shared call store answered."""
+    bound: bool | None = None
+    """Whether the request was sent with its schema; None if it has none."""
 
 
 class ChatModel(Protocol):
@@ -109,6 +134,11 @@ class ChatModel(Protocol):
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Answer one request. Does not raise: a failed call returns a completion with its reason."""
+
+
+def takes_schemas(model: object) -> bool:
+    """Whether a model reads :attr:`ChatRequest.bound`: it then has a true attribute ``takes_schemas``."""
+    return bool(getattr(model, "takes_schemas", False))
 
 
 def call_seed(seed: int | None, purpose: Purpose) -> int | None:

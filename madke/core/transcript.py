@@ -43,6 +43,8 @@ class Called:
     """The limit of the reply, if the model's context window left less than the protocol's ``max_tokens``."""
     cut: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
     """The reply was stopped at ``max_tokens``."""
+    bound: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """The reply was asked for with a JSON schema. If it kept to it, ``text`` shows its values."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,6 +175,8 @@ class StageUsage:
     """Calls whose prompt the server cut without an error."""
     not_utf8: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
     """Calls whose reply held bytes that are not UTF-8."""
+    bound: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose reply was asked for with a JSON schema."""
     seconds: float = 0.0
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from madke.concurrency import gather
 from madke.core import events
-from madke.core.chat import fields_of
+from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
@@ -14,6 +14,7 @@ from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Scene
+from madke.engine.schemas import bound_roles
 from madke.engine.view import View, order_for, reading_order, stances_of, view
 
 
@@ -32,6 +33,10 @@ async def debate(scene: Scene) -> Transcript:
     check_needs(protocol, [scene.question], given=bool(first_round), scored=scene.score_answers is not None)
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
+    if protocol.structured == "require":
+        names = (scene.cast[role].name for role in bound_roles(protocol) if not takes_schemas(scene.cast[role]))
+        if (name := next(names, None)) is not None:
+            raise UserError(f"structured = require: the model {name} takes no JSON schemas; set structured to auto")
     scene.tell(events.DebateStarted, pool=scene.pool)
     await gather(roles.prepare(scene, debater) for debater in protocol.cast if debater.prepare)
     rounds: list[Round] = []

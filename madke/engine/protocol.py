@@ -208,6 +208,13 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     max_tokens: _Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    structured: Annotated[
+        Literal["auto", "off", "require"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads off as false
+        Field(exclude_if=lambda value: value == "auto"),
+    ] = "auto"
+    """Whether selections, verdicts and final answers are asked for with a JSON schema. ``auto``: where the endpoint
+    takes one. ``off``: never. ``require``: always; a call fails if its endpoint takes none."""
     overflow: Literal["fail", "drop"] = "fail"
     """For a prompt that is too long for the model. ``fail``: the call fails. ``drop``: the oldest stances of others,
     then the lowest-ranked passages are left out until it fits, and this is recorded. Judge and summarizer always get

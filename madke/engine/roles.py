@@ -19,7 +19,7 @@ from madke.core.transcript import (
 )
 from madke.engine import parse
 from madke.engine.protocol import Debater, Protocol
-from madke.engine.scene import Scene
+from madke.engine.scene import Reply, Scene
 from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
@@ -27,12 +27,13 @@ _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
 _READER = _DEBATER | {"peers", "history", "groups", "digest", "critique"}
 
 STAGE_VALUES: Mapping[str, frozenset[str]] = {
-    "select": _DEBATER | {"max_selected", "allow_search"},
+    "select": _DEBATER | {"max_selected", "allow_search", "bound"},
     "speak": _READER,
     "reply": _READER,
-    "reflect": _DEBATER,
+    "reflect": _DEBATER | {"bound"},
     "digest": _COMMON | {"stances", "digest"},
-    **dict.fromkeys(("judge", "extract", "pick", "summarize"), _COMMON | {"stances"}),
+    **dict.fromkeys(("judge", "extract", "summarize"), _COMMON | {"stances", "bound"}),
+    "pick": _COMMON | {"stances"},
 }
 """Stage -> the variables that its template may use."""
 
@@ -44,7 +45,7 @@ async def prepare(scene: Scene, debater: Debater) -> None:
     texts = scene.prepared.setdefault(debater.name, {})
     for stage in debater.prepare:
         values = {"knowledge": allowed(scene, debater), "own": None}
-        reply, _ = await _ask(scene, stage, debater, 1, values)
+        reply, *_ = await _ask(scene, stage, debater, 1, values)
         if reply.error is not None:
             scene.unprepared[debater.name] = f"its {stage} failed: {reply.error}"
             return
@@ -58,11 +59,16 @@ async def select(scene: Scene, debater: Debater, round_n: int, view: View) -> tu
     numbers = allowed(scene, debater)
     limit, allow_search = knowledge.max_selected, knowledge.allow_search
     values = {"knowledge": numbers, "max_selected": limit, "allow_search": allow_search, "own": view.last}
-    reply, asked = await _ask(scene, "select", debater, round_n, values)
+    reply, asked, bound = await _ask(scene, "select", debater, round_n, values)
     if reply.error is not None:
         return Selection(status="failed", **fields_of(reply)), None
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = parse.parse_selection(reply.text, size=len(scene.pool.passages), limit=limit, shown=shown, asked=asked)
+    size = len(scene.pool.passages)
+    parsed = (
+        parse.parse_selection(reply.text, size=size, limit=limit, shown=shown, asked=asked)
+        if bound is None
+        else parse.bound_selection(bound, limit)
+    )
     selection = replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
     queries = parse.parse_searches(reply.text, limit=1, asked=asked).value if allow_search else ()
     return selection, Search(query=queries[0]) if queries else None
@@ -74,7 +80,7 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     view_fields = ("own", "peers", "history", "groups", "digest", "critique")
     values = {"knowledge": numbers, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
-    reply, asked = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    reply, asked, _ = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if reply.error is not None:
         return Stance(stage=stage, status="failed", **fields_of(reply))
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
@@ -87,10 +93,10 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
 async def reflect(scene: Scene, debater: Debater, round_n: int, own: str) -> Reflection:
     """Ask a debater to review its own stance and say whether it is satisfied."""
     values = {"knowledge": allowed(scene, debater), "own": own}
-    reply, asked = await _ask(scene, "reflect", debater, round_n, values)
+    reply, asked, bound = await _ask(scene, "reflect", debater, round_n, values)
     if reply.error is not None:
         return Reflection(satisfied=None, **fields_of(reply))
-    parsed = parse.parse_verdict(reply.text, asked=asked)
+    parsed = parse.parse_verdict(reply.text, asked=asked) if bound is None else _verdict(scene, bound)
     status = _status(parsed, reply)
     return Reflection(satisfied=parsed.value.consensus, status=status, rule=parsed.rule, **fields_of(reply))
 
@@ -99,18 +105,22 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     """Ask the summarizer to sum up the debate so far, from the last round and its own previous summary."""
     before = rounds[-2].digest if len(rounds) > 1 else None
     values = {"stances": stances_of(rounds), "digest": before.text if before and not before.error else None}
-    reply, _ = await scene.call("digest", "summarizer", rounds[-1].n, values)
+    reply, *_ = await scene.call("digest", "summarizer", rounds[-1].n, values)
     return Digest(**fields_of(reply))
 
 
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
-    reply, asked = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
+    reply, asked, bound = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
     if reply.error is not None:
         return Verdict(consensus=None, **fields_of(reply))
     sides = [debater.name for debater in scene.protocol.cast]
     read = lambda raw: scene.task.read(raw, scene.question)  # noqa: E731
-    parsed = parse.parse_verdict(reply.text, sides=sides, read=read, asked=asked)
+    parsed = (
+        parse.parse_verdict(reply.text, sides=sides, read=read, asked=asked)
+        if bound is None
+        else _verdict(scene, bound)
+    )
     return replace(parsed.value, status=_status(parsed, reply), rule=parsed.rule, **fields_of(reply))
 
 
@@ -126,7 +136,7 @@ async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
     """Ask the judge which debater's last stance is the best; the name is None if none could be read."""
-    reply, asked = await _conclude(scene, "pick", "judge", rounds)
+    reply, asked, _ = await _conclude(scene, "pick", "judge", rounds)
     if reply.error is not None:
         return Final(by="judge", status="failed", **fields_of(reply)), None
     parsed = parse.parse_pick(reply.text, [spoken.agent for spoken in stances_of(rounds)], asked=asked)
@@ -146,13 +156,16 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:
-    reply, asked = await _conclude(scene, stage, agent, rounds, history)
+    reply, asked, bound = await _conclude(scene, stage, agent, rounds, history)
     if reply.error is not None:
         return Final(by=agent, status="failed", **fields_of(reply))
-    shown = _citable(scene, rounds)
-    parsed = _answer(scene, reply, asked, shown)
-    sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
-    side = parse.parse_side(reply.text, sides, asked=asked).value
+    if bound is None:
+        parsed = _answer(scene, reply, asked, _citable(scene, rounds))
+        sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
+        side = parse.parse_side(reply.text, sides, asked=asked).value
+    else:
+        parsed = parse.bound_answer(bound, scene.task, scene.question, asked)
+        side = parse.bound_side(bound)
     status = _status(parsed, reply)
     return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
 
@@ -160,6 +173,10 @@ async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], 
 def _answer(scene: Scene, reply: Called, asked: parse.Asked, shown: set[int]) -> parse.Parsed[str | None]:
     task, question, marker = scene.task, scene.question, scene.protocol.marker
     return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, asked=asked)
+
+
+def _verdict(scene: Scene, bound: parse.BoundReply) -> parse.Parsed[Verdict]:
+    return parse.bound_verdict(bound, scene.task, scene.question)
 
 
 def _status(parsed: parse.Parsed[Any], reply: Called) -> ParseStatus:
@@ -179,9 +196,7 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _conclude(
-    scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False
-) -> tuple[Called, parse.Asked]:
+async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Reply:
     """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
     stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
@@ -190,7 +205,7 @@ async def _conclude(
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> tuple[Called, parse.Asked]:
+) -> Reply:
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,

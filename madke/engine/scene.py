@@ -2,17 +2,29 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of, writable
+from madke.core.chat import (
+    BoundForm,
+    ChatModel,
+    ChatRequest,
+    Completion,
+    Message,
+    Purpose,
+    call_seed,
+    fields_of,
+    takes_schemas,
+    writable,
+)
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
-from madke.engine.parse import TRUNCATED, Asked, checked, without_reasoning
+from madke.engine.parse import TRUNCATED, Asked, BoundReply, checked, read_bound, without_reasoning
 from madke.engine.protocol import Protocol
+from madke.engine.schemas import schema_of
 from madke.engine.view import Group, quoted
 from madke.tasks.base import Task
 
@@ -92,8 +104,8 @@ class Scene:
     """Pool number -> entry, for passages that debaters' searches added."""
     _shared: dict[str, Any] = field(init=False)
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
-    _rendered: dict[str, tuple[Mapping[str, Any], tuple[Message, ...]]] = field(default_factory=dict, init=False)
-    """Stage -> values and messages of its last prompt: debaters who are shown the same share it."""
+    _rendered: dict[tuple[str, bool], "_Rendered"] = field(default_factory=dict, init=False)
+    """Stage, bound or not -> its last prompt: debaters who are shown the same share it."""
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -131,12 +143,11 @@ class Scene:
 
     async def call(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-    ) -> tuple[Called, Asked]:
+    ) -> "Reply":
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
-        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped. Returns the reply, and what the
-        parsers need of the request.
+        ``droppable`` items of ``history``, ``peers`` or ``stances`` may be dropped.
         """
         debater = next((debater for debater in self.protocol.cast if debater.name == agent), None)
         prompt, temperature = (debater.prompt, debater.temperature) if debater else (None, None)
@@ -154,6 +165,7 @@ class Scene:
                 max_tokens=self.protocol.max_tokens,
                 stop=self.protocol.stop_strings,
                 seed=call_seed(self.seed, purpose),
+                bound=self._bound(stage, agent, round_n, kept, prompt),
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
@@ -171,14 +183,31 @@ class Scene:
             kept, truncated = shortened
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
+        text = writable(without_reasoning(completion.text))
+        request = request.in_form(bound=bool(completion.bound))
+        bound = read_bound(text, request.bound.schema) if request.bound and completion.outcome == "ok" else None
         reply = Called(
-            text=writable(without_reasoning(completion.text)),
+            text=text if bound is None else bound.text,
             error=error and writable(error),
             truncated=None if truncated == _NOTHING_TRUNCATED else truncated,
             max_tokens=completion.max_tokens,
             cut=completion.finish_reason.casefold() in TRUNCATED,
+            bound=request.bound is not None,
         )
-        return reply, self._asked(request, agent, kept)
+        return Reply(reply, self._asked(request, agent, kept), bound)
+
+    def _bound(
+        self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], prompt: str | None
+    ) -> BoundForm | None:
+        """How to ask with a schema; None if protocol, stage, template or model has no such form."""
+        structured = self.protocol.structured
+        if structured == "off" or not takes_schemas(self.cast[agent]):
+            return None
+        schema = schema_of(stage, self.protocol, self.task, self._shared["question"], values.get("knowledge", ()))
+        if schema is None or "bound" not in self.prompts.shows(stage, prompt=prompt):
+            return None
+        task = self._messages(stage, round_n, values, prompt, bound=True)[-1].content
+        return BoundForm(schema=schema, task=task, required=structured == "require")
 
     def _asked(self, request: ChatRequest, agent: str, values: Mapping[str, Any]) -> Asked:
         """What the parsers need of a request, from the values of its stage."""
@@ -223,8 +252,10 @@ class Scene:
         """Where every passage of the pool came from."""
         return tuple(self.found.get(n) or _entry(n, p) for n, p in enumerate(self.pool.passages))
 
-    def _messages(self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None) -> tuple[Message, ...]:
-        shown = {**self._shared, "round": round_n, **values}
+    def _messages(
+        self, stage: str, round_n: int, values: Mapping[str, Any], prompt: str | None, *, bound: bool = False
+    ) -> tuple[Message, ...]:
+        shown = {**self._shared, "round": round_n, "bound": bound, **values}
         if "knowledge" in values:
             shown["knowledge"] = [self._line(n) for n in values["knowledge"]]
         chat: tuple[Message, ...] = ()
@@ -233,10 +264,10 @@ class Scene:
             shown |= {"history": (), "own": None}
         names = self.prompts.shows(stage, prompt=prompt)
         asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
-        if stage not in self._rendered or self._rendered[stage][0] != asked:
+        if (stage, bound) not in self._rendered or self._rendered[stage, bound][0] != asked:
             messages = self.prompts.render(stage, self.task, shown, prompt=prompt, chat=chat)
-            self._rendered[stage] = asked, self._opened(messages)
-        return self._rendered[stage][1]
+            self._rendered[stage, bound] = asked, self._opened(messages)
+        return self._rendered[stage, bound][1]
 
     def _opened(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages, with the question before a first one of the assistant, which many chat templates refuse."""
@@ -293,6 +324,20 @@ class Scene:
         return {**values, "knowledge": remaining}, replace(truncated, passages=(*truncated.passages, *dropped))
 
 
+_Rendered = tuple[Mapping[str, Any], tuple[Message, ...]]
+"""Values and messages."""
+
+
+class Reply(NamedTuple):
+    """What came back from a call."""
+
+    called: Called
+    asked: Asked
+    """What the parsers need of the request."""
+    bound: BoundReply | None
+    """The values of a reply that keeps to the schema of its request; None for free text."""
+
+
 def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
     # By identity: two anonymous peers with the same text are equal objects.
     dropped_ids = {id(spoken) for spoken in dropped}
@@ -319,4 +364,5 @@ def _as_message(spoken: Spoken) -> Message:
 def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
     """The usage with one more call."""
     failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
-    return total + StageUsage(calls=1, paid=completion.paid, failed=failed, retries=retries, seconds=seconds, **tokens)
+    how = {"paid": completion.paid, "failed": failed, "retries": retries, "bound": bool(completion.bound)}
+    return total + StageUsage(calls=1, seconds=seconds, **how, **tokens)

@@ -27,8 +27,9 @@ from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_
 from madke.experiments.recipe import Arm
 from madke.knowledge.pool_file import PoolRecord, merged_pools, read_pools
 from madke.knowledge.pools import pool_of
+from madke.llm.call_key import call_key
 from madke.llm.prices import Price, Prices, price_of
-from madke.llm.store import call_key
+from madke.runs.cast import has_endpoint
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.tasks import get_task
@@ -91,6 +92,8 @@ class _Counting:
     price: Price | None
     question: Question
     calls: list[_Call]
+    takes_schemas: bool = False
+    """Arms that differ in ``structured`` share no bound call."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens))
@@ -223,6 +226,7 @@ class Planner:
                 price=price_of(model, self.prices),
                 question=question,
                 calls=calls,
+                takes_schemas=has_endpoint(model),
             )
             for role, model in job.spec.models.items()
         }

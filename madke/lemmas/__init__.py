@@ -211,7 +211,7 @@ def _numbered(labels: Sequence[str], taken: Collection[str] = ()) -> list[str]:
 
 @cache
 def _variant() -> Variant:
-    return load_variant("lemmas").with_settings({"marker": "text"})
+    return load_variant("lemmas").with_settings({"marker": "text", "structured": "off"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
 
@@ -252,6 +252,7 @@ class Limited:
 
     def __init__(self, model: ChatModel, limiter: Limiter) -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._limiter = limiter
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import math
@@ -18,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
-from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.chat import BoundForm, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.cut_prompts import CutPrompts, cut_warning
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
 from madke.llm.openai_wire import assembled, delta_text, is_utf8, parsed, read_broken, read_completion, read_refusal
 from madke.llm.patience import TIMEOUT, Patience
 from madke.llm.prices import estimated_usage
-from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens
+from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens, unexplained
+from madke.llm.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -63,6 +63,7 @@ class OpenAIChat:
         **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
     """
 
+    takes_schemas = True
     _path = "/chat/completions"
 
     def __init__(
@@ -79,6 +80,8 @@ class OpenAIChat:
         self.name = name or f"openai/{model}"
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
+        if "response_format" in self.endpoint.entry.extra_body:  # the user's own replaces ours
+            self.dialect = self.dialect.model_copy(update={"json_schema": False})
         self._reported = self.dialect
         self._timed_out = False
         self._cut_prompts = CutPrompts()
@@ -99,14 +102,6 @@ class OpenAIChat:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None
         return completion if completion.error is None else replace(completion, error=self._redacted(completion.error))
 
-    def with_fields(self, **fields: Any) -> OpenAIChat:
-        """A copy with connections of its own whose requests have further body fields, such as ``response_format``."""
-        other = copy.copy(self)
-        entry = self.endpoint.entry
-        entry = entry.model_copy(update={"extra_body": {**entry.extra_body, **fields}})
-        other.endpoint, other._client = replace(self.endpoint, entry=entry), None
-        return other
-
     async def aclose(self) -> None:
         """Close the connections. Another event loop can use the model afterwards."""
         client, self._client = self._client, None
@@ -120,10 +115,14 @@ class OpenAIChat:
         requests, stream = 0, self._patience.wants_stream
         while True:
             dialect = self.dialect
-            sent = {**self._body(dialect, request, stream=stream), **self.endpoint.entry.extra_body}
+            asked = request.in_form(bound=dialect.json_schema)
+            if asked.bound is None and original.bound is not None and original.bound.required:
+                raise CallError(NOT_TAKEN, retryable=False)
+            sent = {**self._body(dialect, asked, stream=stream), **self.endpoint.entry.extra_body}
             requests += 1
+            on_delta = readable(asked.on_delta) if asked.on_delta and asked.bound else asked.on_delta
             try:
-                body = await self._post(sent, request.on_delta)
+                body = await self._post(sent, on_delta)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS:
@@ -133,16 +132,31 @@ class OpenAIChat:
                     if bound and (free := free_tokens(refusal, bound)):
                         request = replace(request, max_tokens=free)
                         continue
+                    if asked.bound is not None and not asked.bound.required and unexplained(refusal):
+                        request = request.in_form(bound=False)
+                        continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
             read = self._read_stream if "stream" in sent else self._read
-            completion = read(body, request, seconds=time.monotonic() - started, attempts=requests)
+            completion = read(body, asked, seconds=time.monotonic() - started, attempts=requests)
             self._patience.finished(completion.seconds)
             if not is_utf8(body):
                 completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
-            if request is not original:
+            if request.max_tokens != original.max_tokens:
                 completion = replace(completion, max_tokens=request.max_tokens)
-            return completion if dialect.stop else _stopped(completion, request.stop)
+            completion = completion if dialect.stop else _stopped(completion, request.stop)
+            return completion if original.bound is None else self._bound(completion, original.bound, asked)
+
+    def _bound(self, completion: Completion, form: BoundForm, asked: ChatRequest) -> Completion:
+        """The completion, with whether the request was sent with its schema; the dialect keeps what it shows."""
+        bound = asked.bound is not None
+        # A free form is sent in spite of the dialect after a refusal without a reason: the schema was the reason.
+        if self.dialect.json_schema and (not bound or ignores_schema(completion)):
+            self.dialect = self.dialect.model_copy(update={"json_schema": False})
+            self._report_dialect()
+            if form.required:
+                raise CallError(IGNORED, retryable=False)
+        return replace(completion, bound=bound)
 
     def _body(self, dialect: Dialect, request: ChatRequest, *, stream: bool) -> dict[str, Any]:
         return dialect.body(self._model, request, stream=stream)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Completion, writable
 from madke.core.errors import CallError
+from madke.llm.schemas import LIMITS_REFUSED, REFUSED, response_format
 
 RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
@@ -119,6 +120,11 @@ def free_tokens(error: ServerError, bound: int) -> int | None:
     return free if MIN_FREE <= (free := window - prompt) < bound else None
 
 
+def unexplained(error: ServerError) -> bool:
+    """Whether a refusal may concern any field of the request: it is neither about the prompt nor a dialect's."""
+    return error.status == 400 and "content_filter" not in error.names and not too_long(error)
+
+
 def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
@@ -188,9 +194,14 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     long as the server is not known to be fast (:mod:`madke.llm.patience`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
+    json_schema: bool = True
+    """Whether the server keeps to a ``response_format`` with a JSON schema. False: requests are in their free form."""
+    schema_limits: bool = True
+    """Whether a schema may bound the length of texts and lists (``maxLength``, ``maxItems``)."""
 
     def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
         """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""
+        request = request.in_form(bound=self.json_schema)
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         body: dict[str, Any] = {"model": model, "messages": messages if self.system else without_system(messages)}
         if self.max_tokens != "none":
@@ -201,6 +212,8 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
             body["stop"] = list(request.stop)
         if request.seed is not None and self.seed:
             body["seed"] = request.seed
+        if request.bound is not None:
+            body["response_format"] = response_format(request.bound.schema, limits=self.schema_limits)
         if self.stream or (self.stream is None and (request.on_delta or (stream and self.stream_options))):
             body["stream"] = True
             if self.stream_options:
@@ -227,7 +240,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif any(message["role"] == "system" for message in sent["messages"]) and _NO_SYSTEM.search(text):
             change = {"system": False}
         elif error.status == _TEMPLATE_FAILED:
-            return None
+            change = {"json_schema": False} if "response_format" in sent and REFUSED.search(text) else {}
         elif "stream" not in sent and _ONLY_STREAM.search(text):
             change = {"stream": True}
         elif name := _refused_field(text, sent):
@@ -236,6 +249,10 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         elif bound and _TOO_MANY.search(text):
             most = _largest_below(text, bound)
             change = {"most_tokens": most} if most else {"max_tokens": "none"}
+        elif "response_format" in sent and self.schema_limits and LIMITS_REFUSED.search(text):
+            change = {"schema_limits": False}
+        elif "response_format" in sent and (error.status == 422 or REFUSED.search(text)):
+            change = {"json_schema": False}
         elif "stream" in sent and _NO_STREAM.search(text):
             change = {"stream": False}
         return self.model_copy(update=change) if change else None

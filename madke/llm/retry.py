@@ -5,7 +5,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed
+from madke.core.chat import ChatModel, ChatRequest, Completion, retry_seed, takes_schemas
 from madke.core.errors import CallError
 from madke.engine.parse import TRUNCATED, checked
 
@@ -53,6 +53,7 @@ class Retrying:
         on_event: Callable[[CallError, float], None] | None = None,
     ) -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._policy = policy
         self._sleep = sleep

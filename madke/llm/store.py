@@ -11,13 +11,13 @@ from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, fields_of
+from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import UserError
 from madke.files import disk_full
+from madke.llm.call_key import call_key
 from madke.llm.store_file import (
     COUNTS,
     FAILURES,
@@ -36,7 +36,6 @@ from madke.llm.store_file import (
     read_record,
     set_aside,
     short_hash,
-    to_json,
 )
 
 
@@ -168,10 +167,14 @@ class Stored:
     A stored completion with outcome ``ok`` answers; any other call is made again. Under ``replay`` the last stored
     completion answers, errors included. A completion is ``paid`` if ``payer``, this run among those that share the
     store, made the call. Concurrent calls with equal keys become one.
+
+    A request with a bound form is looked up in this form first, then in the free one, in which its call was stored if
+    the endpoint takes no schema. Another run's free call does not answer it: that run may not have wanted a schema.
     """
 
     def __init__(self, model: ChatModel, store: CallStore, *, replay: bool = False, payer: str = "") -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._store = store
         self._replay = replay
@@ -181,7 +184,7 @@ class Stored:
         """Answer from the store, or call the model and store its completion."""
         key, in_flight = call_key(self.name, request), self._store.in_flight
         while True:
-            known = self._store.find(key, payer=self._payer, only_ok=not self._replay)
+            known = self._known(request, key)
             if known is not None:
                 return known
             if self._replay:
@@ -195,7 +198,8 @@ class Stored:
         running = in_flight[key] = asyncio.get_running_loop().create_future()
         try:
             completion = await self._model.complete(request)
-            await self._store.write(key, self.name, request, completion, payer=self._payer)
+            sent = request.in_form(bound=bool(completion.bound))
+            await self._store.write(call_key(self.name, sent), self.name, sent, completion, payer=self._payer)
             running.set_result(completion)
             return completion
         finally:
@@ -203,15 +207,10 @@ class Stored:
             # Without a result (Ctrl-C, a bug) the waiting tasks must call the model themselves.
             running.cancel()
 
-
-def call_key(model: str, request: ChatRequest) -> str:
-    """The key of a call, a hexadecimal SHA-256. Calls with equal keys are the same call.
-
-    The key covers the model's name, the request and its purpose. The purpose keeps two debaters with identical prompts
-    apart, and two repeats of a question. The key leaves out the endpoint's address (a server may move), retries and
-    concurrency, the dataset and the variant (their effect is in the messages), and versions.
-    """
-    messages = [[message.role, message.content] for message in request.messages]
-    purpose = list(fields_of(request.purpose).values())
-    asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
-    return sha256(to_json(asked).encode("ascii")).hexdigest()
+    def _known(self, request: ChatRequest, key: str) -> Completion | None:
+        found = self._store.find(key, payer=self._payer, only_ok=not self._replay)
+        if found is not None or request.bound is None:
+            return found
+        free = call_key(self.name, request.in_form(bound=False))
+        found = self._store.find(free, payer=self._payer, only_ok=not self._replay)
+        return found if found is not None and (found.paid or found.bound is not None) else None

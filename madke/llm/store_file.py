@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
+from madke.llm.call_key import fields_of_schema, to_json
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +45,6 @@ INSERT = f"INSERT INTO calls ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * le
 INSERT_TEXT = "INSERT OR IGNORE INTO texts VALUES (?, ?)"
 _LONGEST_GAP = 10_000
 """The copy of a damaged file ends after this many consecutive missing ids."""
-
-to_json = json.JSONEncoder(separators=(",", ":")).encode
-"""ASCII output: models do emit lone surrogates, which have no UTF-8 form."""
 
 
 class Damage(Exception):
@@ -91,7 +89,9 @@ def call_row(
     texts = [_packed(message.content) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
-    del asked["on_delta"], asked["stage"]
+    del asked["on_delta"], asked["stage"], asked["bound"]
+    if request.bound is not None:
+        asked["schema"] = fields_of_schema(request.bound.schema)
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in COUNTS)
     columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)

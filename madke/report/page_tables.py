@@ -254,6 +254,8 @@ _READINGS = {
 def explanation(heading: str) -> str:
     """The meaning of a heading. Metrics of other packages have a general one."""
     status = heading.partition(": ")[0]
+    if status == "bound":
+        return "Calls of this stage whose reply was asked for with a JSON schema."
     if status in _READINGS:
         return f"Share of this stage's replies {_READINGS[status]}."
     other = "A metric of the task, as a share." if heading.endswith("%") else "An external score, on its own scale."

@@ -28,6 +28,13 @@ def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
     return f"{replies} {were} cut off at {limit} and cannot be read ({stages}); --set max_tokens=N"
 
 
+def bound_note(scores: Scores) -> str | None:
+    """How many calls of each stage were bound by a JSON schema; None if none was."""
+    bound = {stage: used for stage, used in scores.usage.items() if used.bound}
+    stages = ", ".join(f"{printable(stage)} {used.bound:,} of {used.calls:,}" for stage, used in bound.items())
+    return f"bound by a JSON schema: {stages} calls" if bound else None
+
+
 def by_status(shares: Mapping[str, Estimate]) -> str:
     """The shares of replies by their status, in words."""
     stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())

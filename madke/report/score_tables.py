@@ -11,7 +11,7 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import UNREAD, by_status, cut_note, unread
+from madke.report.readings import UNREAD, bound_note, by_status, cut_note, unread
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -136,6 +136,10 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
                 (stage, status) for each in scores for stage, shares in each.readings.items() for status in shares
             )
         ),
+        *(
+            _Column(f"bound: {stage}", partial(_bound, stage=stage), place="aside")
+            for stage in dict.fromkeys(stage for each in scores for stage, used in each.usage.items() if used.bound)
+        ),
     ]
 
 
@@ -198,6 +202,11 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
     return percent_cell(arm.scores.parse_failures.get(stage))
 
 
+def _bound(arm: _Arm, stage: str) -> Cell:
+    used = arm.scores.usage.get(stage)
+    return count_cell(used.bound) if used else NOTHING
+
+
 def _share(arm: _Arm, stage: str, status: str) -> Cell:
     return percent_cell(arm.scores.readings.get(stage, {}).get(status))
 
@@ -223,6 +232,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
     notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
+    notes += [f"{arm.name}: {note}." for arm in arms if (note := bound_note(arm.scores))]
     notes += [f"{arm.name}: {note}." for arm in arms if cut_notes and (note := cut_note(arm.scores))]
     for name, scores in rest:
         if scores.correct and scores.correct.n < scores.questions and not scores.failed:
@@ -377,6 +387,7 @@ def score_details(scores: Scores) -> str:
             + (" (estimated)" if used.estimated else "")
             + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
             + (f", {counted(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8" if used.not_utf8 else "")
+            + (f", {used.bound:,} bound by a JSON schema" if used.bound else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
             + by_status(scores.readings.get(stage, {}))
         )

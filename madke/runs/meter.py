@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
+from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, RunProgress
 from madke.engine.parse import TRUNCATED
@@ -236,6 +236,7 @@ class Metered:
 
     def __init__(self, model: ChatModel, meter: Meter, *, service: bool = False) -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._meter = meter
         self._service = service

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
 from madke.llm.models import OwnModel, kind_of
@@ -161,6 +161,7 @@ class _OnNodes:
 
     def __init__(self, name: str, here: ChatModel, nodes: _Nodes) -> None:
         self.name = here.name
+        self.takes_schemas = takes_schemas(here)
         if isinstance(here, AtEndpoint):
             self.endpoint, self.dialect = here.endpoint, here.dialect
         self._name = name

@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
@@ -226,6 +226,7 @@ class _Leavable:
 
     def __init__(self, model: ChatModel, landing: set[asyncio.Task[Completion]]) -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
         self._landing = landing
 
@@ -255,6 +256,7 @@ class _Sent:
 
     def __init__(self, model: ChatModel) -> None:
         self.name = model.name
+        self.takes_schemas = takes_schemas(model)
         self._model = model
 
     async def complete(self, request: ChatRequest) -> Completion:

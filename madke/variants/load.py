@@ -19,15 +19,14 @@ from pydantic import BaseModel, Field
 from madke.assets import asset
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
-from madke.core.question import Question
-from madke.core.stage import Spoken
 from madke.engine.parse import Marker, marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
-from madke.engine.view import Group, quoted
+from madke.engine.view import quoted
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
+from madke.variants.trial_values import EXAMPLES
 from madke.yaml_file import read_mapping, read_yaml, validated
 
 _REQUIRED = ("system", "user")
@@ -80,6 +79,8 @@ class Variant:
     protocol: Protocol
     files: Mapping[str, str] = field(repr=False)
     """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
+    is_fixed: bool = False
+    """Whether its file says ``structured: off``, which settings cannot change."""
     _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -101,9 +102,10 @@ class Variant:
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
         name = self.template(stage, prompt)
-        shared = {"task": self._wording(task), "marker": self.protocol.marker}
+        options = lettered(values["question"].choices)
+        shared = {"task": self._wording(task), "marker": self.protocol.marker, "options": options}
         try:
-            rendered = self._rendered(name, {**values, **shared, "options": lettered(values["question"].choices)})
+            rendered = self._rendered(name, {"bound": False, **values, **shared})
             if stage == "speak" and self.protocol.examples:
                 rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
         except Exception as error:  # A template can raise anything, for instance by 1 / 0.
@@ -174,8 +176,9 @@ class Variant:
                     raise UserError(f"--set {path}: the protocol has no section {parent!r}")
                 node = node[parent]
             node[leaf] = value
-        protocol = validated(content, Protocol, file="--set")
-        variant = Variant(name=self.name, folder=self.folder, protocol=protocol, files=self.files)
+        variant = replace(self, protocol=validated(content, Protocol, file="--set"))
+        if self.is_fixed and (found := variant.protocol.structured) != "off":
+            raise UserError(f"--set structured={found}: {self.name} is always asked in free text (structured: off)")
         check_templates(variant)
         return variant
 
@@ -236,7 +239,8 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
         raise unknown("protocol", name, folders)
     folder = folders[name]
     files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
-    variant = Variant(name=name, folder=folder, protocol=read_protocol(folder), files=files)
+    own = read_protocol(folder)
+    variant = Variant(name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off")
     check_templates(variant)
     return variant
 
@@ -267,38 +271,6 @@ def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
 
 
-_SPOKEN = Spoken(agent="name", text="text", answer="A", confidence=0.5)
-_FULL: dict[str, Any] = {
-    "question": Question(id="q", question="?", task="choice", choices=("yes", "no"), instructions="text"),
-    "round": 1,
-    "rounds": 1,
-    "debaters": ("name",),
-    "level": 2,
-    "debater": "name",
-    "persona": "p",
-    "knowledge": [(0, "title", "text")],
-    "max_selected": 1,
-    "allow_search": True,
-    "own": "text",
-    "peers": (_SPOKEN,),
-    "history": (_SPOKEN,),
-    "groups": (Group(answer="A", members=(_SPOKEN,)),),
-    "digest": "text",
-    "critique": "text",
-    "stances": (_SPOKEN,),
-}
-_BARE: dict[str, Any] = {
-    **_FULL,
-    "question": Question(id="q", question="?"),
-    "persona": "",
-    **dict.fromkeys(("own", "digest", "critique")),
-    **dict.fromkeys(("knowledge", "peers", "history", "groups", "stances"), ()),
-}
-_EMPTY_STANCES = dict.fromkeys(("peers", "history", "stances"), (Spoken(agent="", text=""),))
-_EXAMPLES = (_FULL, _BARE, {**_BARE, **_EMPTY_STANCES})
-"""Values for trial renders, so that mistakes show when a variant is loaded and not during a run."""
-
-
 def check_templates(variant: Variant) -> None:
     """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
     protocol = variant.protocol
@@ -311,6 +283,9 @@ def check_templates(variant: Variant) -> None:
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
+    stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
+    if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
+        raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
     if protocol.finish == "weighted" and not asked:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
@@ -327,7 +302,7 @@ def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: 
             names = ", ".join(sorted(allowed))
             raise UserError(f"unknown placeholder {undeclared[0]!r}; a {stage} template may use: {names}", file=path)
         texts = []
-        for example in _EXAMPLES:
+        for example in EXAMPLES:
             values = {name: value for name, value in example.items() if name in allowed}
             values["prepared"] = dict.fromkeys(prepared, example["own"])
             texts += [m.content for m in variant.render(stage, example["question"].task, values, prompt=prompt)]

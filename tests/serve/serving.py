@@ -21,6 +21,7 @@ from madke.serve.debates import Debates
 from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
 from madke.serve.server import Server, bound, create_app
+from tests.support.dataset import fields_asked
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
 ANSWERS = {f"Who wrote book {n}?": f"Author {n}" for n in range(20)}
@@ -42,9 +43,14 @@ class Upstream:
         time.sleep(self.seconds)
         prompt = "\n".join(message["content"] for message in body["messages"])
         answer = next((answer for question, answer in ANSWERS.items() if question in prompt), "Baikal")
+        agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
+        verdict = "SAME" if agreed else "DIFFERENT"
+        if "response_format" in body:
+            values = {"reasoning": "I know that.", "selected": [0], "verdict": verdict, "answer": answer}
+            text = json.dumps({name: values[name] for name in fields_asked(body)})
+            return streamed(text) if body.get("stream") else chat(text)
         if stage == "judge":
-            agreed = sum(stage == "judge" for _, stage in self.began) % self.rounds == 0
-            return chat(f"They say so. Verdict: [{'SAME' if agreed else 'DIFFERENT'}]")
+            return chat(f"They say so. Verdict: [{verdict}]")
         said = {"select": "The first. Selected: [0]", "condense": "Who wrote book 3?", "plain": "A title"}
         text = said.get(stage, f"I know that. The answer is [{answer}].")
         return streamed(text) if body.get("stream") else chat(text)
@@ -64,7 +70,7 @@ def stage_of(body: Mapping[str, Any]) -> str:
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     if system.startswith("You rewrite"):
         return "condense"
-    if "Selected:" in last[-300:]:
+    if "Do not answer yet" in last:
         return "select"
     if system.startswith("You are the judge"):
         return "judge"

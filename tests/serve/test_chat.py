@@ -81,7 +81,9 @@ def test_turns_stream_while_the_debate_goes_on(tmp_path: Path) -> None:
     headings = ("### Round 1", "**Debater", "**Judge**", "### Round 2", "**Summarizer**")
     places = [thoughts.index(heading) for heading in headings]
     assert places == sorted(places)
-    assert thoughts.count("I know that. The answer is [Author 1].") == 5
+    assert thoughts.count("I know that. The answer is [Author 1].") == 4
+    assert "**Summarizer**\n\nI know that.\nAnswer: Author 1\n" in thoughts, "a bound reply is shown in words"
+    assert "{" not in thoughts
     assert text_of(chunks) == "Author 1"
 
 

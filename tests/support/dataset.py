@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,27 @@ def write_dataset(folder: Path, n: int) -> tuple[Path, Path]:
 def stage_of(body: dict[str, Any]) -> str:
     """Which stage of the ``madke`` variant a request on the wire belongs to, from its prompt."""
     prompt = body["messages"][-1]["content"]
-    if "Selected:" in prompt:
+    if "Do not answer yet" in prompt:
         return "select"
-    if "Verdict:" in prompt:
+    if "Compare the answers" in prompt or "Verdict:" in prompt:
         return "judge"
     if "Report one final answer" in prompt:
         return "summarize"
     return "reply" if "Check every answer" in prompt else "speak"
 
 
+def fields_asked(body: Mapping[str, Any]) -> list[str]:
+    """The fields of the JSON schema in a request, in order."""
+    return list(body["response_format"]["json_schema"]["schema"]["required"])
+
+
 def debating(body: dict[str, Any], n: int = 0) -> Reply:
-    """Debaters who disagree in round 1 (their sampling seeds differ) and agree in round 2."""
+    """Debaters who disagree in round 1 (their sampling seeds differ) and agree in round 2. It takes schemas."""
     prompt = body["messages"][-1]["content"]
+    if "response_format" in body:
+        verdict = "DIFFERENT" if "Tanganyika" in prompt else "SAME"
+        values = {"reasoning": "They say so.", "selected": [0], "verdict": verdict, "answer": "Lake Baikal"}
+        return chat(json.dumps({name: values[name] for name in fields_asked(body)}))
     match stage_of(body):
         case "select":
             return chat("Selected: [0]")

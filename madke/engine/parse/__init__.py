@@ -6,6 +6,14 @@ text does not settle on one; the status says why. Quotations and copies of the r
 """
 
 from madke.engine.parse.answer import Marker, answer_of, marked, parse_answer
+from madke.engine.parse.bound import (
+    BoundReply,
+    bound_answer,
+    bound_selection,
+    bound_side,
+    bound_verdict,
+    read_bound,
+)
 from madke.engine.parse.confidence import parse_confidence
 from madke.engine.parse.context import TRUNCATED, Parsed, checked, without_reasoning
 from madke.engine.parse.echo import NOTHING_ASKED, Asked
@@ -14,7 +22,8 @@ from madke.engine.parse.verdict import parse_grade, parse_pick, parse_side, pars
 from madke.engine.parse.worded import Form
 
 __all__ = [
-    "NOTHING_ASKED", "TRUNCATED", "Asked", "Form", "Marker", "Parsed", "answer_of", "checked", "marked", "parse_answer",
-    "parse_confidence", "parse_grade", "parse_pick", "parse_ranking", "parse_searches",
-    "parse_selection", "parse_side", "parse_verdict", "without_reasoning",
+    "NOTHING_ASKED", "TRUNCATED", "Asked", "BoundReply", "Form", "Marker", "Parsed", "answer_of", "bound_answer",
+    "bound_selection", "bound_side", "bound_verdict", "checked", "marked", "parse_answer", "parse_confidence",
+    "parse_grade", "parse_pick", "parse_ranking", "parse_searches", "parse_selection", "parse_side", "parse_verdict",
+    "read_bound", "without_reasoning",
 ]  # fmt: skip

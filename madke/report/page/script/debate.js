@@ -273,6 +273,7 @@ const COLUMNS = {
   reasoning_tokens: "reasoning tokens",
   server_cut: "prompts cut by the server",
   not_utf8: "replies not in UTF-8",
+  bound: "bound by a schema",
 };
 
 function usagePart(record) {

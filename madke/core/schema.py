@@ -1,0 +1,26 @@
+"""The schema of a bound reply: a few fields in a fixed order. Endpoints get it as JSON Schema."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchemaField:
+    """One field of a bound reply."""
+
+    name: Literal["reasoning", "selected", "verdict", "side", "answer"]
+    words: tuple[str, ...] = ()
+    """The words that a text may be; empty: any text."""
+    numbers: tuple[int, ...] | None = None
+    """The numbers that a list may hold; None: the field is a text."""
+    max_length: int | None = None
+    """Characters of a text, items of a list. A server may not enforce it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schema:
+    """The fields of a reply, in order. All are required, and there are no others."""
+
+    name: str
+    """A word that describes the reply; servers require one."""
+    fields: tuple[SchemaField, ...]

@@ -1,0 +1,122 @@
+"""Read bound replies: JSON objects of a schema, strictly. Everything else is free text for the other parsers.
+
+A server may have ignored the schema, so fields, types, words and numbers are checked.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from madke.core.chat import writable
+from madke.core.question import Question
+from madke.core.schema import Schema, SchemaField
+from madke.core.transcript import Selection, Verdict
+from madke.engine.parse import context
+from madke.engine.parse.context import Parsed, Reader, found, nothing
+from madke.engine.parse.echo import Asked, is_example
+from madke.tasks.answer_text import declines
+from madke.tasks.base import Task
+
+RULE = "schema"
+"""The rule of a reading from a bound reply."""
+LONGEST = 20_000
+"""Characters of the longest reply that is read as one."""
+NONE = "none"
+"""The word for no debater, and for no answer yet."""
+SAME, DIFFERENT = "SAME", "DIFFERENT"
+KEEP, REVISE = "KEEP", "REVISE"
+SETTLED, OPEN = "SETTLED", "OPEN"
+_TRUE = (SAME, KEEP, SETTLED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundReply:
+    """The values of a bound reply; those that its schema does not have are empty."""
+
+    reasoning: str = ""
+    selected: tuple[int, ...] | None = None
+    verdict: str = ""
+    side: str = ""
+    answer: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The reply as people read it."""
+        lines = [self.reasoning.strip()]
+        if self.selected is not None:
+            lines.append(f"Selected: {' '.join(f'[{n}]' for n in self.selected) or NONE}")
+        lines += [f"Verdict: {self.verdict}"] if self.verdict else []
+        lines += [f"Side: {self.side}"] if self.side else []
+        lines += [f"Answer: {self.answer}"] if self.answer is not None else []
+        return "\n".join(filter(None, lines))
+
+
+def read_bound(text: str, schema: Schema) -> BoundReply | None:
+    """The values of a reply of this schema; None for any other text."""
+    if len(text) > LONGEST:
+        return None
+    try:
+        value = json.loads(text, object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or value.keys() != {each.name for each in schema.fields}:
+        return None
+    if not all(_fits(value[each.name], each) for each in schema.fields):
+        return None
+    return BoundReply(**{name: _kept(each) for name, each in value.items()})
+
+
+def _without_repetition(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(fields)) < len(fields):
+        raise ValueError("a field stands twice")
+    return dict(fields)
+
+
+def _fits(value: Any, field: SchemaField) -> bool:
+    if field.numbers is not None:
+        return isinstance(value, list) and all(type(n) is int and n in field.numbers for n in value)
+    return isinstance(value, str) and (not field.words or value in field.words)
+
+
+def _kept(value: Any) -> Any:
+    return writable(value) if isinstance(value, str) else tuple(dict.fromkeys(value))
+
+
+def bound_selection(reply: BoundReply, limit: int) -> Parsed[Selection]:
+    """The selected numbers, up to ``limit``; the others are ``dropped``."""
+    numbers = reply.selected or ()
+    selection = Selection(ids=numbers[:limit], dropped=numbers[limit:])
+    return Parsed(value=selection, status="ok", rule=RULE if numbers else "no_found")
+
+
+def bound_verdict(reply: BoundReply, task: Task, question: Question) -> Parsed[Verdict]:
+    """The verdict; with side, answer and reason if the schema has a side."""
+    consensus = reply.verdict in _TRUE
+    verdict = Verdict(consensus=consensus)
+    if reply.answer is not None:
+        answer = _read(reply.answer, task, question) if consensus and reply.answer != NONE else None
+        verdict = Verdict(consensus=consensus, side=bound_side(reply), answer=answer, reason=reply.reasoning)
+    return Parsed(value=verdict, status="ok", rule=RULE)
+
+
+def bound_side(reply: BoundReply) -> str | None:
+    """The debater that it names."""
+    return reply.side if reply.side not in ("", NONE) else None
+
+
+def bound_answer(reply: BoundReply, task: Task, question: Question, asked: Asked) -> Parsed[str | None]:
+    """The final answer. A declining text, a placeholder and an example of the request are none."""
+    raw = reply.answer or ""
+    answer = _read(raw, task, question)
+    if answer is None:
+        content = context.unwrap(raw)
+        is_placeholder = bool(content.strip()) and context.is_placeholder(content)
+        return nothing(None, "declined" if declines(content) else "placeholder" if is_placeholder else "none")
+    return nothing(None, "example") if is_example(answer, asked) else found(answer, RULE, (0, len(raw)))
+
+
+def _read(raw: str, task: Task, question: Question) -> str | None:
+    raw = raw.strip()
+    # A full stop after emphasis would hide it.
+    return Reader(lambda text: task.read(text, question))(raw[:-1] if raw.endswith(("*.", "_.", "`.")) else raw)

@@ -1,0 +1,66 @@
+"""The schemas of a debate's stages. Stances, summaries of a debate so far and notes stay free text."""
+
+from collections.abc import Sequence
+
+from madke.core.question import Question
+from madke.core.schema import Schema, SchemaField
+from madke.engine.parse.bound import DIFFERENT, KEEP, NONE, OPEN, REVISE, SAME, SETTLED
+from madke.engine.protocol import Protocol
+from madke.tasks.base import Task
+from madke.tasks.choice import lettered
+
+_REASONING = SchemaField(name="reasoning", max_length=300)
+"""Bounded: a small model never finishes a reasoning without an end."""
+_LONGEST_ANSWER = 200
+"""Characters, except for whole texts such as translations."""
+
+
+def schema_of(
+    stage: str, protocol: Protocol, task: Task, question: Question, shown: Sequence[int] = ()
+) -> Schema | None:
+    """The schema of a stage's reply, with ``shown`` the numbers of the passages in its prompt; None for free text.
+
+    A selection that may also ask for a search stays free text, and so does an answer that is a whole reply.
+    """
+    match stage:
+        case "select" if shown and not protocol.needs_search and protocol.knowledge is not None:
+            most = protocol.knowledge.max_selected
+            return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=most))
+        case "reflect":
+            return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
+        case "judge" if protocol.finish == "judge_extract":
+            verdict = SchemaField(name="verdict", words=(SETTLED, OPEN))
+            return _schema("verdict", verdict, _side(protocol), _answer(task, question, NONE))
+        case "judge":
+            return _schema("verdict", SchemaField(name="verdict", words=(SAME, DIFFERENT)))
+        case "extract" if protocol.marker != "text":
+            return _schema("answer", _side(protocol), _answer(task, question))
+        case "summarize" if protocol.marker != "text":
+            return _schema("answer", _answer(task, question))
+    return None
+
+
+def bound_roles(protocol: Protocol) -> tuple[str, ...]:
+    """The roles with a stage that can have a schema."""
+    stages = set(protocol.stages)
+    debaters = [debater.name for debater in protocol.cast] if stages & {"select", "reflect"} else []
+    judge = ["judge"] if stages & {"judge", "extract"} else []
+    return (*debaters, *judge, *(["summarizer"] if "summarize" in stages else []))
+
+
+def _schema(name: str, *fields: SchemaField) -> Schema:
+    return Schema(name=name, fields=(_REASONING, *fields))
+
+
+def _side(protocol: Protocol) -> SchemaField:
+    return SchemaField(name="side", words=(*(debater.name for debater in protocol.cast), NONE))
+
+
+def _answer(task: Task, question: Question, *more: str) -> SchemaField:
+    """The answer: a letter or a label if there are few answers, else a text."""
+    letters = tuple(letter for letter, _ in lettered(question.choices))
+    words = letters or tuple(getattr(task, "choices", ()))
+    if words and all(task.read(word, question) == word for word in words):
+        return SchemaField(name="answer", words=(*words, *more))
+    is_long = getattr(task, "reads_whole_line", False)
+    return SchemaField(name="answer", max_length=None if is_long else _LONGEST_ANSWER)

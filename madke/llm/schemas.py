@@ -1,0 +1,89 @@
+"""JSON schemas on the wire: ``response_format`` of a request, refusals of it, and bound replies as they arrive."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from madke.core.chat import Completion
+from madke.core.schema import Schema, SchemaField
+from madke.engine.parse import TRUNCATED, without_reasoning
+
+REFUSED = re.compile(
+    r"\bresponse_?format\b|\bjson_?schema\b|\b(?:structured|guided)[ _](?:outputs?|decoding|json|generation)\b"
+    r"|\bjson mode\b|\bgrammars?\b|\bschemas?\b"
+)
+"""Words of a refusal that concerns the schema, in lower case."""
+LIMITS_REFUSED = re.compile(r"\bmax_?(?:length|items)\b")
+NOT_TAKEN = "the server takes no JSON schema (response_format), and the protocol has structured: require"
+IGNORED = "the server ignores the JSON schema (response_format), and the protocol has structured: require"
+
+_READ = 4000
+"""Characters of a reply in which its reasoning is looked for."""
+_REASONING = re.compile(r'\s*\{\s*"reasoning"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)("?)', re.DOTALL)
+
+
+def response_format(schema: Schema, *, limits: bool) -> dict[str, Any]:
+    """The field of a request. Without ``limits`` it does not bound the length of texts and lists."""
+    named = {"name": schema.name, "strict": True, "schema": _rendered(schema, limits)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def ignores_schema(completion: Completion) -> bool:
+    """Whether a reply to a request with a schema is a whole text that is no JSON object: the server ignored it."""
+    if completion.outcome != "ok" or completion.finish_reason.casefold() in TRUNCATED:
+        return False
+    return not without_reasoning(completion.text).startswith("{")
+
+
+def _rendered(schema: Schema, limits: bool) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {each.name: _property(each, limits) for each in schema.fields},
+        "required": [each.name for each in schema.fields],
+        "additionalProperties": False,
+    }
+
+
+def _property(each: SchemaField, limits: bool) -> dict[str, Any]:
+    limit = each.max_length if limits else None
+    if each.numbers is not None:
+        items = {"type": "integer", "enum": list(each.numbers)}
+        return {"type": "array", "items": items} | ({} if limit is None else {"maxItems": limit})
+    text: dict[str, Any] = {"type": "string"}
+    if each.words:
+        return text | {"enum": list(each.words)}
+    return text | ({} if limit is None else {"maxLength": limit})
+
+
+def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:
+    """A listener for the parts of a bound reply, which passes on the text of its reasoning; other text as it is."""
+    said, told, done = "", 0, False
+
+    def hear(text: str) -> None:
+        nonlocal said, told, done
+        if done:
+            return
+        said += text
+        if said.lstrip() and not said.lstrip().startswith("{"):
+            on_delta(said[told:])  # the server ignored the schema
+            told = len(said)
+        elif found := _REASONING.match(said):
+            reasoning = _decoded(found[1])
+            if new := reasoning[told:]:
+                on_delta(new)
+            told, done = len(reasoning), bool(found[2])
+        done = done or (len(said) > _READ and said.lstrip().startswith("{"))
+
+    return hear
+
+
+def _decoded(escaped: str) -> str:
+    """The text of a JSON string that may still grow: without the first half of a surrogate pair at its end."""
+    try:
+        text: str = json.loads(f'"{escaped}"', strict=False)
+    except ValueError:
+        return ""
+    return text[:-1] if "\ud800" <= text[-1:] <= "\udbff" else text

@@ -1,0 +1,114 @@
+"""A run at a server that takes JSON schemas, and at one that does not: calls, resume, scores and report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.llm import CallStore
+from madke.runs.directory import read_transcripts
+from tests.support.cli import madke
+from tests.support.openai_server import Reply, chat, error, openai_server
+
+FREE = {"select": "Selected: [0]", "speak": "The answer is Paris.", "judge": "Verdict: SAME"}
+
+
+def stage_of(body: Any) -> str:
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    if "You are the judge" in system:
+        return "judge"
+    return "select" if "Do not answer yet" in last else "speak"
+
+
+def taking(body: Any, n: int) -> Reply:
+    if "response_format" not in body:
+        return chat(FREE[stage_of(body)])
+    schema = body["response_format"]["json_schema"]["schema"]["properties"]
+    values = {"reasoning": "All agree.", "selected": [1], "verdict": "SAME", "answer": "Paris"}
+    return chat(json.dumps({name: values[name] for name in schema}))
+
+
+def refusing(body: Any, n: int) -> Reply:
+    return error(400, "response_format is not supported") if "response_format" in body else taking(body, n)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> tuple[Any, ...]:
+    question = {"id": "q", "question": "What is the capital of France?", "golden_answers": ["Paris"]}
+    passages = [
+        {"source": "notes", "key": f"d{n}", "title": f"T{n}", "text": f"Town {n}.", "score": 1, "rank": n}
+        for n in (0, 1)
+    ]
+    (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")
+    (tmp_path / "pools.jsonl").write_text(
+        json.dumps({"id": "q", "question": question["question"], "passages": passages, "partial": {}}) + "\n"
+    )
+    return (
+        "run",
+        tmp_path / "q.jsonl",
+        "--pools",
+        tmp_path / "pools.jsonl",
+        "--sources",
+        "notes",
+        "--model",
+        "openai/m",
+    )
+
+
+def test_the_stages_are_bound_and_everything_shows_it(command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with openai_server(taking) as server:
+        done = madke(*command, "--base-url", server.url, "--out", out)
+        requests = len(server.requests)
+        (out / "transcripts.jsonl").unlink()  # as after a kill: the calls are stored, the debate is not
+        again = madke(*command, "--base-url", server.url, "--out", out)
+        assert len(server.requests) == requests == 6
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    (debate,) = read_transcripts(out)
+    assert {stage: used.bound for stage, used in debate.usage.items()} == {
+        "select": 2, "speak": 0, "judge": 1, "summarize": 1,
+    }  # fmt: skip
+    assert debate.answer == "Paris" and debate.rounds[0].turns[0].selection.ids == (1,)
+    assert "{" not in debate.final.text
+    noted = "bound by a JSON schema: select 2 of 2, judge 1 of 1, summarize 1 of 1 calls"
+    for shown in (done.stdout, madke("score", out).stdout):
+        assert noted in " ".join(shown.split())
+    assert "2 bound by a JSON schema" in madke("score", out, "--details").stdout
+    assert "bound: judge" in (out / "report.html").read_text()
+    assert "{" not in madke("show", out, "q").stdout
+
+
+def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(command: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with openai_server(refusing) as server:
+        done = madke(*command, "--base-url", server.url, "--out", out, "--concurrency", 1)
+        requests = len(server.requests)
+        again = madke(*command, "--base-url", server.url, "--out", tmp_path / "other", "--set", "structured=off")
+        (out / "transcripts.jsonl").unlink()
+        resumed = madke(*command, "--base-url", server.url, "--out", out)
+        assert (requests, len(server.requests)) == (7, 13)
+    assert [each.returncode for each in (done, again, resumed)] == [0, 0, 0]
+    assert "json_schema: false" in done.stderr and "bound" not in done.stdout
+    (here,), (there,) = read_transcripts(out), read_transcripts(tmp_path / "other")
+    assert here.total.calls == there.total.calls == 6 and here.total.bound == 0
+    with CallStore(out / "calls.sqlite") as ours, CallStore(tmp_path / "other" / "calls.sqlite") as theirs:
+        assert [call.messages for call in ours.recorded()] == [call.messages for call in theirs.recorded()]
+
+
+def test_required_schemas_fail_in_one_line(command: Any, tmp_path: Path) -> None:
+    with openai_server(refusing) as server:
+        failed = madke(*command, "--base-url", server.url, "--out", tmp_path / "out", "--set", "structured=require")
+    assert failed.returncode == 1
+    shown = " ".join((failed.stdout + failed.stderr).split())
+    assert "takes no JSON schema" in shown and "structured: require" in shown
+
+
+def test_the_papers_protocol_refuses_the_setting(command: Any, tmp_path: Path) -> None:
+    refused = madke(
+        *command, "--out", tmp_path / "out", "--protocol", "madke-reference", "--set", "structured=auto",
+        "--base-url", "http://127.0.0.1:9/v1",
+    )  # fmt: skip
+    assert refused.returncode == 2 and "free text" in refused.stderr
