@@ -150,7 +150,8 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
     (question,) = job.questions
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
-    guard = Guard(limits=Limits(options.concurrency, options.rpm, options.tpm))
+    limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
+    guard = Guard(limits=limits)
     try:
         pool = await _pool(job, options, models, guard, from_thread(tell))
         live = live_search(job)

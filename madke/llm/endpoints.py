@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, PositiveInt, field_validator, model_validator
@@ -39,6 +40,9 @@ def _variable_name(name: str) -> str:
     return name
 
 
+Prefix = Literal["auto", "on", "off"]
+"""Whether calls that begin alike wait for one of them."""
+
 _Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
@@ -60,6 +64,10 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:mod:`madke.llm.patience`)."""
+    prefix: Prefix | None = None
+    """Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`). Default: the run's option."""
+    prefix_tokens: PositiveInt | None = None
+    """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
     extra_body: dict[str, Any] = {}
     """Additional fields of every request, such as ``chat_template_kwargs``."""
     dialect: Dialect = Dialect()
@@ -131,6 +139,15 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     entry: ModelEntry = field(default_factory=ModelEntry)
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine or on the local network."""
+        host = urlsplit(self.address).hostname or ""
+        try:
+            return ip_address(host).is_private
+        except ValueError:
+            return "." not in host or host.endswith(".local")
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

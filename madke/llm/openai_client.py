@@ -11,7 +11,6 @@ import re
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,8 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.cut_prompts import CutPrompts, cut_warning
 from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.openai_wire import assembled, delta_text, read_broken, read_completion, read_refusal
-from madke.llm.patience import TIMEOUT, Patience
+from madke.llm.openai_wire import assembled, delta_text, has_slots, read_broken, read_completion, read_refusal, writes
+from madke.llm.patience import Patience, chosen_timeout
 from madke.llm.prices import estimated_usage
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens
 
@@ -118,12 +117,13 @@ class OpenAIChat:
 
         started, original = time.monotonic(), request
         requests, stream = 0, self._patience.wants_stream
+        stream = stream or (request.on_token is not None and self._patience.can_stream)
         while True:
             dialect = self.dialect
             sent = {**self._body(dialect, request, stream=stream), **self.endpoint.entry.extra_body}
             requests += 1
             try:
-                body = await self._post(sent, request.on_delta)
+                body = await self._post(sent, request)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS:
@@ -135,6 +135,7 @@ class OpenAIChat:
                         continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
+            self._note_slots(body)
             read = self._read_stream if "stream" in sent else self._read
             completion = read(body, request, seconds=time.monotonic() - started, attempts=requests)
             self._patience.finished(completion.seconds)
@@ -170,16 +171,16 @@ class OpenAIChat:
             _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
         return expected is not None
 
-    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
+    async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
 
-        If it is a stream, ``on_delta`` gets each part of the text as it arrives.
+        If it is a stream, the listeners of the request hear of the text as it arrives.
         """
         import openai
 
         try:
             async with self._patience.call(streamed="stream" in sent) as alive:
-                return await self._body_of(sent, on_delta, alive)
+                return await self._body_of(sent, request, alive)
         except openai.APIStatusError:
             raise
         except Exception as error:
@@ -189,9 +190,7 @@ class OpenAIChat:
                 _log.warning("%s: %s; further calls are sent fewer at a time", self.name, broken)
             raise broken from None
 
-    async def _body_of(
-        self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None, alive: Callable[[], None]
-    ) -> bytes:
+    async def _body_of(self, sent: Mapping[str, Any], request: ChatRequest, alive: Callable[[], None]) -> bytes:
         import httpx2
         import openai
 
@@ -202,14 +201,18 @@ class OpenAIChat:
             return whole
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
+        on_delta, on_token = request.on_delta, request.on_token
         try:
             async for piece in response.aiter_bytes():
                 alive()  # by comments too: the server says that it is at work
                 body += piece
-                while on_delta and (end := body.find(b"\n", read)) >= 0:
-                    if text := delta_text(bytes(body[read:end])):
+                while (on_delta or on_token) and (end := body.find(b"\n", read)) >= 0:
+                    line, read = bytes(body[read:end]), end + 1
+                    if on_token and writes(line):
+                        on_token()
+                        on_token = None
+                    if on_delta and (text := delta_text(line)):
                         on_delta(text)
-                    read = end + 1
         finally:
             await response.aclose()
         return bytes(body)
@@ -230,6 +233,10 @@ class OpenAIChat:
             self._reported = self.dialect
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
+
+    def _note_slots(self, body: bytes) -> None:
+        if not self.dialect.slots and has_slots(body):
+            self.dialect = self._reported = self.dialect.model_copy(update={"slots": True})
 
     def _redacted(self, reason: str) -> str:
         """The reason without secrets, on one line, shortened."""
@@ -311,7 +318,7 @@ class RerankEndpoint(OpenAIChat):
             if not self._texts:
                 sent = {"model": self._model, "documents": part}
             try:
-                body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body})
+                body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body}, request)
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
@@ -371,12 +378,3 @@ def chosen_transport() -> Transport:
             return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
         case other:
             raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))
-
-
-def chosen_timeout() -> float:
-    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
-    value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
-    with suppress(ValueError):
-        if 0 < (seconds := float(value)) < math.inf:
-            return seconds
-    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

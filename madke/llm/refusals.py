@@ -188,6 +188,8 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     long as the server is not known to be fast (:mod:`madke.llm.patience`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
+    slots: bool = False
+    """Whether the server keeps what it has read in slots, which calls at the same time do not share (llama.cpp)."""
 
     def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
         """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""

@@ -23,7 +23,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, Usage, fields_of
+from madke.core.chat import LISTENERS, ChatModel, ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
 from madke.files import disk_full
 
@@ -273,7 +273,8 @@ def _call_row(
     texts = [_packed(message.content) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
-    del asked["on_delta"], asked["stage"]
+    for name in (*LISTENERS, "stage"):
+        del asked[name]
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in _COUNTS)
     columns = (_short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from madke.core.errors import UserError
+from madke.llm.endpoints import Prefix
 
 
 def _option(default: Any, description: str, *, ge: int | None = None, flag: str = "", metavar: str = "") -> Any:
@@ -26,6 +27,7 @@ class RunOptions:
     )
     rpm: int | None = _option(None, "Maximum calls per minute to each endpoint.", ge=1, metavar="N")
     tpm: int | None = _option(None, "Maximum tokens per minute to each endpoint.", ge=1, metavar="N")
+    prefix: Prefix = _option("auto", "Whether calls that begin alike wait for the first of them.")
     prices: Path | None = _option(None, "Prices per million tokens, as YAML.", metavar="FILE")
     max_cost: float | None = _option(None, "Start no question at or above this cost.", ge=0, metavar="X")
     token_budget: int | None = _option(None, "Start no question at or above this many tokens.", ge=1, metavar="N")

@@ -257,7 +257,8 @@ class StageBuild:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
         assert own.calls is not None
-        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
+        options = self.options
+        limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
         meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
