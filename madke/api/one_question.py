@@ -111,7 +111,8 @@ def stream(
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         seed: Sampling seed; each call derives its own. Default: the server chooses.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
-        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` are used.
+        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
+            ``prefix`` are used.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.

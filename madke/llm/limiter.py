@@ -22,6 +22,8 @@ TOLERATED = 0.2
 """Share of calls that a server may reject (429, 503) at random without being overloaded."""
 EVIDENCE = 3.75
 """Score at which rejections count as an overload: five in a row, or more if calls succeed in between."""
+_STEPS = 8
+"""Steps of the event loop from a reply to the next call of its debate: it is stored, read, and the round may end."""
 _QUESTIONS = 4096
 """Questions whose turn is remembered."""
 _SHORTEST = 1e-6
@@ -103,6 +105,8 @@ class Limiter:
         self._numbers = count()
         self._turns: OrderedDict[str, int] = OrderedDict()
         """Question -> the turn of its calls."""
+        self._held: list[str] = []
+        """The question of each free place that waits for the question's next call."""
         self._timer: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
 
@@ -158,6 +162,8 @@ class Limiter:
         turn = self._turns[question] = self._turns.pop(question, next(self._numbers))
         if len(self._turns) > _QUESTIONS:
             self._turns.popitem(last=False)
+        if question in self._held:
+            self._held.remove(question)
         began = await self._enter(turn)
         kind: type[BaseException] | None = None
         try:
@@ -166,7 +172,18 @@ class Limiter:
             kind = type(error)
             raise
         finally:
+            if self._queue:
+                self._held.append(question)
+                self._release(question, _STEPS)
             self._exit(kind)
+
+    def _release(self, question: str, steps: int) -> None:
+        """Give up a held place after so many steps of the event loop."""
+        if steps:
+            asyncio.get_running_loop().call_soon(self._release, question, steps - 1)
+        elif question in self._held:
+            self._held.remove(question)
+            self._admit()
 
     async def __aenter__(self) -> int:
         return await self._enter(next(self._numbers))
@@ -216,7 +233,7 @@ class Limiter:
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._state.in_flight < int(self._limit) and not self._closed:
+        while self._queue and self._state.in_flight + len(self._held) < int(self._limit) and not self._closed:
             if self._queue[0][-1].done():  # cancelled
                 heappop(self._queue)
             elif self._wait():

@@ -25,9 +25,8 @@ that have reported cached tokens. It ends where followers miss with the last sig
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -91,7 +90,6 @@ class Prefixes:
         mode: Default for an endpoint without its own.
         interactive: Whether somebody waits for each debate: ``auto`` is then on for local servers only.
         bound: Seconds for which a leader in flight is waited for.
-        clock: Returns seconds.
     """
 
     def __init__(
@@ -101,7 +99,6 @@ class Prefixes:
         *,
         interactive: bool = False,
         bound: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         entry, self._local = model.endpoint.entry, model.endpoint.is_local
         self._model = model
@@ -110,7 +107,6 @@ class Prefixes:
         self._tokens = entry.prefix_tokens or (LOCAL_TOKENS if self._local else HOSTED_TOKENS)
         self._time_to_live = LOCAL_TIME_TO_LIVE if self._local else TIME_TO_LIVE
         self.bound = bound
-        self._clock = clock
         self._learned: Sign | None = None if self._local else "token"
         self._score = 0
         self._in_vain = False
@@ -161,7 +157,7 @@ class Prefixes:
     def read(self, call: Call) -> None:
         """Note that the server has read the prompt of a call: its followers go."""
         prompts = self._read.setdefault(call.request.purpose.question, {})
-        now = prompts[call.request.messages] = self._clock()
+        now = prompts[call.request.messages] = _now()
         self._read.move_to_end(call.request.purpose.question)
         while now - max((oldest := next(iter(self._read.values()))).values()) > self._time_to_live:
             oldest.clear()
@@ -177,12 +173,12 @@ class Prefixes:
         if completion.outcome == "too_long":
             return
         self.read(call)
-        if completion.outcome != "ok" or usage.estimated:
+        if self._learned is None:
+            self._learned = "token"
+        if completion.outcome != "ok" or usage.estimated or not usage.prompt_tokens:
             return
         length = sum(len(message.content) for message in call.request.messages)
         self._characters = max(1.0, length / usage.prompt_tokens)
-        if self._learned is None:
-            self._learned = "token"
         if call.expected and call.sign == self.sign:
             self._judge(hit=usage.cached_tokens >= call.expected / 2)
 
@@ -217,6 +213,10 @@ class Prefixes:
 
     def _known(self, request: ChatRequest) -> int:
         """Characters of the prompt's beginning that the server has read within the time to live."""
-        since = self._clock() - self._time_to_live
+        since = _now() - self._time_to_live
         prompts = self._read.get(request.purpose.question, {})
         return max((shared_length(request.messages, each) for each, at in prompts.items() if at >= since), default=0)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
