@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
 from madke.core.errors import UserError
@@ -43,6 +43,12 @@ def _variable_name(name: str) -> str:
 Prefix = Literal["auto", "on", "off"]
 """Whether calls that begin alike wait for one of them."""
 
+
+def _unquoted(value: object) -> object:
+    """YAML reads ``on`` and ``off`` as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
 _Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
@@ -64,7 +70,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:mod:`madke.llm.patience`)."""
-    prefix: Prefix | None = None
+    prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
     """Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`). Default: the run's option."""
     prefix_tokens: PositiveInt | None = None
     """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
