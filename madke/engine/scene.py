@@ -2,10 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, fields_of, writable
+from madke.core.chat import (
+    ChatModel,
+    ChatRequest,
+    Completion,
+    Message,
+    Purpose,
+    call_seed,
+    fields_of,
+    shared_length,
+    writable,
+)
 from madke.core.events import CallDelta, CallFinished, CallStarted, Event, Listener, never_raising
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
@@ -53,6 +63,16 @@ _SHARE = 8
 _NOTHING_TRUNCATED = Truncation()
 
 
+class _Prompt(NamedTuple):
+    """A prompt and how many tokens the server counted."""
+
+    model: str
+    place: tuple[int, str, str]
+    """Round, stage and agent."""
+    messages: tuple[Message, ...]
+    tokens: int
+
+
 @dataclass(slots=True)
 class Scene:
     """One debate: its inputs, what all its calls share, and what they have used so far. Each debate needs a new one."""
@@ -94,6 +114,7 @@ class Scene:
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
     _rendered: dict[str, tuple[Mapping[str, Any], tuple[Message, ...]]] = field(default_factory=dict, init=False)
     """Stage -> values and messages of its last prompt: debaters who are shown the same share it."""
+    _prompts: list[_Prompt] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -170,6 +191,10 @@ class Scene:
                 break
             kept, truncated = shortened
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
+        asked = _Prompt(
+            self.cast[agent].name, (round_n, stage, agent), request.messages, completion.usage.prompt_tokens
+        )
+        self._prompts.append(asked)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         reply = Called(
             text=writable(without_reasoning(completion.text)),
@@ -202,6 +227,19 @@ class Scene:
             speaker=agent if "debater" in values else "",
             question=question.question,
         )
+
+    def usage_by_stage(self) -> dict[str, StageUsage]:
+        """The usage, with the distinct tokens. In a fixed order: that of the calls depends on the servers."""
+        usage, seen = dict(self.usage), dict[str, dict[tuple[Message, ...], None]]()
+        for asked in sorted(self._prompts, key=lambda each: each.place):
+            earlier = seen.setdefault(asked.model, {})
+            length = sum(len(message.content) for message in asked.messages)
+            shared = max((shared_length(asked.messages, each) for each in earlier), default=0)
+            distinct = round(asked.tokens * (1 - shared / length)) if length else 0
+            stage = asked.place[1]
+            usage[stage] += StageUsage(distinct_tokens=distinct)
+            earlier[asked.messages] = None
+        return usage
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """Add the passages that a search found to the pool; return the pool numbers of all of them, new or not."""
