@@ -11,6 +11,7 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
+from madke.report.prompt_tokens import prompt_line
 from madke.report.readings import UNREAD, by_status, cut_note, unread
 from madke.report.tables import (
     HEADINGS,
@@ -122,6 +123,8 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None)),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
+        _Column("distinct prompt tokens", _count(lambda s: s.total.distinct_tokens or None), place="aside"),
+        _Column("cached prompt tokens", _count(lambda s: s.total.cached_tokens or None), place="aside"),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed), place="aside"),
@@ -372,13 +375,17 @@ def score_details(scores: Scores) -> str:
         missed = scores.parse_failures.get(stage)
         lines.append(
             f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
-            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
+            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached"
+            + (f", {used.distinct_tokens:,} distinct" if used.distinct_tokens else "")
+            + ") + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
             + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
             + by_status(scores.readings.get(stage, {}))
         )
+    if (prompts := prompt_line(scores)) is not None:
+        lines.append(prompts)
     if scores.spending is not None and scores.spending.cost:
         cost = scores.spending.cost
         stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
