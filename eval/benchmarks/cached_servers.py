@@ -1,7 +1,7 @@
 """Stand-ins of model servers that keep beginnings of prompts, in simulated time: hours take milliseconds.
 
-They answer in this process, as models at an endpoint. Run them in ``tests.support.jumping_loop`` or another loop whose
-clock jumps. Tokens are four characters. What they keep:
+They answer in this process, as models at an endpoint, in a :class:`JumpingLoop`. Tokens are four characters. What they
+keep:
 
 - ``hosted``: prompts of at least 1,024 tokens in steps of 128, readable after the first reply, for five minutes;
 - ``blocks``: blocks of 16 tokens, readable when the prompt has been read (vLLM, SGLang);
@@ -13,7 +13,7 @@ clock jumps. Tokens are four characters. What they keep:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,7 +58,7 @@ class CachedServer:
     latency: float = 0.0
     """Seconds before it begins to read."""
     reading: float = 100.0
-    """Tokens a second; of each call, or with slots of all together."""
+    """Tokens a second: of each call of a hosted endpoint, of all calls together of other servers."""
     writing: float = 25.0
     prompts: list[tuple[Message, ...]] = field(default_factory=list)
     computed: int = 0
@@ -88,6 +88,16 @@ class CachedServer:
         """Tokens of a trie over all prompts."""
         return distinct_tokens(self.prompts)
 
+    @property
+    def most_cached(self) -> float:
+        """Share of its tokens that it would have known if the calls had come one after the other."""
+        earlier: dict[tuple[Message, ...], None] = {}
+        cached = 0
+        for prompt in self.prompts:
+            cached += self._found(prompt, earlier)
+            earlier[prompt] = None
+        return cached / self.sent
+
     async def complete(self, request: ChatRequest) -> Completion:
         """Read the prompt, tell the first token, write the reply."""
         self.prompts.append(request.messages)
@@ -96,7 +106,11 @@ class CachedServer:
                 return await self._in_slot(request)
         await asyncio.sleep(self.latency)
         cached = self._cached(request.messages)
-        await asyncio.sleep(self._missing(request, cached) / self.reading)
+        if self.kind == "hosted":
+            await asyncio.sleep(self._missing(request, cached) / self.reading)
+        else:
+            async with self._processor:
+                await asyncio.sleep(self._missing(request, cached) / self.reading)
         if self.kind == "blocks":
             self._keep(request)
         if request.on_token is not None:
@@ -131,7 +145,10 @@ class CachedServer:
 
     def _cached(self, prompt: Sequence[Message]) -> int:
         since = _now() - _SECONDS_KEPT
-        shared = max((shared_length(prompt, each) for each, at in self._kept.items() if at >= since), default=0)
+        return self._found(prompt, (each for each, at in self._kept.items() if at >= since))
+
+    def _found(self, prompt: Sequence[Message], kept: Iterable[Sequence[Message]]) -> int:
+        shared = max((shared_length(prompt, each) for each in kept), default=0)
         known = min(shared // CHARACTERS, tokens_of(prompt) - 1)
         if self.kind == "hosted":
             return known // _STEP * _STEP if known >= _LEAST else 0

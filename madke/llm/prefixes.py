@@ -19,7 +19,8 @@ A server on the local network is first waited for until a reply, which tells whe
 :data:`_EVIDENCE` more misses than hits the next sign in this order is used; a hosted endpoint has no slots.
 
 **When.** ``on`` and ``off`` are orders. ``auto`` is on for servers on the local network, and in batches for endpoints
-that have reported cached tokens. It ends where followers miss with the last sign too.
+that have reported cached tokens. It ends where followers miss with the last sign too, and where beginnings that the
+server has answered before are not reported as cached.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Call:
     """Tokens that it should find in the cache. 0 if it waited for no sibling."""
     sign: Sign = "token"
     """What its leader was waited for."""
+    repeats: bool = False
+    """Whether the server has answered a prompt with this beginning, and so could have kept it."""
     timer: asyncio.TimerHandle | None = None
 
     def sent(self) -> ChatRequest:
@@ -111,11 +114,13 @@ class Prefixes:
         self._score = 0
         self._in_vain = False
         self._reports = False
+        self._silent = 0
+        """Calls that repeat a beginning, before any was reported as cached."""
         self._characters = _CHARACTERS
         self._in_flight: dict[str, list[Call]] = {}
         """Question -> calls that are being read, or with slots: that have no reply."""
-        self._read: OrderedDict[str, dict[tuple[Message, ...], float]] = OrderedDict()
-        """Question -> prompts that the server has read -> when it last did. Used last stands last."""
+        self._read: OrderedDict[str, dict[tuple[Message, ...], tuple[float, bool]]] = OrderedDict()
+        """Question -> prompts that the server has read -> when it last did, and whether it has answered them."""
 
     @property
     def on(self) -> bool:
@@ -145,6 +150,8 @@ class Prefixes:
                 made.expected = 0.0
                 break
             made.expected = self._known(request) / self._characters
+        if not self._reports:
+            made.repeats = self._known(request, answered=True) >= self._tokens * self._characters
         self._in_flight.setdefault(question, []).append(made)
         try:
             yield made
@@ -154,31 +161,35 @@ class Prefixes:
             if not self._in_flight[question]:
                 del self._in_flight[question]
 
-    def read(self, call: Call) -> None:
+    def read(self, call: Call, *, answered: bool = False) -> None:
         """Note that the server has read the prompt of a call: its followers go."""
-        prompts = self._read.setdefault(call.request.purpose.question, {})
-        now = prompts[call.request.messages] = _now()
+        prompts, now = self._read.setdefault(call.request.purpose.question, {}), _now()
+        prompts[call.request.messages] = now, answered or prompts.get(call.request.messages, (now, False))[1]
         self._read.move_to_end(call.request.purpose.question)
-        while now - max((oldest := next(iter(self._read.values()))).values()) > self._time_to_live:
-            oldest.clear()
+        while now - max(next(iter(self._read.values())).values())[0] > self._time_to_live:
             self._read.popitem(last=False)
         call.release(True)
 
     def answered(self, call: Call, completion: Completion) -> None:
         """Note the reply of a call, and what it shows of the server's cache."""
         usage = completion.usage
-        self._reports = self._reports or usage.cached_tokens > 0
+        if usage.cached_tokens and not self._reports:
+            self._reports, self._in_vain = True, False
         if not self.on:
             return
         if completion.outcome == "too_long":
             return
-        self.read(call)
+        self.read(call, answered=True)
         if self._learned is None:
             self._learned = "token"
         if completion.outcome != "ok" or usage.estimated or not usage.prompt_tokens:
             return
         length = sum(len(message.content) for message in call.request.messages)
         self._characters = max(1.0, length / usage.prompt_tokens)
+        if call.repeats and not self._reports:
+            self._silent += 1
+            if self._silent >= (_EVIDENCE if self._local else _HOSTED_EVIDENCE):
+                self._give_up()
         if call.expected and call.sign == self.sign:
             self._judge(hit=usage.cached_tokens >= call.expected / 2)
 
@@ -194,9 +205,12 @@ class Prefixes:
         if not last:
             self._learned = "reply" if self.sign == "token" else "turn"
         else:
-            self._in_vain = True
-            if not self._reports:
-                self._learned = "token"  # nothing shows what this server keeps
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._in_vain = True
+        if not self._reports:
+            self._learned = "token"  # nothing shows what this server keeps
 
     def _leader(self, request: ChatRequest) -> Call | None:
         """The call that has most of this prompt and that it is worth to wait for; None if there is none."""
@@ -211,11 +225,11 @@ class Prefixes:
                 found, least = call, shared
         return found
 
-    def _known(self, request: ChatRequest) -> int:
-        """Characters of the prompt's beginning that the server has read within the time to live."""
-        since = _now() - self._time_to_live
-        prompts = self._read.get(request.purpose.question, {})
-        return max((shared_length(request.messages, each) for each, at in prompts.items() if at >= since), default=0)
+    def _known(self, request: ChatRequest, *, answered: bool = False) -> int:
+        """Characters of the prompt's beginning that the server has read, or answered, within the time to live."""
+        since, prompts = _now() - self._time_to_live, self._read.get(request.purpose.question, {})
+        known = (each for each, (at, done) in prompts.items() if at >= since and (done or not answered))
+        return max((shared_length(request.messages, each) for each in known), default=0)
 
 
 def _now() -> float:

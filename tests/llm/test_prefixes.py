@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.benchmarks.cached_servers import CachedServer, distinct_tokens
+from eval.benchmarks.jumping_loop import at_once
 from madke.core.chat import Completion, Message, shared_length
 from madke.core.errors import CallError
 from madke.llm import CallStore, Limited, Limiter, Stored
 from madke.llm.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
 from tests.support.chat_requests import chat_request, purpose
-from tests.support.jumping_loop import at_once
 
 POOL = "".join(f"Passage {n}: {'word ' * 40}\n" for n in range(24))
 """More than 1,024 tokens."""
