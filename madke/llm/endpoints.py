@@ -146,6 +146,11 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     entry: ModelEntry = field(default_factory=ModelEntry)
 
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own."""
+        return urlsplit(self.address).hostname == urlsplit(OPENAI_URL).hostname
+
     @cached_property
     def is_local(self) -> bool:
         """Whether the server is on this machine or on the local network."""

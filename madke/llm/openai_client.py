@@ -78,6 +78,8 @@ class OpenAIChat:
         self.name = name or f"openai/{model}"
         self.endpoint = endpoint or openai_endpoint(self.name, base_url=base_url, **where)
         self.dialect: Dialect = self.endpoint.entry.dialect
+        if self.endpoint.is_openai and "prompt_cache_key" not in self.dialect.model_fields_set:
+            self.dialect = self.dialect.model_copy(update={"prompt_cache_key": True})
         self._reported = self.dialect
         self._timed_out = False
         self._cut_prompts = CutPrompts()

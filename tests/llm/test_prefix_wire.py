@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from madke.llm.endpoints import Endpoint, ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
 from tests.llm.test_prefixes import sibling
 from tests.support.chat_requests import chat_request
-from tests.support.openai_server import chat, openai_server
+from tests.support.openai_server import chat, error, openai_server
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
 
@@ -111,7 +112,7 @@ def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
         return status, headers, body
 
     async def ask(url: str) -> None:
-        entry = ModelEntry(prefix="on", dialect={"slots": False})  # type: ignore[arg-type]
+        entry = ModelEntry(prefix="on", dialect={"slots": False})
         model = OpenAIChat("o", base_url=url, entry=entry)
         limits = Limits(16)
         prefixes = limits.prefixes_of(model)
@@ -151,3 +152,55 @@ def test_models_yaml_has_the_setting(tmp_path: Path) -> None:
     entry = read_models(file).entry("m")
     assert entry is not None
     assert (entry.prefix, entry.prefix_tokens, entry.dialect.slots) == ("on", 200, True)
+
+
+# Hints
+
+
+def body_of(dialect: dict[str, Any], *requests: Any) -> list[dict[str, Any]]:
+    with openai_server(chat()) as server:
+        entry = ModelEntry.model_validate({"dialect": dialect})
+        asked(OpenAIChat("o", base_url=server.url, entry=entry), *requests)
+        return [seen.body for seen in server.requests]
+
+
+def test_a_cache_key_is_a_hash_that_the_calls_of_a_question_share() -> None:
+    questions = ("What is in /home/me?", "What is in /home/me?", "sk-12345678")
+    requests = [sibling(n, question=question) for n, question in enumerate(questions)]
+    first, second, other = (body["prompt_cache_key"] for body in body_of({"prompt_cache_key": True}, *requests))
+    assert first == second != other
+    assert all(re.fullmatch(r"[0-9a-f]{32}", key) for key in (first, other))
+
+
+def test_openai_itself_gets_a_cache_key_and_others_only_if_they_are_known_to_take_it() -> None:
+    assert OpenAIChat("o", base_url="https://api.openai.com/v1", needs_key=False).dialect.prompt_cache_key
+    entry = ModelEntry.model_validate({"dialect": {"prompt_cache_key": False}})
+    off = OpenAIChat("o", base_url="https://api.openai.com/v1", needs_key=False, entry=entry)
+    assert not off.dialect.prompt_cache_key
+    assert "prompt_cache_key" not in body_of({}, chat_request())[0]
+
+
+def test_a_server_that_refuses_the_key_is_asked_without() -> None:
+    refused = error(400, "Unknown parameter: 'prompt_cache_key'.", param="prompt_cache_key")
+    with openai_server(lambda body, n: refused if "prompt_cache_key" in body else chat("Baikal")) as server:
+        entry = ModelEntry.model_validate({"dialect": {"prompt_cache_key": True}})
+        model = OpenAIChat("o", base_url=server.url, entry=entry)
+        (said,) = asked(model, chat_request())
+    assert said.text == "Baikal"
+    assert not model.dialect.prompt_cache_key
+
+
+def test_marks_stand_at_the_ends_of_what_siblings_share() -> None:
+    (body,) = body_of({"cache_control": True}, chat_request("What?", system="Be brief."))
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert [message["content"] for message in body["messages"]] == [
+        [{"type": "text", "text": "Be brief.", **mark}],
+        [{"type": "text", "text": "What?", **mark}],
+    ]
+
+
+def test_hints_are_no_part_of_what_is_asked() -> None:
+    plain, hinted = body_of({}, chat_request()), body_of({"prompt_cache_key": True}, chat_request())
+    assert [{**body, "prompt_cache_key": None} for body in plain] == [
+        {**body, "prompt_cache_key": None} for body in hinted
+    ]
