@@ -176,7 +176,7 @@ def _variant(name: str, max_tokens: int) -> Variant:
 async def _simulated(
     kind: Kind, name: str, questions: Sequence[Question], pools: Sequence[KnowledgePool], prefix: Prefix
 ) -> Served:
-    server = CachedServer(kind=kind, writes=_written, **SERVERS[kind])  # type: ignore[arg-type]
+    server = CachedServer(kind=kind, writes=written, **SERVERS[kind])  # type: ignore[arg-type]
     concurrency = 4 if kind == "slots" else 8
     await _debates(server, name, questions, pools, prefix=prefix, concurrency=concurrency, max_tokens=512)
     seconds = asyncio.get_running_loop().time()
@@ -189,7 +189,7 @@ async def _simulated(
     )
 
 
-def _written(request: ChatRequest) -> str:
+def written(request: ChatRequest) -> str:
     """Some words, and a selection, a verdict or an answer of which no two agree."""
     purpose = request.purpose
     draw = random.Random(f"{purpose.question} {purpose.stage} {purpose.agent} {purpose.round}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,10 +15,17 @@ from hypothesis import strategies as st
 
 from eval.benchmarks.cached_servers import CachedServer, distinct_tokens
 from eval.benchmarks.jumping_loop import at_once
+from eval.benchmarks.prefixes import written
 from madke.core.chat import Completion, Message, shared_length
 from madke.core.errors import CallError
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.engine.debate import debate
+from madke.engine.scene import Scene
 from madke.llm import CallStore, Limited, Limiter, Stored
 from madke.llm.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
+from madke.tasks import get_task
+from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose
 
 POOL = "".join(f"Passage {n}: {'word ' * 40}\n" for n in range(24))
@@ -417,3 +427,57 @@ def test_the_shared_length_is_that_of_the_common_beginning(prompts: list[list[st
 def test_the_distinct_tokens_are_the_nodes_of_a_trie() -> None:
     prompts = [chat_request(text, system=None).messages for text in ("aaaabbbb", "aaaacccc", "aaaabbbb", "dddd")]
     assert distinct_tokens(prompts) == 2 + 1 + 1
+
+
+# Debates
+
+
+def scenes(model: Any) -> list[Scene]:
+    passages = [
+        Passage(source="wiki", key=str(n), title="A lake", text=f"{n} {'word ' * 60}", score=1.0, rank=n)
+        for n in range(10)
+    ]
+    variant = load_variant("madke")
+    questions = [Question(id=f"q{n}", question=f"Which lake is number {n}?") for n in range(3)]
+    cast = dict.fromkeys(variant.protocol.roles, model)
+    pool = KnowledgePool(passages=tuple(passages))
+    return [Scene(each, variant.protocol, cast, pool, task=get_task(each.task), prompts=variant) for each in questions]
+
+
+@pytest.mark.parametrize("kind", ["slots", "blocks", "hosted", "none"])
+def test_transcripts_equal_those_without_leaders(kind: Any) -> None:
+    def plain(transcript: Any) -> Any:
+        # The servers cache more, which is the point.
+        usage = {stage: replace(used, cached_tokens=0) for stage, used in transcript.usage.items()}
+        return replace(transcript, usage=usage)
+
+    async def run(prefix: Any) -> list[Any]:
+        model, _, _ = gated(CachedServer(kind=kind, writes=written), mode=prefix, concurrency=4)
+        return [plain(each) for each in await asyncio.gather(*map(debate, scenes(model)))]
+
+    assert at_once(run("on")) == at_once(run("off"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.0, 200.0))
+def test_a_run_that_is_stopped_and_resumed_makes_no_finished_call_again(seconds: float) -> None:
+    finished: list[Any] = []
+
+    class Counting(CachedServer):
+        async def complete(self, request: Any) -> Completion:
+            completion = await super().complete(request)
+            finished.append((request.purpose, request.messages))
+            return completion
+
+    async def run(file: Path, limit: float | None) -> None:
+        with CallStore(file) as store, suppress(TimeoutError):
+            model, _, _ = gated(Counting(kind="slots", writes=written), concurrency=4)
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*map(debate, scenes(Stored(model, store))))
+
+    with TemporaryDirectory() as folder:
+        at_once(run(Path(folder) / "calls.sqlite", seconds))
+        # The store is written in the step after a reply, so the last ones of a killed run may be lost.
+        kept = finished[:-4]
+        at_once(run(Path(folder) / "calls.sqlite", None))
+    assert all(finished.count(call) == 1 for call in kept)
