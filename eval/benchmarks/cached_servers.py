@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from madke.core.chat import ChatRequest, Completion, Message, Usage, shared_length
-from madke.llm.endpoints import Endpoint, ModelEntry, Prefix
+from madke.core.chat import ChatRequest, Completion, Message, Prefix, Usage, shared_length
+from madke.llm.endpoints import Endpoint, ModelEntry
 from madke.llm.refusals import Dialect
 
 Kind = Literal["hosted", "blocks", "slots", "none"]

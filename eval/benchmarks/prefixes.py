@@ -20,14 +20,13 @@ from eval.benchmarks.cached_servers import CachedServer, Kind, distinct_tokens, 
 from eval.benchmarks.jumping_loop import at_once
 from eval.benchmarks.measure import Setting, generated_corpus, report
 from madke.assets import asset
-from madke.core.chat import ChatModel, ChatRequest, Completion, Message
+from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Prefix
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.files import read_jsonl
 from madke.llm import Limits, OpenAIChat, Retrying, close
-from madke.llm.endpoints import Prefix
 from madke.llm.limiter import Limited
 from madke.llm.refusals import Dialect
 from madke.tasks import get_task

@@ -55,6 +55,9 @@ class ChatRequest:
         return [None if item.name in LISTENERS else getattr(self, item.name) for item in fields(self)]
 
 
+Prefix = Literal["auto", "on", "off"]
+"""Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`)."""
+
 LISTENERS = ("on_delta", "on_token")
 """Fields of :class:`ChatRequest` that hear of the reply, and are no part of what is asked."""
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
+from madke.core.chat import Prefix
 from madke.core.errors import UserError
 from madke.llm.prices import Price
 from madke.llm.refusals import Dialect
@@ -38,10 +39,6 @@ def _variable_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError("expected the name of an environment variable, never the key itself")
     return name
-
-
-Prefix = Literal["auto", "on", "off"]
-"""Whether calls that begin alike wait for one of them."""
 
 
 def _unquoted(value: object) -> object:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from itertools import count
 
-from madke.core.chat import ChatModel, ChatRequest, Completion
+from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix
 from madke.core.errors import CallError
-from madke.llm.endpoints import AtEndpoint, Prefix
+from madke.llm.endpoints import AtEndpoint
 from madke.llm.patience import chosen_timeout
 from madke.llm.prefixes import Prefixes
 
@@ -331,12 +331,14 @@ class Limited:
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Wait for a slot, call the model, count the tokens."""
-        if self._prefixes is None:
+        if self._prefixes is None or not self._prefixes.on:
             async with self._limiter as began:
-                return await self._attempt(request, began)
+                completion = await self._attempt(request, began)
+            if self._prefixes is not None:
+                self._prefixes.hear(completion)
+            return completion
         async with self._prefixes.call(request) as call:
-            turns = self._prefixes.on
-            async with self._limiter.of(request.purpose.question) if turns else self._limiter as began:
+            async with self._limiter.of(request.purpose.question) as began:
                 completion = await self._attempt(call.sent(), began)
             self._prefixes.answered(call, completion)
             return completion

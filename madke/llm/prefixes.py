@@ -32,8 +32,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from madke.core.chat import ChatRequest, Completion, Message, shared_length
-from madke.llm.endpoints import AtEndpoint, Prefix
+from madke.core.chat import ChatRequest, Completion, Message, Prefix, shared_length
+from madke.llm.endpoints import AtEndpoint
 
 Sign = Literal["token", "reply", "turn"]
 
@@ -138,10 +138,6 @@ class Prefixes:
     async def call(self, request: ChatRequest) -> AsyncIterator[Call]:
         """Wait for a leader if there is one; the block then makes the call. Cancelling it releases its followers."""
         made = Call(request, self, asyncio.get_running_loop().create_future())
-        if not self.on:
-            made.release(False)
-            yield made
-            return
         question = request.purpose.question
         while (leader := self._leader(request)) is not None:
             made.sign = self.sign
@@ -170,13 +166,15 @@ class Prefixes:
             self._read.popitem(last=False)
         call.release(True)
 
+    def hear(self, completion: Completion) -> None:
+        """Note whether the endpoint reports cached tokens, as all that is noted while the gate is off."""
+        if completion.usage.cached_tokens and not self._reports:
+            self._reports, self._in_vain = True, False
+
     def answered(self, call: Call, completion: Completion) -> None:
         """Note the reply of a call, and what it shows of the server's cache."""
         usage = completion.usage
-        if usage.cached_tokens and not self._reports:
-            self._reports, self._in_vain = True, False
-        if not self.on:
-            return
+        self.hear(completion)
         if completion.outcome == "too_long":
             return
         self.read(call, answered=True)

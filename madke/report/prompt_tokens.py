@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from madke.core.chat import Prefix
 from madke.core.transcript import StageUsage
-from madke.llm.endpoints import Prefix
 from madke.scoring.scores import Scores
 
 _WASTE = 0.3

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from madke.core.chat import Prefix
 from madke.core.errors import UserError
-from madke.llm.endpoints import Prefix
 
 
 def _option(default: Any, description: str, *, ge: int | None = None, flag: str = "", metavar: str = "") -> Any:
