@@ -35,6 +35,7 @@ NEEDS = {
     "listening": (),
     "memory": (),
     "prefix": (),
+    "prefixes": (),
     "ray_run": ("ray",),
     "serve": ("fastapi", "uvicorn"),
     "dense_build": ("faiss", "pyarrow"),

@@ -15,6 +15,7 @@ NAMES = (
     "listening",
     "memory",
     "prefix",
+    "prefixes",
     "ray_run",
     "serve",
     "dense_build",
@@ -40,13 +41,23 @@ def main() -> None:
     parser.add_argument(
         "--corpus", type=Path, help="passages for encoding, lucene_build and bm25_search, not generated"
     )
+    parser.add_argument("--url", help="a server of a real model for prefixes, such as http://127.0.0.1:8905/v1")
+    parser.add_argument("--model", default="m", help="the model's name at that server")
+    parser.add_argument("--slots", type=int, default=4, help="calls that this server works on at once")
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(NAMES):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if asked.quick and asked.write:
         parser.error("--write is not for --quick, whose figures say nothing")
     with tempfile.TemporaryDirectory(prefix="madke-benchmarks-") as folder:
-        setting = Setting(folder=Path(folder), quick=asked.quick, corpus=asked.corpus)
+        setting = Setting(
+            folder=Path(folder),
+            quick=asked.quick,
+            corpus=asked.corpus,
+            url=asked.url,
+            model=asked.model,
+            slots=asked.slots,
+        )
         for name in NAMES:
             if not asked.names or name in asked.names:
                 results, _ = in_own_process(results_of, name, setting)

@@ -44,6 +44,12 @@ class Setting:
     """Small sizes, which show that a benchmark works and say nothing about speed."""
     corpus: Path | None = None
     """A corpus file for the benchmarks over text; without one, text is generated."""
+    url: str | None = None
+    """The server of a real model."""
+    model: str = "m"
+    """Its name there."""
+    slots: int = 4
+    """Calls that it works on at once."""
 
 
 # Text

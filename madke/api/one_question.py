@@ -111,7 +111,8 @@ def stream(
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
         seed: Sampling seed; each call derives its own. Default: the server chooses.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
-        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm`` and ``tpm`` are used.
+        options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
+            ``prefix`` are used.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.
@@ -150,7 +151,8 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
     (question,) = job.questions
     models = job.open_models(options)
     answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
-    guard = Guard(limits=Limits(options.concurrency, options.rpm, options.tpm))
+    limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
+    guard = Guard(limits=limits)
     try:
         pool = await _pool(job, options, models, guard, from_thread(tell))
         live = live_search(job)

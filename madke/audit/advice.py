@@ -88,6 +88,7 @@ CLAUSES: tuple[tuple[Callable[[Findings], bool], str], ...] = (
     (lambda f: f.same_seed.n > f.same_seed.k, "do not rely on seeds, because the server ignores them"),
     (lambda f: f.new_speed is not None and f.new_speed < _SLOW, "ask few questions, because it is slow"),
     (lambda f: f.gain is not None and f.gain < _PAYS, "use --concurrency 1, because more calls at once gain nothing"),
+    (lambda f: f.siblings_share is False, "set prefix: on for it in models.yaml, because calls at once miss its cache"),
 )
 """Rules whose clauses are joined, at most two."""
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from madke.core.chat import ChatRequest, Completion
 
-Probe = Literal["select", "speak", "reply", "judge", "summarize", "alone", "together", "schema", "long"]
+Probe = Literal["select", "speak", "reply", "judge", "summarize", "alone", "together", "schema", "siblings", "long"]
 """What a call is for: a stage of the ``madke`` protocol, or a property of the endpoint."""
 
 Case = Literal[

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from madke.audit.calls import STAGES, Call
+from madke.core.chat import shared_length
 from madke.engine.parse import TRUNCATED
 
 FORMAT = 1
@@ -96,6 +97,12 @@ class Findings:
     """New tokens a second, of one call."""
     gain: float | None
     """Tokens a second of four calls at once, as a multiple of those of one call."""
+    least_cached: int | None = None
+    """The fewest cached tokens that the server reported for a call; None if it reported none."""
+    cached_after: float | None = None
+    """The longest time in seconds after which a beginning was still reported as cached."""
+    siblings_share: bool | None = None
+    """Whether one of two calls at once found most of their prompt in the cache; None if a later call did not either."""
 
 
 def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
@@ -109,7 +116,7 @@ def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
     reported = [call.reported for call in _of(stages, "summarize") if call.reported is not None]
     written = _of(answered, "alone", "together")
     same_seed, other_seed = _seeds(_of(answered, "together"))
-    prompt_speed, new_speed = _speeds([call for call in answered[1:] if call.probe != "together"])
+    prompt_speed, new_speed = _speeds([call for call in answered[1:] if call.probe not in ("together", "siblings")])
     counted = [call for call in answered if not call.completion.usage.estimated]
     return Findings(
         model=model,
@@ -141,6 +148,9 @@ def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
         prompt_speed=prompt_speed,
         new_speed=new_speed,
         gain=_gain(_of(answered, "alone"), _of(answered, "together")),
+        least_cached=min((n for each in usage if (n := each.cached_tokens)), default=None),
+        cached_after=_cached_after(answered),
+        siblings_share=_siblings_share(_of(answered, "siblings", "long")),
     )
 
 
@@ -231,6 +241,30 @@ def _gain(alone: Sequence[Call], together: Sequence[Call]) -> float | None:
         tokens = sum(call.completion.usage.completion_tokens for call in calls)
         rates.append(_rate(tokens, max(call.ended for call in calls) - min(call.began for call in calls)))
     return rates[1] / rates[0] if rates[0] and rates[1] else None
+
+
+def _cached_after(calls: Sequence[Call]) -> float | None:
+    """The longest time from the end of a call to a later one that found most of what they share in the cache."""
+    found = []
+    for call in calls:
+        if not (cached := call.completion.usage.cached_tokens):
+            continue
+        earlier = [each for each in calls if each.ended <= call.began]
+        alike = [
+            each
+            for each in earlier
+            if shared_length(each.request.messages, call.request.messages) >= cached * _CHARACTERS / 2
+        ]
+        found += [call.began - max(each.ended for each in alike)] if alike else []
+    return max(found, default=None)
+
+
+def _siblings_share(long: Sequence[Call]) -> bool | None:
+    """Of three calls with one prompt, the first two of them at once."""
+    if len(long) != 3:
+        return None
+    *siblings, after = (2 * used.cached_tokens >= used.prompt_tokens for used in (c.completion.usage for c in long))
+    return any(siblings) if after else None
 
 
 def _rate(count: int, seconds: float) -> float | None:

@@ -21,7 +21,7 @@ from madke.llm import close
 from madke.tasks import get_task
 from madke.variants import Variant
 
-PLANNED = 29
+PLANNED = 31
 """Calls of a whole audit."""
 MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
@@ -177,11 +177,16 @@ class Audit:
             self._read(readable=read_bound(self.calls[-1].completion.text, _SCHEMA) is not None)
 
     async def _long(self) -> None:
-        """A prompt as long as those of debates with full pools."""
+        """Prompts as long as those of debates with full pools: two at once, and one after them, to see what is kept."""
         item = audit_questions()[0]
-        stage = self._stage("long", "", item, item.pool(more=long_passages()))
-        stage.recorder.max_tokens = _FEW_TOKENS
-        await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
+
+        async def ask(probe: Probe) -> None:
+            stage = self._stage(probe, "", item, item.pool(more=long_passages()))
+            stage.recorder.max_tokens = _FEW_TOKENS
+            await roles.select(stage.scene, stage.scene.protocol.cast[0], 1, View())
+
+        await asyncio.gather(ask("siblings"), ask("siblings"))
+        await ask("long")
 
     async def _plain(
         self,

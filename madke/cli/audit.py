@@ -45,6 +45,7 @@ def audit_lines(found: Findings, address: str) -> Iterator[str]:
     yield _row("system messages", _of(found.system, " followed"))
     yield _row("speed", _speed(found))
     yield _row("four calls at once", "not measured" if found.gain is None else f"{found.gain:.1f} times the tokens")
+    yield _row("beginnings kept", _kept(found))
     yield ""
     yield from wrap(advice(found), _WIDTH)
 
@@ -63,6 +64,14 @@ def _seeds(found: Findings) -> str:
     if not found.other_seed.k:
         return f"cannot tell: other seeds change {_of(found.other_seed)} replies"
     return f"same seed: {_of(found.same_seed, ' equal')}; other seeds: {_of(found.other_seed, ' differ')}"
+
+
+def _kept(found: Findings) -> str:
+    if found.least_cached is None:
+        return "no cached tokens reported"
+    after = "" if found.cached_after is None else f", still after {found.cached_after:.0f} s"
+    siblings = {True: "; calls at once share", False: "; calls at once miss", None: ""}[found.siblings_share]
+    return f"from {found.least_cached:,} tokens{after}{siblings}"
 
 
 def _speed(found: Findings) -> str:

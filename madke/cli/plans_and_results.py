@@ -24,6 +24,7 @@ from madke.runs.meter import Meter, account, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import execute
+from madke.runs.spec import endpoints_before
 from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
         (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced))
         for plan in plans
     ]
+    least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
     if len(plans) > 1:
-        least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
         rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices))))
     headings = ("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
     say_table(headings, rows, figures=headings[1:])
@@ -121,6 +122,11 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
     unpriced = sorted({model for plan in plans for model in plan.unpriced})
     if unpriced and prices:
         notes.append(f"No price for {', '.join(unpriced)}.")
+    if most.cached_cost < most.cost:
+        cheaper = planned_range(least.cached_cost, most.cached_cost, digits=4)
+        notes.append(
+            f"Cost if beginnings of prompts are cached (--prefix on): {cheaper}. The table counts none as cached."
+        )
     if not prices:
         notes.append("No cost: give prices with --prices.")
     say_wrapped("\n".join(notes))
@@ -156,6 +162,7 @@ def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> Non
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:
     from madke.report.finding import all_failed
     from madke.report.html import write_report
+    from madke.report.prompt_tokens import prefix_advice, prompt_line
     from madke.report.readings import cut_note
     from madke.report.score_tables import score_table
     from madke.scoring.scored import kept_scores, score_run
@@ -167,6 +174,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         scores = score_run(out, prices=prices)
         write_report([out], page, scores=[scores])
     console().print(score_table([(out.name or str(out), scores)], cut_notes=False))
+    if (prompts := prompt_line(scores)) is not None:
+        say(prompts)
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
@@ -180,6 +189,9 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         say(f"madke: {lost}; --retry-degraded retries them", err=True)
     if (cut := cut_note(scores, max_tokens)) is not None:
         say(f"madke: {cut}", err=True)
+    slots = [name for name, each in endpoints_before(out).items() if each["dialect"].get("slots")]
+    if (advice := prefix_advice(scores.total, options.prefix, slots)) is not None:
+        say(f"madke: {advice}", err=True)
     if meter.left_over:
         say(f"madke: stopped: {why_stopped(meter)}", err=True)
         say(f"unfinished questions: {out / 'unfinished.jsonl'}", err=True)

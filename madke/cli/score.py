@@ -115,7 +115,8 @@ def command(
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
-    from madke.report.score_tables import row_name, score_details, score_table
+    from madke.report.score_details import score_details
+    from madke.report.score_tables import row_name, score_table
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
     console().print(score_table(named, details=details))

@@ -64,6 +64,9 @@ class ChatRequest:
     on_delta: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
     """A streaming model calls it with each part of the reply. Not part of the store's key, and not pickled."""
 
+    on_token: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    """A streaming model calls it when it has read the prompt, at the first token. As ``on_delta`` otherwise."""
+
     def in_form(self, *, bound: bool) -> "ChatRequest":
         """The request as it is sent, with the schema or without; itself if it has no bound form."""
         if self.bound is None:
@@ -73,7 +76,14 @@ class ChatRequest:
         return replace(self, messages=(*self.messages[:-1], replace(self.messages[-1], content=self.bound.task)))
 
     def __getstate__(self) -> list[Any]:
-        return [None if item.name == "on_delta" else getattr(self, item.name) for item in fields(self)]
+        return [None if item.name in LISTENERS else getattr(self, item.name) for item in fields(self)]
+
+
+Prefix = Literal["auto", "on", "off"]
+"""Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`)."""
+
+LISTENERS = ("on_delta", "on_token")
+"""Fields of :class:`ChatRequest` that hear of the reply, and are no part of what is asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,6 +174,33 @@ def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
         else:
             parts.append(message)
     return tuple(parts)
+
+
+def shared_length(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """The number of characters from the start that two prompts have in common."""
+    length = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine.role != theirs.role:
+            break
+        shared = _shared(mine.content, theirs.content)
+        length += shared
+        if shared < max(len(mine.content), len(theirs.content)):
+            break
+    return length
+
+
+def _shared(one: str, other: str) -> int:
+    """By bisection, which compares in C."""
+    if one == other:
+        return len(one)
+    known, most = 0, min(len(one), len(other))
+    while known < most:
+        middle = (known + most + 1) // 2
+        if one[known:middle] == other[known:middle]:
+            known = middle
+        else:
+            most = middle - 1
+    return known
 
 
 def writable(text: str) -> str:

@@ -177,6 +177,9 @@ class StageUsage:
     """Calls whose reply held bytes that are not UTF-8."""
     bound: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
     """Calls whose reply was asked for with a JSON schema."""
+    distinct_tokens: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Of ``prompt_tokens``: those that no other prompt of the debate began with, in the order of rounds, stages and
+    debaters. A server that keeps what it has read need not compute or bill the others."""
     seconds: float = 0.0
 
     @property

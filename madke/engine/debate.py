@@ -69,7 +69,7 @@ async def debate(scene: Scene) -> Transcript:
         pool=scene.pool_entries(),
         pool_partial=scene.pool.partial,
         retrieval=scene.pool.retrieval,
-        usage=scene.usage,
+        usage=scene.usage_by_stage(),
     )
     scene.tell(events.DebateFinished, transcript=transcript)
     return transcript

@@ -14,6 +14,7 @@ from madke.core.chat import (
     Purpose,
     call_seed,
     fields_of,
+    shared_length,
     takes_schemas,
     writable,
 )
@@ -65,6 +66,16 @@ _SHARE = 8
 _NOTHING_TRUNCATED = Truncation()
 
 
+class _Prompt(NamedTuple):
+    """A prompt and how many tokens the server counted."""
+
+    model: str
+    place: tuple[int, str, str]
+    """Round, stage and agent."""
+    messages: tuple[Message, ...]
+    tokens: int
+
+
 @dataclass(slots=True)
 class Scene:
     """One debate: its inputs, what all its calls share, and what they have used so far. Each debate needs a new one."""
@@ -106,6 +117,7 @@ class Scene:
     _lines: dict[int, ShownPassage] = field(default_factory=dict, init=False)
     _rendered: dict[tuple[str, bool], "_Rendered"] = field(default_factory=dict, init=False)
     """Stage, bound or not -> its last prompt: debaters who are shown the same share it."""
+    _prompts: list[_Prompt] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -182,6 +194,10 @@ class Scene:
                 break
             kept, truncated = shortened
         self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
+        asked = _Prompt(
+            self.cast[agent].name, (round_n, stage, agent), request.messages, completion.usage.prompt_tokens
+        )
+        self._prompts.append(asked)
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         text = writable(without_reasoning(completion.text))
         request = request.in_form(bound=bool(completion.bound))
@@ -231,6 +247,19 @@ class Scene:
             speaker=agent if "debater" in values else "",
             question=question.question,
         )
+
+    def usage_by_stage(self) -> dict[str, StageUsage]:
+        """The usage, with the distinct tokens. In a fixed order: that of the calls depends on the servers."""
+        usage, seen = dict(self.usage), dict[str, dict[tuple[Message, ...], None]]()
+        for asked in sorted(self._prompts, key=lambda each: each.place):
+            earlier = seen.setdefault(asked.model, {})
+            length = sum(len(message.content) for message in asked.messages)
+            shared = max((shared_length(asked.messages, each) for each in earlier), default=0)
+            distinct = round(asked.tokens * (1 - shared / length)) if length else 0
+            stage = asked.place[1]
+            usage[stage] += StageUsage(distinct_tokens=distinct)
+            earlier[asked.messages] = None
+        return usage
 
     def add_passages(self, passages: Sequence[Passage], agent: str, round_n: int, query: str) -> tuple[int, ...]:
         """Add the passages that a search found to the pool; return the pool numbers of all of them, new or not."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from madke.core.chat import Message, Usage
+from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.knowledge.stages import messages
 from madke.llm import read_models
+from madke.llm.prefixes import HOSTED_TOKENS
 from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL
@@ -41,6 +42,9 @@ class Load:
     prompt_tokens: float = 0
     completion_tokens: float = 0
     cost: float = 0
+    """As if the server kept nothing."""
+    cached_cost: float = 0
+    """If it keeps every beginning of at least 1,024 tokens within a debate."""
     all_tokens: float = 0
     """Tokens of all calls, paid or not."""
 
@@ -59,7 +63,8 @@ def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Loa
         paid=paid,
         prompt_tokens=usage.prompt_tokens * paid,
         completion_tokens=usage.completion_tokens * paid,
-        cost=cost(usage, price) * paid if price else 0,
+        cost=cost(replace(usage, cached_tokens=0), price) * paid if price else 0,
+        cached_cost=cost(usage, price) * paid if price else 0,
     )
 
 
@@ -90,10 +95,12 @@ def _calls(
             yield model.partition("@")[0], planned_usage(pairs, 0)
 
 
-def planned_usage(prompt: Sequence[Message], reply_tokens: int) -> Usage:
-    """The estimated usage of a call."""
-    tokens = estimated_usage(prompt, "").prompt_tokens
-    return Usage(prompt_tokens=tokens, completion_tokens=reply_tokens, estimated=True)
+def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequence[Sequence[Message]] = ()) -> Usage:
+    """The estimated usage of a call after ``earlier`` prompts."""
+    usage = estimated_usage(prompt, "")
+    shared = max((shared_length(prompt, each) for each in earlier), default=0) // 4
+    cached = min(shared, usage.prompt_tokens) if shared >= HOSTED_TOKENS else 0
+    return replace(usage, cached_tokens=cached, completion_tokens=reply_tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from madke.core.chat import ChatRequest, Completion, Purpose, Usage
+from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
@@ -94,9 +94,12 @@ class _Counting:
     calls: list[_Call]
     takes_schemas: bool = False
     """Arms that differ in ``structured`` share no bound call."""
+    earlier: list[tuple[Message, ...]]
+    """The model's prompts of this debate so far."""
 
     async def complete(self, request: ChatRequest) -> Completion:
-        usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens))
+        usage = planned_usage(request.messages, min(self.reply_tokens, request.max_tokens), self.earlier)
+        self.earlier.append(request.messages)
         purpose, key = request.purpose, call_key(self.name, request)
         certain_key = f"{key} {self.protocol.order.by}" if purpose.round > 1 else key
         self.calls.append(_Call(purpose=purpose, key=key, certain_key=certain_key, usage=usage, price=self.price))
@@ -218,6 +221,7 @@ class Planner:
     async def _simulate(self, question: Question, job: Job, pool_of: PoolOf | None, simulated: _Simulated) -> None:
         """Record the calls of a debate over all rounds, and those that finish it after fewer rounds."""
         protocol, calls = job.protocol, list[_Call]()
+        earlier: dict[str, list[tuple[Message, ...]]] = defaultdict(list)
         cast = {
             role: _Counting(
                 name=model,
@@ -227,6 +231,7 @@ class Planner:
                 question=question,
                 calls=calls,
                 takes_schemas=has_endpoint(model),
+                earlier=earlier[model],
             )
             for role, model in job.spec.models.items()
         }

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, PositiveInt, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
 from madke.core.addresses import SECRET, public_url
+from madke.core.chat import Prefix
 from madke.core.errors import UserError
 from madke.llm.prices import Price
 from madke.llm.refusals import Dialect
@@ -39,6 +41,11 @@ def _variable_name(name: str) -> str:
     return name
 
 
+def _unquoted(value: object) -> object:
+    """YAML reads ``on`` and ``off`` as true and false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
 _Variable = Annotated[str, AfterValidator(_variable_name)]
 
 
@@ -60,6 +67,10 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:mod:`madke.llm.patience`)."""
+    prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
+    """Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`). Default: the run's option."""
+    prefix_tokens: PositiveInt | None = None
+    """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
     extra_body: dict[str, Any] = {}
     """Additional fields of every request, such as ``chat_template_kwargs``."""
     dialect: Dialect = Dialect()
@@ -138,6 +149,20 @@ class Endpoint:
     def shown(self) -> str:
         """The address as files and messages show it: without secrets, and the same in each run."""
         return "its own server" if self.own else public_url(self.address)
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own."""
+        return urlsplit(self.address).hostname == urlsplit(OPENAI_URL).hostname
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine or on the local network."""
+        host = urlsplit(self.address).hostname or ""
+        try:
+            return ip_address(host).is_private
+        except ValueError:
+            return "." not in host or host.endswith(".local")
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

@@ -2,13 +2,18 @@
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from heapq import heappop, heappush
+from itertools import count
 
-from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
+from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix, takes_schemas
 from madke.core.errors import CallError
 from madke.llm.endpoints import AtEndpoint
+from madke.llm.patience import chosen_timeout
+from madke.llm.prefixes import Prefixes
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0
@@ -17,6 +22,10 @@ TOLERATED = 0.2
 """Share of calls that a server may reject (429, 503) at random without being overloaded."""
 EVIDENCE = 3.75
 """Score at which rejections count as an overload: five in a row, or more if calls succeed in between."""
+_STEPS = 8
+"""Steps of the event loop from a reply to the next call of its debate: it is stored, read, and the round may end."""
+_QUESTIONS = 4096
+"""Questions whose turn is remembered."""
 _SHORTEST = 1e-6
 """Shorter waits, in seconds, are rounding errors."""
 
@@ -39,6 +48,9 @@ class LimiterState:
 
 class Limiter:
     """The limit that all calls to one endpoint share. ``async with limiter:`` waits for a free slot, in FIFO order.
+
+    **Turns.** With :meth:`of`, the calls of questions that have begun go before those of later ones: many questions at
+    once would push each other's prompts out of the server's cache.
 
     **Concurrency.** The limit grows from ``start`` by one for each successful call that was in flight while others
     waited, so it doubles with each round of calls (TCP's slow start, RFC 5681), up to ``concurrency``.
@@ -88,13 +100,19 @@ class Limiter:
         self._cut_at = 0.0
         self._paused_until = 0.0
         self._closed = False
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        """A heap: turn, number, and the place of a call."""
+        self._numbers = count()
+        self._turns: OrderedDict[str, int] = OrderedDict()
+        """Question -> the turn of its calls."""
+        self._held: list[str] = []
+        """The question of each free place that waits for the question's next call."""
         self._timer: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
 
     def state(self) -> LimiterState:
         """A snapshot of the limiter."""
-        waiting = sum(not place.done() for place in self._queue)
+        waiting = sum(not place.done() for _, _, place in self._queue)
         return replace(self._state, limit=int(self._limit), waiting=waiting)
 
     def spend(self, tokens: int) -> None:
@@ -138,9 +156,44 @@ class Limiter:
             self._idle.clear()
             await self._idle.wait()
 
+    @asynccontextmanager
+    async def of(self, question: str) -> AsyncIterator[int]:
+        """A place for a call of a question. Questions that made a call before others go first."""
+        turn = self._turns[question] = self._turns.pop(question, next(self._numbers))
+        if len(self._turns) > _QUESTIONS:
+            self._turns.popitem(last=False)
+        if question in self._held:
+            self._held.remove(question)
+        began = await self._enter(turn)
+        kind: type[BaseException] | None = None
+        try:
+            yield began
+        except BaseException as error:
+            kind = type(error)
+            raise
+        finally:
+            if self._queue:
+                self._held.append(question)
+                self._release(question, _STEPS)
+            self._exit(kind)
+
+    def _release(self, question: str, steps: int) -> None:
+        """Give up a held place after so many steps of the event loop."""
+        if steps:
+            asyncio.get_running_loop().call_soon(self._release, question, steps - 1)
+        elif question in self._held:
+            self._held.remove(question)
+            self._admit()
+
     async def __aenter__(self) -> int:
+        return await self._enter(next(self._numbers))
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._exit(kind)
+
+    async def _enter(self, turn: int) -> int:
         place = asyncio.get_running_loop().create_future()
-        self._queue.append(place)
+        heappush(self._queue, (turn, next(self._numbers), place))
         self._admit()
         if not place.done() and self._state.in_flight >= int(self._limit):
             self._crowded, self._wanted = self._state.in_flight, self._state.in_flight + len(self._queue)
@@ -152,7 +205,7 @@ class Limiter:
             raise
         return self._state.episodes
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def _exit(self, kind: type[BaseException] | None) -> None:
         in_flight, limit = self._state.in_flight, int(self._limit)
         if self._queue and in_flight >= limit:
             self._crowded = in_flight
@@ -180,9 +233,9 @@ class Limiter:
 
     def _admit(self) -> None:
         """Start the waiting calls that have a slot; if a rate or a pause delays them, try again after the wait."""
-        while self._queue and self._state.in_flight < int(self._limit) and not self._closed:
-            if self._queue[0].done():  # cancelled
-                self._queue.popleft()
+        while self._queue and self._state.in_flight + len(self._held) < int(self._limit) and not self._closed:
+            if self._queue[0][-1].done():  # cancelled
+                heappop(self._queue)
             elif self._wait():
                 if self._timer is None or self._timer.done():
                     self._timer = asyncio.get_running_loop().create_task(self._admit_later())
@@ -191,7 +244,7 @@ class Limiter:
                 self._calls.take(1)
                 self._state.in_flight += 1
                 self._state.peak = max(self._state.peak, self._state.in_flight)
-                self._queue.popleft().set_result(None)
+                heappop(self._queue)[-1].set_result(None)
 
     async def _admit_later(self) -> None:
         while seconds := self._wait():
@@ -203,12 +256,22 @@ class Limiter:
 class Limits:
     """The limiters of a run: one for each endpoint, one for all models on this machine, one for services.
 
-    Arguments as for :class:`Limiter`.
+    Arguments as for :class:`Limiter` and :class:`madke.llm.prefixes.Prefixes`.
     """
 
-    def __init__(self, concurrency: int, rpm: int | None = None, tpm: int | None = None) -> None:
+    def __init__(
+        self,
+        concurrency: int,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        *,
+        prefix: Prefix = "auto",
+        interactive: bool = False,
+    ) -> None:
         self._default = (concurrency, rpm, tpm)
+        self._prefix, self._interactive = prefix, interactive
         self._limiters: dict[str | None, Limiter] = {}
+        self._prefixes: dict[tuple[str, str], Prefixes] = {}
         self.services = Limiter(concurrency, start=concurrency)
         """Of searches and answer scoring; not part of :meth:`state`."""
 
@@ -220,6 +283,16 @@ class Limits:
         own = model.endpoint.entry
         limiter = Limiter(own.concurrency or concurrency, own.rpm or rpm, own.tpm or tpm)
         return self._limiters.setdefault(model.endpoint.limited_as, limiter)
+
+    def prefixes_of(self, model: object) -> Prefixes | None:
+        """The gate of a model's calls; None for models on this machine, which batch their calls themselves."""
+        if not isinstance(model, AtEndpoint):
+            return None
+        key = (model.endpoint.limited_as, model.name)
+        if key not in self._prefixes:
+            bound = model.endpoint.entry.timeout or chosen_timeout()
+            self._prefixes[key] = Prefixes(model, self._prefix, interactive=self._interactive, bound=bound)
+        return self._prefixes[key]
 
     def state(self) -> LimiterState:
         """The sums over all limiters; ``lowest`` is their minimum."""
@@ -248,26 +321,39 @@ class Limits:
 
 
 class Limited:
-    """A model whose calls wait for a limiter and report rejections and time-outs to it."""
+    """A model whose calls wait for a leader, if there is a gate, and for a limiter; they report to both."""
 
-    def __init__(self, model: ChatModel, limiter: Limiter) -> None:
+    def __init__(self, model: ChatModel, limiter: Limiter, prefixes: Prefixes | None = None) -> None:
         self.name = model.name
         self.takes_schemas = takes_schemas(model)
         self._model = model
         self._limiter = limiter
+        self._prefixes = prefixes
 
     async def complete(self, request: ChatRequest) -> Completion:
         """Wait for a slot, call the model, count the tokens."""
-        async with self._limiter as began:
-            try:
-                completion = await self._model.complete(request)
-            except CallError as error:
-                timed_out = error.timed_out
-                if (error.overloaded or timed_out) and self._limiter.back_off(began, timed_out=timed_out):
-                    self._limiter.pause(error.retry_after or 0.0)
-                raise
-            self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
+        if self._prefixes is None or not self._prefixes.on:
+            async with self._limiter as began:
+                completion = await self._attempt(request, began)
+            if self._prefixes is not None:
+                self._prefixes.hear(completion)
             return completion
+        async with self._prefixes.call(request) as call:
+            async with self._limiter.of(request.purpose.question) as began:
+                completion = await self._attempt(call.sent(), began)
+            self._prefixes.answered(call, completion)
+            return completion
+
+    async def _attempt(self, request: ChatRequest, began: int) -> Completion:
+        try:
+            completion = await self._model.complete(request)
+        except CallError as error:
+            timed_out = error.timed_out
+            if (error.overloaded or timed_out) and self._limiter.back_off(began, timed_out=timed_out):
+                self._limiter.pause(error.retry_after or 0.0)
+            raise
+        self._limiter.spend(completion.usage.prompt_tokens + completion.usage.completion_tokens)
+        return completion
 
 
 class _Bucket:

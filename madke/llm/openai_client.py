@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 import os
 import re
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from madke.core.addresses import without_path_secrets
-from madke.core.chat import BoundForm, ChatRequest, Completion, Usage
+from madke.core.chat import BoundForm, ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.llm.cut_prompts import CutPrompts, cut_warning
-from madke.llm.endpoints import ADDRESS, Endpoint, Models, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.openai_wire import assembled, delta_text, is_utf8, parsed, read_broken, read_completion, read_refusal
-from madke.llm.patience import TIMEOUT, Patience
-from madke.llm.prices import estimated_usage
+from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
+from madke.llm.openai_wire import (
+    assembled,
+    delta_text,
+    has_slots,
+    is_utf8,
+    read_broken,
+    read_completion,
+    read_refusal,
+    writes,
+)
+from madke.llm.patience import Patience, chosen_timeout
 from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens, unexplained
 from madke.llm.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
@@ -42,8 +47,6 @@ _REASON_LENGTH = 300
 _ADAPTATIONS = 10
 """Maximum number of dialect changes in one call."""
 _NOWHERE = "https://azure.invalid"
-_TEI_BATCH = 32
-"""Texts that TEI takes in one request by default."""
 
 
 class OpenAIChat:
@@ -82,6 +85,8 @@ class OpenAIChat:
         self.dialect: Dialect = self.endpoint.entry.dialect
         if "response_format" in self.endpoint.entry.extra_body:  # the user's own replaces ours
             self.dialect = self.dialect.model_copy(update={"json_schema": False})
+        if self.endpoint.is_openai and "prompt_cache_key" not in self.dialect.model_fields_set:
+            self.dialect = self.dialect.model_copy(update={"prompt_cache_key": True})
         self._reported = self.dialect
         self._timed_out = False
         self._cut_prompts = CutPrompts()
@@ -113,6 +118,7 @@ class OpenAIChat:
 
         started, original = time.monotonic(), request
         requests, stream = 0, self._patience.wants_stream
+        stream = stream or (request.on_token is not None and self._patience.can_stream)
         while True:
             dialect = self.dialect
             asked = request.in_form(bound=dialect.json_schema)
@@ -122,7 +128,7 @@ class OpenAIChat:
             requests += 1
             on_delta = readable(asked.on_delta) if asked.on_delta and asked.bound else asked.on_delta
             try:
-                body = await self._post(sent, on_delta)
+                body = await self._post(sent, replace(asked, on_delta=on_delta))
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
                 if requests <= _ADAPTATIONS:
@@ -137,6 +143,7 @@ class OpenAIChat:
                         continue
                 return read_refusal(refusal, error.response, attempts=requests)
             self._report_dialect()
+            self._note_slots(body)
             read = self._read_stream if "stream" in sent else self._read
             completion = read(body, asked, seconds=time.monotonic() - started, attempts=requests)
             self._patience.finished(completion.seconds)
@@ -186,16 +193,16 @@ class OpenAIChat:
             _log.warning("%s", cut_warning(self.name, expected, counted, request.max_tokens))
         return expected is not None
 
-    async def _post(self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None = None) -> bytes:
+    async def _post(self, sent: Mapping[str, Any], request: ChatRequest) -> bytes:
         """The body of the response; ``openai.APIStatusError`` for an error status, CallError for a broken connection.
 
-        If it is a stream, ``on_delta`` gets each part of the text as it arrives.
+        If it is a stream, the listeners of the request hear of the text as it arrives.
         """
         import openai
 
         try:
             async with self._patience.call(streamed="stream" in sent) as alive:
-                return await self._body_of(sent, on_delta, alive)
+                return await self._body_of(sent, request, alive)
         except openai.APIStatusError:
             raise
         except Exception as error:
@@ -205,9 +212,7 @@ class OpenAIChat:
                 _log.warning("%s: %s; further calls are sent fewer at a time", self.name, broken)
             raise broken from None
 
-    async def _body_of(
-        self, sent: Mapping[str, Any], on_delta: Callable[[str], None] | None, alive: Callable[[], None]
-    ) -> bytes:
+    async def _body_of(self, sent: Mapping[str, Any], request: ChatRequest, alive: Callable[[], None]) -> bytes:
         import httpx2
         import openai
 
@@ -218,14 +223,18 @@ class OpenAIChat:
             return whole
         response = await client.post(**where, cast_to=httpx2.Response, stream=True, stream_cls=openai.AsyncStream[Any])
         body, read = bytearray(), 0
+        on_delta, on_token = request.on_delta, request.on_token
         try:
             async for piece in response.aiter_bytes():
                 alive()  # by comments too: the server says that it is at work
                 body += piece
-                while on_delta and (end := body.find(b"\n", read)) >= 0:
-                    if text := delta_text(bytes(body[read:end])):
+                while (on_delta or on_token) and (end := body.find(b"\n", read)) >= 0:
+                    line, read = bytes(body[read:end]), end + 1
+                    if on_token and writes(line):
+                        on_token()
+                        on_token = None
+                    if on_delta and (text := delta_text(line)):
                         on_delta(text)
-                    read = end + 1
         finally:
             await response.aclose()
         return bytes(body)
@@ -246,6 +255,10 @@ class OpenAIChat:
             self._reported = self.dialect
             stated = ", ".join(f"{key}: {str(value).lower()}" for key, value in self.dialect.stated().items())
             _log.warning("%s: the server needs requests in another form; detected: {%s}", self.name, stated)
+
+    def _note_slots(self, body: bytes) -> None:
+        if not self.dialect.slots and has_slots(body):
+            self.dialect = self._reported = self.dialect.model_copy(update={"slots": True})
 
     def _redacted(self, reason: str) -> str:
         """The reason without secrets, on one line, shortened."""
@@ -305,72 +318,6 @@ class AzureChat(OpenAIChat):
         self._options = {"headers": {**_HEADERS, "api-key": key or "", "Authorization": Omit()}}
 
 
-class RerankEndpoint(OpenAIChat):
-    """The ``/rerank`` of vLLM, Jina and Cohere: messages of a question and passages in, a JSON list of scores out.
-
-    A server that asks for ``texts`` is TEI: its requests are then sent in that form, in batches of 32.
-    """
-
-    _path = "/rerank"
-    _texts = False
-
-    async def _attempt(self, request: ChatRequest) -> Completion:
-        import openai
-
-        query, *passages = [message.content for message in request.messages]
-        started = time.monotonic()
-        scores: list[float] = []
-        tokens: int | None = 0
-        while len(scores) < len(passages):
-            size = _TEI_BATCH if self._texts else len(passages)
-            part = passages[len(scores) : len(scores) + size]
-            sent: dict[str, Any] = {"texts": part, "truncate": True}
-            if not self._texts:
-                sent = {"model": self._model, "documents": part}
-            try:
-                body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body})
-            except openai.APIStatusError as error:
-                refusal = ServerError.read(error.status_code, error.body)
-                if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
-                    self._texts = True
-                    continue
-                return read_refusal(refusal, error.response, attempts=1)
-            found, used = read_scores(body, len(part))
-            scores += found
-            tokens = None if tokens is None or used is None else tokens + used
-        # A cross-encoder reads the question with every passage.
-        pairs = [text for passage in request.messages[1:] for text in (request.messages[0], passage)]
-        usage = Usage(prompt_tokens=tokens) if tokens else estimated_usage(pairs, "")
-        return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
-
-
-def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
-    """The score of each of ``count`` passages, and the tokens that the server reports; CallError for another reply."""
-    try:
-        reply = parsed(body)
-        results = reply["results"] if isinstance(reply, dict) else reply
-        scores = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in results}
-        listed = [scores[n] for n in range(count)]
-    except (CallError, ValueError, TypeError, KeyError, AttributeError):
-        raise CallError(f"the reply is no reranking of {count} passages", retryable=False) from None
-    if not all(map(math.isfinite, listed)):
-        raise CallError("the reply holds a score that is not finite", retryable=False)
-    usage = reply.get("usage") if isinstance(reply, dict) else None
-    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
-
-
-def open_rerank_endpoint(name: str, models: Models) -> RerankEndpoint:
-    """Open ``NAME@URL``, or an entry of ``models.yaml`` with a ``base_url``; UserError for any other name."""
-    if found := ADDRESS.fullmatch(name):
-        return RerankEndpoint(found[1], name=found[1], at=found[2])
-    entry = models.entry(name)
-    if entry is None or entry.base_url is None:
-        expected = "llm, hf/NAME_OR_PATH, NAME@URL, or an entry with a base_url in models.yaml"
-        raise UserError(f"unknown reranker {name!r}; expected {expected}")
-    return RerankEndpoint(entry.model or name, name=name, entry=entry, named=models.named)
-
-
 def _stopped(completion: Completion, stop: tuple[str, ...]) -> Completion:
     """The completion cut at the first stop string, for a server that does not support them."""
     cut = min((at for each in stop if (at := completion.text.find(each)) >= 0), default=None)
@@ -388,12 +335,3 @@ def chosen_transport() -> Transport:
             return "aiohttp" if all(url.startswith("http://") or "://" not in url for url in urls) else "httpx"
         case other:
             raise unknown("transport in MADKE_TRANSPORT", other, ("aiohttp", "httpx"))
-
-
-def chosen_timeout() -> float:
-    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
-    value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
-    with suppress(ValueError):
-        if 0 < (seconds := float(value)) < math.inf:
-            return seconds
-    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 _FAILED = {"error", "abort", "network_error", "insufficient_system_resource"}
 """Finish reasons of an incomplete reply: OpenRouter and Mistral, vLLM, GLM, DeepSeek."""
+
+
+_TIMINGS = re.compile(rb'"timings"\s*:\s*\{[^{}]{0,200}?"prompt_n"')
+"""What llama.cpp adds to its replies. Quotes inside of a text have a backslash before them."""
+
+
+def has_slots(body: bytes) -> bool:
+    """Whether a response is from llama.cpp, whose calls at the same time share nothing that it has read."""
+    return _TIMINGS.search(body) is not None
 
 
 def parsed(body: bytes) -> Any:
@@ -113,6 +123,14 @@ def delta_text(line: bytes) -> str:
         return _message_parts(field(_first(field(_chunk(line), "choices")), "delta"))[0]
     except (ValueError, RecursionError):
         return ""
+
+
+def writes(line: bytes) -> bool:
+    """Whether one line of a stream adds a token: to the text, to the hidden reasoning, or to a refusal."""
+    try:
+        return any(_message_parts(field(_first(field(_chunk(line), "choices")), "delta")))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _chunk(line: bytes) -> Any:

@@ -16,8 +16,12 @@ only the limits on the first byte, and on the whole call once it is known as slo
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+
+from madke.core.errors import UserError
 
 TIMEOUT = 300.0
 _FIRST = 2
@@ -50,6 +54,11 @@ class Patience:
     def wants_stream(self) -> bool:
         """Whether the next call should be streamed, though nobody listens to its reply."""
         return self._streams and not self._is_fast
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether the server streams, with usage, as far as is known."""
+        return self._streams
 
     def finished(self, seconds: float) -> None:
         """Note how long a call took."""
@@ -123,3 +132,12 @@ class Patience:
                 if behind and own < sign:
                     self._last_sign[each] = sign
         del self._last_sign[call]
+
+
+def chosen_timeout() -> float:
+    """How many seconds a server may be silent: ``MADKE_TIMEOUT``, else :data:`TIMEOUT`."""
+    value = os.environ.get("MADKE_TIMEOUT") or str(TIMEOUT)
+    with suppress(ValueError):
+        if 0 < (seconds := float(value)) < math.inf:
+            return seconds
+    raise UserError(f"MADKE_TIMEOUT is {value!r}; expected how many seconds a server may be silent, such as 600")

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,11 @@ def cost(usage: Usage, price: Price) -> float:
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
+
+
+def saved(usage: Usage, price: Price) -> float:
+    """What cached tokens made cheaper, in the currency of the price."""
+    return cost(replace(usage, cached_tokens=0), price) - cost(usage, price)
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:

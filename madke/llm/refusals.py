@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, PositiveInt
@@ -198,12 +199,23 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     """Whether the server keeps to a ``response_format`` with a JSON schema. False: requests are in their free form."""
     schema_limits: bool = True
     """Whether a schema may bound the length of texts and lists (``maxLength``, ``maxItems``)."""
+    slots: bool = False
+    """Whether the server keeps what it has read in slots, which calls at the same time do not share (llama.cpp)."""
+    prompt_cache_key: bool = False
+    """Whether requests name their question by a hash, so that a provider sends them to one machine (OpenAI)."""
+    cache_control: bool = False
+    """Whether the ends of the system text and of the first user message are marked, for providers that keep only
+    beginnings with a mark (Anthropic)."""
 
     def body(self, model: str, request: ChatRequest, *, stream: bool = False) -> dict[str, Any]:
         """The JSON of a request. ``stream``: it is streamed if the server can, and reports the usage then."""
         request = request.in_form(bound=self.json_schema)
+        messages: Sequence[Mapping[str, Any]]
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        body: dict[str, Any] = {"model": model, "messages": messages if self.system else without_system(messages)}
+        messages = messages if self.system else without_system(messages)
+        body: dict[str, Any] = {"model": model, "messages": _with_marks(messages) if self.cache_control else messages}
+        if self.prompt_cache_key:
+            body["prompt_cache_key"] = sha256(f"{model}\0{request.purpose.question}".encode()).hexdigest()[:32]
         if self.max_tokens != "none":
             body[self.max_tokens] = min(request.max_tokens, self.most_tokens or request.max_tokens)
         if self.temperature:
@@ -258,6 +270,17 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
         return self.model_copy(update=change) if change else None
 
 
+def _with_marks(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages with marks on the system text and on the first user message: what siblings share ends there."""
+    first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
+    marked = [n for n in range(first + 1) if messages[n]["role"] in ("system", "user")]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    return [
+        {**message, "content": [{"type": "text", "text": message["content"], **mark}]} if n in marked else message
+        for n, message in enumerate(messages)
+    ]
+
+
 def without_system(messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
     """Chat messages with the system texts moved to the start of the first user message."""
     system = [message["content"] for message in messages if message["role"] == "system"]
@@ -274,7 +297,9 @@ _TEMPLATE_FAILED = 500
 REFUSALS = (400, 416, 422, _TEMPLATE_FAILED)
 """Statuses of refusals that another dialect may avoid."""
 
-_NAME = r"(max_completion_tokens|max_tokens|temperature|seed|stop|stream_options|stream)\b"
+_NAME = (
+    r"(max_completion_tokens|max_tokens|temperature|seed|stop|stream_options|stream|prompt_cache_key|cache_control)\b"
+)
 _REFUSED = (
     # OpenAI, Azure, Gemini, xAI, serde: "unsupported value: temperature", "unknown name seed", "not support ... stop"
     re.compile(

@@ -19,7 +19,7 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage, fields_of
+from madke.core.chat import LISTENERS, ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
 from madke.llm.call_key import fields_of_schema, to_json
 
@@ -89,7 +89,8 @@ def call_row(
     texts = [_packed(message.content) for message in request.messages]
     prompt = [(message.role, name.hex()) for message, (name, _) in zip(request.messages, texts, strict=True)]
     asked = {**fields_of(request), "purpose": fields_of(request.purpose), "messages": prompt}
-    del asked["on_delta"], asked["stage"], asked["bound"]
+    for name in (*LISTENERS, "stage", "bound"):
+        del asked[name]
     if request.bound is not None:
         asked["schema"] = fields_of_schema(request.bound.schema)
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}

@@ -19,7 +19,8 @@ from madke.report.diagram import changed_settings, pool
 from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
-from madke.report.score_tables import score_details, table_of_arms
+from madke.report.score_details import score_details
+from madke.report.score_tables import table_of_arms
 from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, common_metric, opened

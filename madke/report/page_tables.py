@@ -189,6 +189,8 @@ EXPLANATIONS: Mapping[str, str] = {
     "calls": "Calls of models and services in the whole run, also those answered by the call store.",
     "paid": "Calls that were sent to a model. The others were answered by the call store.",
     "tokens": "Prompt and completion tokens of the whole run.",
+    "distinct prompt tokens": "Prompt tokens that no earlier prompt of the same debate began with.",
+    "cached prompt tokens": "Prompt tokens that the server took from its cache, as it reported.",
     "cut prompts": "Calls whose prompt the server cut without an error.",
     "questions": "Number of different questions.",
     "debates": "Questions times repeats.",

@@ -39,3 +39,12 @@ def by_status(shares: Mapping[str, Estimate]) -> str:
     """The shares of replies by their status, in words."""
     stated = ", ".join(f"{status} {percent_cell(share).text} %" for status, share in shares.items())
     return f" ({stated})" if stated else ""
+
+
+def grades_missing(scores: Scores) -> str:
+    """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
+    if not scores.ungraded or scores.grader_if_ungraded is None:
+        return ""
+    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
+    what = counted(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
+    return f"{what} excluded from the grader's mean; with them it is between {bounds}"

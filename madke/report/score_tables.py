@@ -1,6 +1,6 @@
 """Score tables of arms for terminals, pages and files (:func:`_score_columns`), and score details as text."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Literal
@@ -11,7 +11,7 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import UNREAD, bound_note, by_status, cut_note, unread
+from madke.report.readings import UNREAD, bound_note, cut_note, grades_missing, unread
 from madke.report.tables import (
     HEADINGS,
     MARK,
@@ -20,33 +20,21 @@ from madke.report.tables import (
     Cell,
     Table,
     count_cell,
-    interval,
     percent_cell,
     rich_table,
     score_cell,
     value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
-from madke.scoring.debate_rows import NO_SHARES, is_share
+from madke.scoring.debate_rows import is_share
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
-from madke.scoring.statistics import Estimate, Spread
-from madke.terminal import printable
 
 
 def row_name(arm: str, dataset: str | None) -> str:
     """The row name of an arm, or of one of its datasets."""
     return arm if dataset is None else f"{arm}: {dataset or 'no dataset named'}"
-
-
-def grades_missing(scores: Scores) -> str:
-    """The number of answers without a grade and the bounds of the grader's mean; empty if all have one."""
-    if not scores.ungraded or scores.grader_if_ungraded is None:
-        return ""
-    bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
-    what = counted(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
-    return f"{what} excluded from the grader's mean; with them it is between {bounds}"
 
 
 def incomplete_notes(scores: Mapping[str, Scores]) -> list[str]:
@@ -122,6 +110,8 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("calls", _count(lambda scores: scores.total.calls if scores.usage else None)),
         _Column("paid", _count(lambda scores: scores.total.paid if scores.usage else None), place="aside"),
         _Column("tokens", _count(lambda scores: scores.total.tokens if scores.usage else None)),
+        _Column("distinct prompt tokens", _count(lambda s: s.total.distinct_tokens or None), place="aside"),
+        _Column("cached prompt tokens", _count(lambda s: s.total.cached_tokens or None), place="aside"),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
         _Column("answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed), place="aside"),
@@ -164,11 +154,7 @@ def _correct(arm: _Arm) -> Cell:
 
 def _over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    return percent_cell(_mean(spread)) if spread else NOTHING
-
-
-def _mean(spread: Spread) -> Estimate:
-    return Estimate(value=spread.mean, low=spread.low, high=spread.high, n=spread.repeats)
+    return percent_cell(spread.over_repeats()) if spread else NOTHING
 
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
@@ -313,88 +299,3 @@ def table_of_arms(
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     """The columns that are not empty, and ``correct``."""
     return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
-
-
-def _repeated(scores: Scores) -> str:
-    found = []
-    for name, spread in scores.repeats.items():
-        mean, sd = value_cell(name, _mean(spread)), value_cell(name, spread.sd)
-        found.append(f"{printable(name)} {mean.text} ({mean.interval}; sd {sd.text})")
-    repeats = max(spread.repeats for spread in scores.repeats.values())
-    return f"over {repeats} repeats, for these questions: {', '.join(found)}"
-
-
-def _amount(name: str, found: Estimate | None) -> str:
-    return (score_cell(found, digits=".2f") if name in NO_SHARES else percent_cell(found)).text
-
-
-def _other_measures(scores: Scores) -> Iterator[str]:
-    """Measures of debates, rounds and the whole run, without intervals and without changes by debater."""
-
-    def joined(values: Mapping[str, str]) -> str:
-        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
-
-    if scores.corpus:
-        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
-    if scores.debate:
-        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
-    by_round = {
-        name: " > ".join(_amount(name, found) for found in values)
-        for name, values in scores.by_round.items()
-        if not name.startswith("changed_")
-    }
-    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
-        yield f"round by round: {joined(by_round)}"
-
-
-def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate | None) -> str:
-    return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
-
-
-def score_details(scores: Scores) -> str:
-    """The scores of a run that tables leave out, one line each."""
-    lines = [
-        *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
-        _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
-        _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
-    ]
-    if scores.co2_judge_grader or scores.co2_matcher_grader:
-        by_grader = scores.co2_judge_grader, scores.co2_matcher_grader
-        lines.append(_by_judge_and_matcher("Co2 by the grader, consistent", *by_grader))
-    lines += [
-        *([_repeated(scores)] if scores.repeats else []),
-        f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
-        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
-        f"with a shortened prompt {scores.shortened}",
-        *_other_measures(scores),
-    ]
-    if scores.read_golds:
-        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
-    if scores.failed and scores.correct_if_failed:
-        low, high = scores.correct_if_failed
-        lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
-    if scores.mean_rounds is not None:
-        lines.append(f"rounds {score_cell(scores.mean_rounds, digits='.2f').whole}")
-    if "grade" in scores.parse_failures:
-        missing = grades_missing(scores)
-        lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
-    for stage, used in scores.usage.items():
-        missed = scores.parse_failures.get(stage)
-        lines.append(
-            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
-            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached) + "
-            f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
-            + (" (estimated)" if used.estimated else "")
-            + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
-            + (f", {counted(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8" if used.not_utf8 else "")
-            + (f", {used.bound:,} bound by a JSON schema" if used.bound else "")
-            + (f", unparsed {percent_cell(missed).text} %" if missed else "")
-            + by_status(scores.readings.get(stage, {}))
-        )
-    if scores.spending is not None and scores.spending.cost:
-        cost = scores.spending.cost
-        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
-        lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
-    if scores.spending is not None and scores.spending.unpriced:
-        lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
-    return "\n".join(lines)

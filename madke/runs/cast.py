@@ -116,7 +116,7 @@ class Guard:
 
     def model(self, model: ChatModel) -> ChatModel:
         """A model behind the limiter of its endpoint; failed calls are retried."""
-        limited = Limited(self.innermost(model), self.limits.of(model))
+        limited = Limited(self.innermost(model), self.limits.of(model), self.limits.prefixes_of(model))
         return self.recorded(Retrying(limited, on_event=self.meter.count_retry if self.meter else None))
 
     def service(self, service: ChatModel) -> ChatModel:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from madke.core.chat import Prefix
 from madke.core.errors import UserError
 
 
@@ -26,6 +27,7 @@ class RunOptions:
     )
     rpm: int | None = _option(None, "Maximum calls per minute to each endpoint.", ge=1, metavar="N")
     tpm: int | None = _option(None, "Maximum tokens per minute to each endpoint.", ge=1, metavar="N")
+    prefix: Prefix = _option("auto", "Whether calls that begin alike wait for the first of them.")
     prices: Path | None = _option(None, "Prices per million tokens, as YAML.", metavar="FILE")
     max_cost: float | None = _option(None, "Start no question at or above this cost.", ge=0, metavar="X")
     token_budget: int | None = _option(None, "Start no question at or above this many tokens.", ge=1, metavar="N")

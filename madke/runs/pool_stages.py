@@ -32,7 +32,7 @@ from madke.knowledge.pools import build_pools, candidates
 from madke.knowledge.stages import FurtherQueries, Ranked, Reranking
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.endpoints import probe
-from madke.llm.openai_client import open_rerank_endpoint
+from madke.llm.rerank_endpoint import open_rerank_endpoint
 from madke.runs.cast import CrossEncoderReranker, Guard, LiveSearch, has_endpoint, open_models, service_request
 from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
@@ -257,7 +257,8 @@ class StageBuild:
             Unfinished: A limit is reached, or a model's calls all fail; ``out`` is then unchanged.
         """
         assert own.calls is not None
-        limits = Limits(self.options.concurrency, self.options.rpm, self.options.tpm)
+        options = self.options
+        limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
         meter = Meter(total=0, budget=own.budget, limits=limits)
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)

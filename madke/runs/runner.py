@@ -118,7 +118,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         options = self.options
-        limits = Limits(options.concurrency, options.rpm, options.tpm)
+        limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix)
         self.meter = Meter(
             total=len(self.job.questions) * self.job.spec.repeats,
             budget=None if options.replay else self.own.budget,

@@ -19,7 +19,7 @@ from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.files import fingerprint, write_file
 from madke.llm import CallStore
-from madke.llm.prices import Prices, cost, price_of
+from madke.llm.prices import Prices, cost, price_of, saved
 from madke.runs.directory import is_being_written
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
@@ -170,13 +170,14 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
     payer = directory.resolve().name if among_arms else ""
     costs: defaultdict[str, float] = defaultdict(float)
     unpriced: set[str] = set()
-    made = 0
+    made, cheaper = 0, 0.0
     with CallStore(calls) as store:
         for call in store.recorded(payer=payer):
             made += 1
             used = call.completion.usage
             if price := price_of(call.model, prices):
                 costs[call.purpose.stage] += cost(used, price)
+                cheaper += saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
-    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced))) if made else None
+    return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced)), saved=cheaper) if made else None

@@ -40,6 +40,10 @@ class Spread:
     """The 95 % interval of the mean over repeats with fixed questions (Student's t); clipped to 0 to 1 if all values
     are in that range."""
 
+    def over_repeats(self) -> Estimate:
+        """The mean, with its interval over repeats."""
+        return Estimate(value=self.mean, low=self.low, high=self.high, n=self.repeats)
+
 
 def estimate(values: Sequence[float], *, shares: bool = True) -> Estimate | None:
     """The mean of one value per question, with a 95 % interval over questions; None without values.

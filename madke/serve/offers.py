@@ -77,7 +77,7 @@ class Offers:
         self.shared = Shared(
             options=run,
             budget=account(run).budget,
-            limits=Limits(run.concurrency, run.rpm, run.tpm),
+            limits=Limits(run.concurrency, run.rpm, run.tpm, prefix=run.prefix, interactive=True),
         )
         self._options = options
         self._runs: dict[object, ServedRun] = {}

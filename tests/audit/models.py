@@ -10,7 +10,7 @@ from madke.audit.questions import audit_questions
 from tests.support.openai_server import Reply, chat
 
 STAGES = ["select", "speak"] * 4 + ["reply"] * 6 + ["judge"] * 4 + ["summarize"] * 4
-REST = ["alone", *["together"] * 4, "schema", "long"]
+REST = ["alone", *["together"] * 4, "schema", "siblings", "siblings", "long"]
 PROBES = STAGES + REST
 
 
@@ -66,6 +66,8 @@ class Model:
 
     def long(self, text: str, body: Any, nth: int) -> Any:
         return self.select(text, body, nth)
+
+    siblings = long
 
 
 class GivesBackExamples(Model):

@@ -79,6 +79,24 @@ def test_four_calls_at_once_gain_what_they_save() -> None:
     assert findings_of("m", [alone, *together], planned=5).gain == 2.0
 
 
+def kept(probe: Any, cached: int, began: float, *, prompt: int = 1000) -> Any:
+    usage = Usage(prompt_tokens=prompt, cached_tokens=cached, completion_tokens=5)
+    return call(probe, usage=usage, began=began, ended=began + 1.0, prompt="word " * 800)
+
+
+@pytest.mark.parametrize(
+    ("cached", "share"),
+    [((0, 0, 900), False), ((0, 896, 900), True), ((0, 0, 0), None)],
+    ids=["miss", "share", "nothing kept"],
+)
+def test_two_calls_at_once_tell_whether_siblings_share(cached: Any, share: Any) -> None:
+    calls = [kept(*each) for each in zip(("siblings", "siblings", "long"), cached, (0.0, 0.0, 7.0), strict=True)]
+    found = findings_of("m", calls, planned=3)
+    assert found.siblings_share is share
+    assert found.least_cached == (min(filter(None, cached)) if any(cached) else None)
+    assert found.cached_after == (6.0 if cached[-1] else None)
+
+
 def test_estimated_counts_say_nothing_of_cut_prompts() -> None:
     found = findings_of("m", [call(usage=Usage(prompt_tokens=1, estimated=True))], planned=1)
 
@@ -162,6 +180,10 @@ CASES = [
     (replace(GOOD, same_seed=NONE), "Do not rely on seeds, because the server ignores them."),
     (replace(GOOD, new_speed=4.0), "Ask few questions, because it is slow."),
     (replace(GOOD, gain=1.1), "Use --concurrency 1, because more calls at once gain nothing."),
+    (
+        replace(GOOD, least_cached=1024, cached_after=100.0, siblings_share=False),
+        "Set prefix: on for it in models.yaml, because calls at once miss its cache.",
+    ),
     (
         replace(GOOD, cut_off=Share(k=11, n=22)),
         "Give it more tokens or take another model: at least half of its replies were cut off.",

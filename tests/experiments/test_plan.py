@@ -14,6 +14,7 @@ from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
+from madke.llm.prices import Price
 from madke.variants import load
 from madke.variants.load import check_templates
 
@@ -29,6 +30,18 @@ def plans(recipe: Any, questions: Any, pools: Any = ()) -> Any:
 
 def questions(count: Any, text: str = "Which lake is the deepest?") -> Any:
     return [Question(id=f"{text[:5]}{n}", question=text) for n in range(count)]
+
+
+def test_the_cost_with_cached_beginnings_stands_beside_that_without() -> None:
+    recipe = {"arms": [{"name": "vote", "protocol": "self-consistency", "set": {"debaters": 8}}]}
+    prices = {"offline": Price(prompt=1_000_000, cached=100_000, completion=0)}
+    costs = []
+    for text in ("A short question?", "A long question. " * 1000):
+        (found,) = planned(setting_of(recipe, questions(1, text)), Planner(prices=prices))
+        costs.append((found.most.cached_cost, found.most.cost))
+    assert costs[0][0] == costs[0][1]  # too short to be kept
+    one = costs[1][1] / 8
+    assert costs[1][0] == pytest.approx(one + 7 * one / 10, rel=0.01)
 
 
 @pytest.mark.parametrize("count", [30, 45, 100])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from eval.benchmarks.jumping_loop import at_once
 from madke.llm.patience import Patience
-from tests.support.jumping_loop import at_once
 
 NEVER = 10**6
 

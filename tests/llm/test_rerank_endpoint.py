@@ -13,7 +13,7 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.llm import close, read_models
 from madke.llm.endpoints import Models
-from madke.llm.openai_client import open_rerank_endpoint, read_scores
+from madke.llm.rerank_endpoint import open_rerank_endpoint, read_scores
 from tests.support.openai_server import Reply, openai_server
 
 

@@ -3,10 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from madke.core.transcript import StageUsage
-from madke.report.score_tables import score_details, score_table
+from madke.report.prompt_tokens import prefix_advice, prompt_line
+from madke.report.score_details import score_details
+from madke.report.score_tables import score_table
 from madke.scoring.scores import Spending, score
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
@@ -61,6 +64,31 @@ def test_tokens_that_the_provider_had_cached_are_shown() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=1500, completion_tokens=10)
     details = score_details(score([debate([RIGHT], usage={"speak": used})]))
     assert "2,000 prompt (1,500 cached)" in line(details, "speak: ")
+
+
+def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
+    used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=500, distinct_tokens=1200)
+    scores = score([debate([RIGHT], usage={"speak": used, "judge": used})])
+    assert prompt_line(scores) == "prompt tokens: 4,000 sent, 2,400 distinct, 1,000 reported as cached (25%)"
+    saving = replace(scores, spending=Spending(saved=0.25))
+    assert line(score_details(saving), "prompt tokens: ").endswith("(25%), which saved 0.2500")
+    assert prompt_line(score([debate([RIGHT], usage={"speak": replace(used, estimated=2)})])) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "prefix", "slots", "advice"),
+    [
+        ({"cached_tokens": 100}, "auto", [], "700 prompt tokens were read again: set --prefix on"),
+        ({"cached_tokens": 100}, "on", [], None),
+        ({"cached_tokens": 100}, "on", ["m"], "700 prompt tokens were read again: serve m with one slot"),
+        ({"cached_tokens": 700}, "auto", [], None),  # little is left to gain
+        ({"cached_tokens": 0}, "auto", [], None),  # nothing says that it keeps anything
+    ],
+)
+def test_advice_is_given_where_it_pays(used: Any, prefix: Any, slots: Any, advice: str | None) -> None:
+    found = prefix_advice(StageUsage(prompt_tokens=1000, distinct_tokens=200, **used), prefix, slots)
+    assert (found or "").startswith(advice or "")
+    assert (found is None) == (advice is None)
 
 
 def test_repeats_rounds_and_grades_have_their_lines() -> None:

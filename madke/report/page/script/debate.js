@@ -268,6 +268,7 @@ const COLUMNS = {
   failed: "failed",
   retries: "retries",
   prompt_tokens: "prompt tokens",
+  distinct_tokens: "distinct prompt tokens",
   cached_tokens: "cached prompt tokens",
   completion_tokens: "completion tokens",
   reasoning_tokens: "reasoning tokens",

@@ -20,6 +20,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         self._selector.select = jump  # type: ignore[attr-defined]
 
     def time(self) -> float:
+        """Seconds since the start, without any waiting."""
         return self._now
 
 

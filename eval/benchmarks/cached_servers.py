@@ -1,0 +1,176 @@
+"""Stand-ins of model servers that keep beginnings of prompts, in simulated time: hours take milliseconds.
+
+They answer in this process, as models at an endpoint, in a :class:`JumpingLoop`. Tokens are four characters. What they
+keep:
+
+- ``hosted``: prompts of at least 1,024 tokens in steps of 128, readable after the first reply, for five minutes;
+- ``blocks``: blocks of 16 tokens, readable when the prompt has been read (vLLM, SGLang);
+- ``slots``: the last prompt of each slot, and those that left a slot (llama.cpp). The slots share one processor, and a
+  call takes the free slot that has most of its prompt;
+- ``none``: nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from madke.core.chat import ChatRequest, Completion, Message, Prefix, Usage, shared_length
+from madke.llm.endpoints import Endpoint, ModelEntry
+from madke.llm.refusals import Dialect
+
+Kind = Literal["hosted", "blocks", "slots", "none"]
+
+CHARACTERS = 4
+"""Of a token."""
+_SECONDS_KEPT = 300.0
+_LEAST, _STEP, _BLOCK = 1024, 128, 16
+
+
+def tokens_of(prompt: Sequence[Message]) -> int:
+    """The tokens of a prompt."""
+    return -(-sum(len(message.content) for message in prompt) // CHARACTERS)
+
+
+def distinct_tokens(prompts: Sequence[Sequence[Message]]) -> int:
+    """The nodes of a trie over the tokens of the prompts: what a server computes that forgets nothing."""
+    seen: dict[Sequence[Message], None] = {}
+    distinct = 0
+    for prompt in prompts:
+        if prompt not in seen:
+            known = max((shared_length(prompt, each) for each in seen), default=0)
+            distinct += tokens_of(prompt) - known // CHARACTERS
+            seen[prompt] = None
+    return distinct
+
+
+@dataclass(kw_only=True, eq=False)
+class CachedServer:
+    """A server with one model, and what it did."""
+
+    kind: Kind
+    writes: Callable[[ChatRequest], str] = lambda request: "The answer is yes."
+    name: str = "stand-in"
+    prefix: Prefix | None = None
+    slots: int = 4
+    latency: float = 0.0
+    """Seconds before it begins to read."""
+    reading: float = 100.0
+    """Tokens a second: of each call of a hosted endpoint, of all calls together of other servers."""
+    writing: float = 25.0
+    prompts: list[tuple[Message, ...]] = field(default_factory=list)
+    computed: int = 0
+    """Prompt tokens that were not in the cache."""
+    dialect: Dialect = field(default_factory=Dialect)
+    endpoint: Endpoint = field(init=False)
+    _kept: dict[tuple[Message, ...], float] = field(default_factory=dict)
+    _slots: list[tuple[Message, ...]] = field(init=False)
+    """The prompts of free slots."""
+    _free: asyncio.Semaphore = field(init=False)
+    _processor: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        host = "https://api.example.com" if self.kind == "hosted" else "http://127.0.0.1:8000"
+        entry = ModelEntry(prefix=self.prefix)
+        self.endpoint = Endpoint(address=f"{host}/v1", limited_as=host, entry=entry)
+        self._slots = [()] * self.slots
+        self._free = asyncio.Semaphore(self.slots)
+
+    @property
+    def sent(self) -> int:
+        """Tokens of all prompts."""
+        return sum(map(tokens_of, self.prompts))
+
+    @property
+    def distinct(self) -> int:
+        """Tokens of a trie over all prompts."""
+        return distinct_tokens(self.prompts)
+
+    @property
+    def most_cached(self) -> float:
+        """Share of its tokens that it would have known if the calls had come one after the other."""
+        earlier: dict[tuple[Message, ...], None] = {}
+        cached = 0
+        for prompt in self.prompts:
+            cached += self._found(prompt, earlier)
+            earlier[prompt] = None
+        return cached / self.sent
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Read the prompt, tell the first token, write the reply."""
+        self.prompts.append(request.messages)
+        if self.kind == "slots":
+            async with self._free:
+                return await self._in_slot(request)
+        await asyncio.sleep(self.latency)
+        cached = self._cached(request.messages)
+        if self.kind == "hosted":
+            await asyncio.sleep(self._missing(request, cached) / self.reading)
+        else:
+            async with self._processor:
+                await asyncio.sleep(self._missing(request, cached) / self.reading)
+        if self.kind == "blocks":
+            self._keep(request)
+        if request.on_token is not None:
+            request.on_token()
+        completion = self._completion(request, cached)
+        await asyncio.sleep(completion.usage.completion_tokens / self.writing)
+        if self.kind == "hosted":
+            self._keep(request)
+        return completion
+
+    async def _in_slot(self, request: ChatRequest) -> Completion:
+        prompt = request.messages
+        slot = max(self._slots, key=lambda each: shared_length(prompt, each))
+        self._slots.remove(slot)
+        try:
+            shared = shared_length(prompt, slot)
+            if slot and shared // CHARACTERS < tokens_of(slot) / 2:  # it leaves the slot
+                self._kept[slot] = _now()
+            known = max([shared, *(shared_length(prompt, each) for each in self._kept)]) // CHARACTERS
+            cached = min(known, tokens_of(prompt) - 1)
+            async with self._processor:
+                await asyncio.sleep(self._missing(request, cached) / self.reading)
+            if request.on_token is not None:
+                request.on_token()
+            completion = self._completion(request, cached)
+            async with self._processor:
+                await asyncio.sleep(completion.usage.completion_tokens / self.writing)
+        finally:
+            self._slots.append(prompt)
+        self.dialect = Dialect(slots=True)  # its reply tells
+        return completion
+
+    def _cached(self, prompt: Sequence[Message]) -> int:
+        since = _now() - _SECONDS_KEPT
+        return self._found(prompt, (each for each, at in self._kept.items() if at >= since))
+
+    def _found(self, prompt: Sequence[Message], kept: Iterable[Sequence[Message]]) -> int:
+        shared = max((shared_length(prompt, each) for each in kept), default=0)
+        known = min(shared // CHARACTERS, tokens_of(prompt) - 1)
+        if self.kind == "hosted":
+            return known // _STEP * _STEP if known >= _LEAST else 0
+        return known // _BLOCK * _BLOCK
+
+    def _keep(self, request: ChatRequest) -> None:
+        self._kept[request.messages] = _now()
+
+    def _missing(self, request: ChatRequest, cached: int) -> int:
+        missing = tokens_of(request.messages) - cached
+        self.computed += missing
+        return missing
+
+    def _completion(self, request: ChatRequest, cached: int) -> Completion:
+        text = self.writes(request)
+        usage = Usage(
+            prompt_tokens=tokens_of(request.messages),
+            cached_tokens=cached,
+            completion_tokens=max(1, len(text) // CHARACTERS),
+        )
+        return Completion(text=text, usage=usage)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,107 @@
+"""What `madke score --details` says below its table: a run's other measures, its calls, tokens and cost, in words."""
+
+from collections.abc import Iterator, Mapping
+
+from madke.core.errors import counted
+from madke.report.prompt_tokens import prompt_line
+from madke.report.readings import by_status, grades_missing
+from madke.report.tables import (
+    ORACLE,
+    interval,
+    percent_cell,
+    score_cell,
+    value_cell,
+)
+from madke.scoring.debate_rows import NO_SHARES
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.terminal import printable
+
+
+def _repeated(scores: Scores) -> str:
+    found = []
+    for name, spread in scores.repeats.items():
+        mean, sd = value_cell(name, spread.over_repeats()), value_cell(name, spread.sd)
+        found.append(f"{printable(name)} {mean.text} ({mean.interval}; sd {sd.text})")
+    repeats = max(spread.repeats for spread in scores.repeats.values())
+    return f"over {repeats} repeats, for these questions: {', '.join(found)}"
+
+
+def _amount(name: str, found: Estimate | None) -> str:
+    return (score_cell(found, digits=".2f") if name in NO_SHARES else percent_cell(found)).text
+
+
+def _other_measures(scores: Scores) -> Iterator[str]:
+    """Measures of debates, rounds and the whole run, without intervals and without changes by debater."""
+
+    def joined(values: Mapping[str, str]) -> str:
+        return ", ".join(f"{printable(name.replace('_', ' '))} {value}" for name, value in values.items())
+
+    if scores.corpus:
+        yield f"as one corpus: {joined({name: f'{100 * value:.1f}' for name, value in scores.corpus.items()})}"
+    if scores.debate:
+        yield f"of the debates: {joined({name: _amount(name, found) for name, found in scores.debate.items()})}"
+    by_round = {
+        name: " > ".join(_amount(name, found) for found in values)
+        for name, values in scores.by_round.items()
+        if not name.startswith("changed_")
+    }
+    if len(next(iter(scores.by_round.values()), ())) > 1 or "cons" in by_round:
+        yield f"round by round: {joined(by_round)}"
+
+
+def _by_judge_and_matcher(name: str, judge: Estimate | None, matcher: Estimate | None) -> str:
+    return f"{name} by the judge {interval(judge)}, by the matcher {interval(matcher)}"
+
+
+def score_details(scores: Scores) -> str:
+    """The scores of a run that tables leave out, one line each."""
+    lines = [
+        *(f"{printable(name)} {value_cell(name, each).whole}, n = {each.n}" for name, each in scores.metrics.items()),
+        _by_judge_and_matcher("Cons", scores.cons_judge, scores.cons_matcher),
+        _by_judge_and_matcher("Co2 (correct by the task's first metric)", scores.co2_judge, scores.co2_matcher),
+    ]
+    if scores.co2_judge_grader or scores.co2_matcher_grader:
+        by_grader = scores.co2_judge_grader, scores.co2_matcher_grader
+        lines.append(_by_judge_and_matcher("Co2 by the grader, consistent", *by_grader))
+    lines += [
+        *([_repeated(scores)] if scores.repeats else []),
+        f"ended by: {', '.join(f'{name} {count}' for name, count in scores.stop_reasons.items()) or 'nothing'}",
+        f"degraded {scores.degraded}, with a partial pool {scores.partial_pools}, "
+        f"with a shortened prompt {scores.shortened}",
+        *_other_measures(scores),
+    ]
+    if scores.read_golds:
+        lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
+    if scores.failed and scores.correct_if_failed:
+        low, high = scores.correct_if_failed
+        lines.append(f"correct if all failed questions were wrong {100 * low:.1f}, if all were right {100 * high:.1f}")
+    if scores.mean_rounds is not None:
+        lines.append(f"rounds {score_cell(scores.mean_rounds, digits='.2f').whole}")
+    if "grade" in scores.parse_failures:
+        missing = grades_missing(scores)
+        lines.append(f"grade: missing {interval(scores.parse_failures['grade'])} %{f': {missing}' if missing else ''}")
+    for stage, used in scores.usage.items():
+        missed = scores.parse_failures.get(stage)
+        lines.append(
+            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
+            f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached"
+            + (f", {used.distinct_tokens:,} distinct" if used.distinct_tokens else "")
+            + ") + "
+            f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
+            + (" (estimated)" if used.estimated else "")
+            + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
+            + (f", {counted(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8" if used.not_utf8 else "")
+            + (f", {used.bound:,} bound by a JSON schema" if used.bound else "")
+            + (f", unparsed {percent_cell(missed).text} %" if missed else "")
+            + by_status(scores.readings.get(stage, {}))
+        )
+    if (prompts := prompt_line(scores)) is not None:
+        lines.append(prompts)
+    if scores.spending is not None and scores.spending.cost:
+        cost = scores.spending.cost
+        stages = ", ".join(f"{printable(stage)} {each:,.4f}" for stage, each in cost.items())
+        lines.append(f"cost {sum(cost.values()):,.4f}: {stages}")
+    if scores.spending is not None and scores.spending.unpriced:
+        lines.append(f"without a price, excluded from the cost: {printable(', '.join(scores.spending.unpriced))}")
+    return "\n".join(lines)
