@@ -25,7 +25,7 @@ from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
 from madke.serve.streaming import Debating, data
-from madke.serve.wire import ChatBody, ChatMessage, Refusal
+from madke.serve.wire import ChatBody, ChatMessage, Refusal, header_of
 from madke.yaml_file import read_mapping
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
@@ -102,7 +102,7 @@ class Answer(Debating):
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(debates, request, ask)
-        self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
+        self._ignored = {"x-madke-ignored": header_of(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
         self._body, self._talk, self._options = body, talk, debates.options
         self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)

@@ -10,6 +10,7 @@ import hmac
 import json
 import logging
 import secrets
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
@@ -202,17 +203,30 @@ class Debates:
         self.slots = asyncio.Semaphore(options.run.concurrency)
         self._held = ExitStack()
 
-    def admitted(self) -> Turn:
-        """The turn of a request, to be closed; Refusal if no further debate may start."""
+    @contextmanager
+    def admitted(self) -> Iterator[Turn]:
+        """The turn of a request, for the block; Refusal if no further debate may start.
+
+        The block includes the delivery of the answer: until then the request counts as waiting for it.
+        """
+        self.check()
+        if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
+            message = f"{self.waiting} requests are waiting; try again later"
+            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
+        self.turns += 1
+        try:
+            with Turn(self) as turn:
+                yield turn
+        finally:
+            self.turns -= 1
+
+    def check(self) -> None:
+        """Refusal if no further debate may start."""
         if self.draining:
             raise Refusal(503, "the server is shutting down", kind="server_error", retry_after=BUSY_SECONDS)
         if reached := self.offers.shared.budget.reached:
             message = f"the server's {reached} is reached"
             raise Refusal(429, message, kind="insufficient_quota", code="insufficient_quota", retryable=False)
-        if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
-            message = f"{self.waiting} requests are waiting; try again later"
-            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
-        return Turn(self)
 
     @property
     def waiting(self) -> int:
@@ -242,16 +256,19 @@ class Debates:
 
 
 class Turn:
-    """One request, from its start in the queue to the delivery of its answer.
-
-    Close it only when the answer has been sent: until then the request counts as waiting for it.
-    """
+    """One request, from its start in the queue to the delivery of its answer; see :meth:`Debates.admitted`."""
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
         self._attempt: Attempt | None = None
         self._held = ExitStack()
-        debates.turns += 1
+        self._until = None if debates.options.deadline is None else time.monotonic() + debates.options.deadline
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
         """Debate the question when there is a free slot.
@@ -293,23 +310,20 @@ class Turn:
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
-        """Wait for a free slot, and hold it for the block."""
+        """Wait for a free slot, and hold it for the block. Refusal if no debate may start when it is free."""
         debates = self._debates
-        async with debates.slots:
-            debates.running += 1
-            try:
-                async with asyncio.timeout(debates.options.deadline):
+        left = None if self._until is None else max(0.0, self._until - time.monotonic())
+        try:
+            async with asyncio.timeout(left), debates.slots:
+                debates.running += 1
+                try:
+                    debates.check()  # a limit may have been reached since the admission
                     yield
-            except TimeoutError:
-                message = f"the debate took longer than {debates.options.deadline:g} s; ask again to go on with it"
-                raise Refusal(504, message, kind="server_error", code="deadline") from None
-            except UserError as error:
-                _log.warning("a debate failed: %s", error)
-                raise Refusal(502, str(error), kind="server_error") from error
-            finally:
-                debates.running -= 1
-
-    def close(self) -> None:
-        """The request is over."""
-        self._held.close()
-        self._debates.turns -= 1
+                finally:
+                    debates.running -= 1
+        except TimeoutError:
+            message = f"the request took longer than {debates.options.deadline:g} s; ask again to go on with it"
+            raise Refusal(504, message, kind="server_error", code="deadline") from None
+        except UserError as error:
+            _log.warning("a debate failed: %s", error)
+            raise Refusal(502, str(error), kind="server_error") from error

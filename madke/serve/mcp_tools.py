@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import ExitStack, aclosing, closing, redirect_stdout
+from contextlib import ExitStack, aclosing, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -193,7 +193,7 @@ class McpServer(Server[Any]):
         ask = Ask(protocol=asked.protocol or default, question=asked.question, sources=asked.sources)
         offers.check(ask)
         lines = 0
-        with closing(self._debates.admitted()) as turn:
+        with self._debates.admitted() as turn:
             async with aclosing(told(partial(turn.debate, ask))) as parts:
                 async for part in parts:
                     if line := _progress(part):
@@ -214,7 +214,7 @@ class McpServer(Server[Any]):
         )
 
     async def _search(self, ctx: Context, asked: SearchArguments) -> SearchResult:
-        with closing(self._debates.admitted()) as turn:
+        with self._debates.admitted() as turn:
             pool = await turn.search(asked.query, asked.sources, asked.k)
         if pool.partial and not pool.passages:
             raise UserError("; ".join(f"{source}: {reason}" for source, reason in pool.partial.items()))

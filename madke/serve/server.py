@@ -93,7 +93,7 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:])
-    return Refusal(400, f"{place or 'the body'}: {first['msg']}", param=place or None).response()
+    return Refusal(400, f"{place or 'the body'}: {first['msg'].removeprefix('Value error, ')}", param=place or None).response()
 
 
 async def _on_http(request: Request, error: Exception) -> JSONResponse:

@@ -1,10 +1,13 @@
 """OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
 
+import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import HTTPException
 from openai.types import Model
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from starlette.responses import JSONResponse
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -24,6 +27,9 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "web_search_options": (),
 }
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
+
+
+_LONGEST_HEADER = 1000
 
 
 class Refusal(HTTPException):
@@ -66,8 +72,29 @@ class ErrorBody(BaseModel):
     error: Error
 
 
+def header_of(names: Iterable[str]) -> str:
+    """Names of a client as the value of a header: percent-encoded, and not all of them if they are too long."""
+    value = ", ".join(quote(name) for name in names)
+    return value if len(value) <= _LONGEST_HEADER else f"{value[:_LONGEST_HEADER]}..."
+
+
 ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorBody, "description": "What went wrong."}}
 """For OpenAPI: the errors of a route."""
+
+
+class Body(BaseModel):
+    """A body of a request. All its texts, names of fields too, can be encoded."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _encodable(cls, value: Any) -> Any:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair, which is not text") from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        return value
 
 
 class Part(BaseModel, extra="allow"):
@@ -94,7 +121,7 @@ class ChatMessage(BaseModel, extra="allow"):
         return "\n".join(part.text or "" for part in self.content)
 
 
-class ChatBody(BaseModel, extra="allow"):
+class ChatBody(Body, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]

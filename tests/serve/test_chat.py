@@ -85,6 +85,18 @@ def test_turns_stream_while_the_debate_goes_on(tmp_path: Path) -> None:
     assert text_of(chunks) == "Author 1"
 
 
+@pytest.mark.parametrize("protocol", ["rag", "cot", "madke"])
+def test_a_stream_says_each_reply_once(protocol: str, upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, sources=Shelf(), protocols=(protocol,)) as server:
+        chunks = streamed(server, model=protocol)
+        whole = asked(server, model=protocol).choices[0].message
+    for thoughts in (thoughts_of(chunks), whole.model_extra["reasoning_content"]):
+        replies = upstream.stages[: len(upstream.stages) // 2]
+        assert thoughts.count("I know that.") == sum(stage in ("debater", "summarize") for stage in replies)
+        assert "**Only**" not in thoughts
+    assert text_of(chunks) == whole.content and whole.content.startswith("Author 1")
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_usage_is_that_of_the_whole_debate(stream: bool, upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:

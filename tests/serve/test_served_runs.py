@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -167,7 +166,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     with serving(tmp_path, upstream, sources=Shelf()) as server:
 
         async def debate() -> str:
-            with closing(server.debates.admitted()) as turn:
+            with server.debates.admitted() as turn:
                 ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()
