@@ -88,6 +88,8 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _encodable(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value  # is refused as what it is
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
