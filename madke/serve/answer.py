@@ -44,18 +44,19 @@ class Conversation:
     instructions: str
     """All system messages."""
     earlier: tuple[Message, ...]
-    """The turns before the question."""
+    """The turns before the question, without calls of tools and their results."""
 
     @classmethod
     def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
         """Sort the messages; Refusal if the last one is not a question."""
         system = [message.text for message in messages if message.role in ("system", "developer")]
-        turns = [message for message in messages if message.role in ("user", "assistant")]
+        turns = [message for message in messages if message.role not in ("system", "developer")]
         if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):
             raise Refusal(400, "the last message must be a question of the user, with text", param="messages")
         earlier = tuple(
             Message(role="user" if message.role == "user" else "assistant", content=message.text)
             for message in turns[:-1]
+            if not message.is_about_tools
         )
         instructions = "\n\n".join(text.strip() for text in system if text.strip())
         return cls(question=question, instructions=instructions, earlier=earlier)
@@ -82,6 +83,12 @@ def _wording() -> Mapping[str, str]:
     return read_mapping(asset("prompts", "serving", "condense.yaml"))
 
 
+def _is_filled(request: Request, name: str) -> bool:
+    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` as it stands where there is no task."""
+    value = request.headers.get(name, "").strip()
+    return value != "" and not value.startswith("{{")
+
+
 def _quoted(text: str) -> str:
     return without_tags(text, ("conversation", "message"))
 
@@ -105,7 +112,7 @@ class Answer(Debating):
         self._ignored = {"x-madke-ignored": header_of(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
         self._body, self._talk, self._options = body, talk, debates.options
-        self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
+        self._plain = talk.question.startswith(_TASK) or any(_is_filled(request, name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 

@@ -37,6 +37,12 @@ from madke.serve.wire import Refusal
 
 Context = ServerRequestContext[Any, Request]
 
+MAX_SESSIONS = 256
+"""Sessions over HTTP at a time, of some 40 kB each. Beyond it a client gets status 503."""
+
+IDLE_SECONDS = 600.0
+"""A session without a request or an open stream ends after this time; its client then begins another."""
+
 MAX_PASSAGES = 50
 """Largest ``k`` of a search."""
 
@@ -224,7 +230,12 @@ class McpServer(Server[Any]):
 
 def router(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
-    sessions = StreamableHTTPSessionManager(McpServer(debates), max_request_body_size=MAX_BODY)
+    sessions = StreamableHTTPSessionManager(
+        McpServer(debates),
+        max_request_body_size=MAX_BODY,
+        max_sessions=MAX_SESSIONS,
+        session_idle_timeout=IDLE_SECONDS,
+    )
     routes = APIRouter(lifespan=lambda app: sessions.run())
     routes.routes.append(Route("/mcp", StreamableHTTPASGIApp(sessions)))
     return routes

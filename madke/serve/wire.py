@@ -109,8 +109,15 @@ class Part(BaseModel, extra="allow"):
 class ChatMessage(BaseModel, extra="allow"):
     """A message of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[Part] | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+    @property
+    def is_about_tools(self) -> bool:
+        """Whether it calls a tool, or is what a tool returned."""
+        return self.role in ("tool", "function") or bool(self.tool_calls or self.function_call)
 
     @property
     def text(self) -> str:

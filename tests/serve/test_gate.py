@@ -19,6 +19,8 @@ from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait
 from tests.support import cli as commands
 
 QUESTION = "Who wrote book 1?"
+THREE = "a=tests,b=docs,c=examples"
+"""Three sources: more passages than ``per-document`` has debaters."""
 BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
 
 
@@ -168,6 +170,9 @@ def test_health_tells_what_goes_on(tmp_path: Path) -> None:
         (["--protocols", "rerank"], "cannot be served: finish = rerank needs an answer scorer"),
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
+        (["--set", "rounds=x"], "rounds"),
+        (["--protocols", "cot,per-document", "--sources", THREE], "protocol 'per-document' cannot be served: --set"),
+        (["--protocols", "per-document", "--sources", THREE], "needs a debater for each of up to 15 passages"),
     ],
 )
 def test_bad_options_end_before_anything_is_served(arguments: list[str], message: str, tmp_path: Path) -> None:
