@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -38,6 +38,7 @@ from madke.runs.directory import read_transcripts
 from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE
+from madke.serve.json_form import JsonForm, Written
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
 from madke.serve.wire import Refusal
@@ -58,6 +59,8 @@ class Served:
     run: ServedRun
     transcript: Transcript
     pool: KnowledgePool
+    text: str
+    """The answer in the form that was asked for, or the text in which no answer could be read."""
     usage: Usage
     """Of all calls for the request."""
 
@@ -286,22 +289,47 @@ class Turn:
             question = run.question(text, ask.instructions)
             self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
             transcript, pool = await run.debate(question, self._attempt.repeat, ask.cast, listen, deltas=deltas)
-        if transcript.status == "failed":
-            message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
-            raise Refusal(502, message, kind="server_error", code="debate_failed")
-        usage += Debate(transcript=transcript).usage
-        return Served(run=run, transcript=transcript, pool=pool, usage=usage)
+            if transcript.status == "failed":
+                message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
+                raise Refusal(502, message, kind="server_error", code="debate_failed")
+            written = await self._written(run, ask, transcript)
+        usage += Debate(transcript=transcript).usage + written.usage
+        return Served(run=run, transcript=transcript, pool=pool, text=written.text, usage=usage)
+
+    async def _written(self, run: ServedRun, ask: Ask, done: Transcript) -> Written:
+        """The final text of a debate in the form that was asked for."""
+        text, form = done.answer or done.final.text or "The debate ended without an answer.", ask.form
+        if form is None:
+            return Written(text=text)
+        if done.answer is not None and (known := form.of_answer(done.answer)) is not None:
+            return Written(text=known)
+        prompt = form.about(done.question, ask.instructions, text, done.final.text)
+
+        async def call(name: str, messages: tuple[Message, ...]) -> Completion:
+            return await run.call(name, messages, asked=done.question, own=text, repeat=done.repeat)
+
+        try:
+            return await form.written(call, prompt)
+        except Refusal:
+            self.delivered()  # the stored calls would fail again; whoever asks again gets another debate
+            raise
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all that the server offers."""
         async with self._working():
             return await self._debates.offers.search(query, sources, k)
 
-    async def plain(self, protocol: str, messages: tuple[Message, ...], limit: int | None = None) -> Completion:
+    async def plain(
+        self, protocol: str, messages: tuple[Message, ...], limit: int | None = None, form: JsonForm | None = None
+    ) -> Written:
         """One call to the protocol's model, without a debate."""
+        asked = messages[-1].content
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            return await run.call("plain", messages, limit, asked=messages[-1].content)
+            if form is None:
+                completion = await run.call("plain", messages, limit, asked=asked)
+                return Written(text=without_reasoning(completion.text), usage=completion.usage)
+            return await form.written(partial(run.call, asked=asked), form.plain(messages))
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""

@@ -21,6 +21,7 @@ from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec
+from madke.serve.json_form import JsonForm
 from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant, variant_folders
@@ -64,12 +65,14 @@ class Ask:
     """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
     cast: Mapping[str, ChatModel] = field(default_factory=dict)
     """Debater -> model of this debate alone, such as a person at a page."""
+    form: JsonForm | None = None
+    """What the final text must be, if not text."""
     retry: bool = False
     """Whether the client says that it asks again for an answer that it did not get."""
 
 
 class Offers:
-    """The protocols and sources of a server; UserError for options that no protocol, or one that was named, can have."""
+    """The protocols and sources of a server; UserError for options that do not fit them."""
 
     def __init__(self, options: ServeOptions) -> None:
         self.variants = _variants(options)
@@ -194,13 +197,13 @@ class Offers:
                 jobs[name] = self._job(Ask(protocol=name, question="?"), {})
             except UserError as error:
                 failed[name] = error
-        for name, error in failed.items():
+        for name, reason in failed.items():
             if not jobs:
-                raise error
+                raise reason
             if self._options.protocols:
-                raise UserError(f"the protocol {name!r} cannot be served: {error}") from None
+                raise UserError(f"the protocol {name!r} cannot be served: {reason}") from None
             del self.variants[name]
-            self.left_out[name] = str(error)
+            self.left_out[name] = str(reason)
         return jobs
 
     def _job(self, ask: Ask, own: Mapping[str, str]) -> Job:

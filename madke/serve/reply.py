@@ -45,9 +45,8 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
     ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
     """
     done, annotations = served.transcript, []
-    answer = done.answer or done.final.text or "The debate ended without an answer."
-    text, finish_reason = bounded(answer, body)
-    cited = citations(done, served.pool, address) if done.answer is not None and text == answer else ()
+    text, finish_reason = bounded(served.text, body)
+    cited = citations(done, served.pool, address) if done.answer is not None and text == served.text else ()
     for number, (title, url) in enumerate(cited, start=1):
         start = len(text) if marks else 0
         if marks:

@@ -20,7 +20,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "logit_bias": ({},),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
@@ -140,6 +139,7 @@ class ChatBody(Body, extra="allow"):
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None
+    response_format: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Refuse what a debate cannot give."""

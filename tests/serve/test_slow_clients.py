@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -116,7 +117,7 @@ def unread(server: Serving, request: bytes) -> socket.socket:
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
     connection.connect(("127.0.0.1", server.port))
-    connections = server.server.server_state.connections
+    connections: Any = server.server.server_state.connections
     wait_for(lambda: any(each.client == connection.getsockname() for each in connections))
     (accepted,) = (each for each in connections if each.client == connection.getsockname())
     accepted.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
