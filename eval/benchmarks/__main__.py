@@ -17,6 +17,7 @@ NAMES = (
     "prefix",
     "ray_run",
     "serve",
+    "serve_latency",
     "dense_build",
     "dense_search",
     "first_result",
