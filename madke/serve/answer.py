@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from fastapi import Request
@@ -98,15 +99,21 @@ class Answer(Debating):
 
     end = b"data: [DONE]\n\n"
 
-    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
+    @classmethod
+    async def to(cls, debates: Debates, request: Request, body: ChatBody) -> Self:
+        """The response to a request."""
         body.check()
+        form = await asyncio.to_thread(JsonForm.read, body.response_format)  # a schema takes a while to check
+        return cls(debates, request, body, form)
+
+    def __init__(self, debates: Debates, request: Request, body: ChatBody, form: JsonForm | None) -> None:
         talk = Conversation.read(body.messages)
         ask = Ask(
             protocol=body.model,
             question=talk.question,
             instructions=talk.instructions,
             condensing=talk.condensing if talk.earlier else (),
-            form=JsonForm.read(body.response_format),
+            form=form,
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(debates, request, ask)

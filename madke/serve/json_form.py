@@ -31,13 +31,17 @@ from madke.yaml_file import read_mapping
 MAX_SCHEMA = 32_768
 """Characters of a schema."""
 
-MAX_STEPS = 100_000
-"""Keywords of a schema that are looked at in one check."""
+MAX_STEPS = 50_000
+"""Keywords of a schema that are looked at for one reply."""
+
+MAX_PATTERNS = 10
+MAX_PATTERN = 100
+"""Characters of a pattern. Some short patterns take long to compile."""
 
 _UNCOUNTED = ("patternProperties", "unevaluatedItems", "unevaluatedProperties")
 """Keywords whose checks cannot be limited here."""
 
-_MAX_STARTS = 50
+_MAX_STARTS = 20
 """Places of a reply at which JSON may begin."""
 
 _LONGEST_FAULT = 300
@@ -73,7 +77,9 @@ class JsonForm:
             raise _refusal(f"the schema has more than {MAX_SCHEMA} characters")
         try:
             Draft202012Validator.check_schema(schema)
-            _check_parts(schema)
+            parts = [*_parts(schema)]
+            _check_references(parts)
+            _check_patterns([value for name, value in parts if name == "pattern" and isinstance(value, str)])
             self.fault({})
         except SchemaError as error:
             raise _refusal(f"the schema is not valid at {error.json_path}: {error.message:.{_LONGEST_FAULT}}") from None
@@ -94,12 +100,15 @@ class JsonForm:
                 raise _refusal("json_schema needs an object with the field 'schema'")
         raise _refusal(f"the type {wanted.get('type')!r:.60} is not known; expected text, json_object or json_schema")
 
-    def fault(self, value: Any) -> str | None:
-        """Why the value is not what was asked for; None if it is. Refusal if that cannot be told."""
+    def fault(self, value: Any, steps: Iterator[int] | None = None) -> str | None:
+        """Why the value is not what was asked for; None if it is. Refusal if that cannot be told.
+
+        Checks with the same ``steps``, a counter, share :data:`MAX_STEPS`.
+        """
         if self._schema is None:
             return None if isinstance(value, dict) else "it is not a JSON object"
         try:
-            error = next(_validator(self._schema).iter_errors(value), None)
+            error = next(_validator(self._schema, steps or count()).iter_errors(value), None)
         except (_Endless, Unresolvable):
             raise _refusal("a check by this schema has no end, or leads outside of it") from None
         except OverflowError:
@@ -108,9 +117,9 @@ class JsonForm:
 
     def of_reply(self, reply: str) -> tuple[str | None, str]:
         """The JSON in a model's reply, and why it is not what was asked for if there is none."""
-        fault = "it holds no JSON"
+        fault, steps = "it holds no JSON", count()
         for value in _values(without_reasoning(reply)):
-            if (found := self.fault(value)) is None:
+            if (found := self.fault(value, steps)) is None:
                 return _text(value), ""
             fault = found if fault == "it holds no JSON" else fault
         return None, fault
@@ -198,24 +207,31 @@ def _values(text: str, *, whole: bool = False) -> Iterator[Any]:
         yield value
 
 
-def _check_parts(schema: Any) -> None:
-    """Refusal for what is not checked here: references to other documents, and patterns that take long."""
-    if isinstance(schema, list):
-        for each in schema:
-            _check_parts(each)
-    if not isinstance(schema, dict):
-        return
-    for name, value in schema.items():
-        if name in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
-            raise _refusal("a schema can refer only to itself (#...)")
-        if name == "pattern" and isinstance(value, str):
-            try:
-                _matcher(value)
-            except PatternError:
-                raise _refusal(f"the pattern {value!r:.60} cannot be checked in linear time") from None
+def _parts(schema: Any) -> Iterator[tuple[str, Any]]:
+    """All fields of a schema and of what it holds."""
+    for each in schema if isinstance(schema, list) else ():
+        yield from _parts(each)
+    for name, value in schema.items() if isinstance(schema, dict) else ():
+        yield name, value
+        yield from _parts(value)
+
+
+def _check_references(parts: Sequence[tuple[str, Any]]) -> None:
+    for name, value in parts:
         if name in _UNCOUNTED:
             raise _refusal(f"{name} is not supported")
-        _check_parts(value)
+        if name in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
+            raise _refusal("a schema can refer only to itself (#...)")
+
+
+def _check_patterns(patterns: Sequence[str]) -> None:
+    if len(patterns) > MAX_PATTERNS or any(len(pattern) > MAX_PATTERN for pattern in patterns):
+        raise _refusal(f"a schema may have {MAX_PATTERNS} patterns of {MAX_PATTERN} characters")
+    for pattern in patterns:
+        try:
+            _matcher(pattern)
+        except PatternError:
+            raise _refusal(f"the pattern {pattern!r} cannot be checked in linear time") from None
 
 
 @lru_cache(maxsize=64)
@@ -232,9 +248,15 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
             yield ValidationError(f"{instance!r:.60} does not match {pattern!r:.60}")
 
 
-def _validator(schema: Mapping[str, Any]) -> Any:
-    """A validator for one check: of limited steps, without access to other documents."""
-    steps = count()
+def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """In linear time, unlike the library's."""
+    elements = instance if wanted is True and isinstance(instance, list) else ()
+    if len({json.dumps(each, sort_keys=True) for each in elements}) < len(elements):
+        yield ValidationError("an element is repeated")
+
+
+def _validator(schema: Mapping[str, Any], steps: Iterator[int]) -> Any:
+    """A validator of limited steps, without access to other documents."""
 
     def counted(check: Any) -> Any:
         def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -244,6 +266,6 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
         return run
 
-    checks = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
+    checks = {**Draft202012Validator.VALIDATORS, "pattern": _pattern, "uniqueItems": _unique}
     limited: Any = extend(Draft202012Validator, {name: counted(check) for name, check in checks.items()})
     return limited(schema, registry=referencing.Registry())

@@ -85,7 +85,7 @@ def router(debates: Debates) -> APIRouter:
     )
     async def chat_completions(body: ChatBody, request: Request) -> Answer:
         """Debate the last message of the user."""
-        return Answer(debates, request, body)
+        return await Answer.to(debates, request, body)
 
     return routes
 

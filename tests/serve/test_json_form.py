@@ -193,6 +193,8 @@ WIDE["$defs"]["d40"] = {}  # type: ignore[index]
         by({"pattern": "("}),
         by({"patternProperties": {"(a+)+$": {}}}),
         by({"unevaluatedProperties": False}),
+        by({"properties": {f"p{n}": {"pattern": "\\w{200}"} for n in range(1000)}}),
+        by({"pattern": "x" * 101}),
         by({"description": "x" * json_form.MAX_SCHEMA}),
     ],
 )
@@ -220,6 +222,22 @@ def test_a_pattern_is_checked_in_linear_time() -> None:
     assert form.fault("a" * 5000) is None
     assert "does not match" in form.fault("a" * 5000 + "b")
     assert time.monotonic() - began < 5
+
+
+def test_repeated_elements_are_found_in_linear_time() -> None:
+    form = JsonForm({"type": "array", "uniqueItems": True})
+    began = time.monotonic()
+    assert form.fault([{"a": n} for n in range(10_000)]) is None
+    assert form.fault([{"a": 1, "b": 2}, {"b": 2, "a": 1}]) == "at $: an element is repeated"
+    assert time.monotonic() - began < 5
+
+
+def test_all_values_of_a_reply_share_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = JsonForm({"type": "object", "required": ["b"], "maxProperties": 1})
+    monkeypatch.setattr(json_form, "MAX_STEPS", 12)
+    assert form.of_reply('{"a": 1} ' * 3)[1] == "at $: 'b' is a required property"
+    with pytest.raises(Refusal, match="has no end"):
+        form.of_reply('{"a": 1} ' * 20)
 
 
 @pytest.mark.parametrize(
