@@ -38,6 +38,7 @@ NEEDS = {
     "prefixes": (),
     "ray_run": ("ray",),
     "serve": ("fastapi", "uvicorn"),
+    "serve_latency": ("fastapi", "uvicorn"),
     "dense_build": ("faiss", "pyarrow"),
     "dense_search": ("faiss", "pyarrow"),
     "first_result": ("faiss", "pyarrow"),

@@ -18,6 +18,7 @@ NAMES = (
     "prefixes",
     "ray_run",
     "serve",
+    "serve_latency",
     "dense_build",
     "dense_search",
     "first_result",

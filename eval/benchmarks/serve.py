@@ -69,7 +69,7 @@ def main(setting: Setting) -> None:
     with (
         server(LATENCY) as url,
         tempfile.TemporaryDirectory(dir=setting.folder) as temporary,
-        _served(Path(temporary) / "served", url) as (process, port),
+        running_server(Path(temporary) / "served", url) as (process, port),
     ):
         folder = Path(temporary)
         data = folder / "questions.jsonl"
@@ -111,7 +111,7 @@ def main(setting: Setting) -> None:
 
 
 @contextmanager
-def _served(out: Path, url: str) -> Iterator[tuple[int, int]]:
+def running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
     """Process id and port of a server."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
     command += [*_OPTIONS, "--base-url", url]

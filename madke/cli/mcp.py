@@ -6,7 +6,7 @@ from typing import Any
 
 from madke.assets import require
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served
+from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served, tell_left_out
 from madke.runs.options import RunOptions
 
 EPILOG = flags.epilog(
@@ -38,4 +38,6 @@ def command(
     offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(serve_stdio(Debates(offered)))
+    debates = Debates(offered)
+    tell_left_out(debates.offers)
+    asyncio.run(serve_stdio(debates))

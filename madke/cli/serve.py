@@ -15,14 +15,16 @@ from madke.runs.options import RunOptions
 from madke.terminal import say
 
 if TYPE_CHECKING:
-    from madke.serve.offers import ServeOptions
+    from madke.serve.offers import Offers, ServeOptions
 
 PACKAGES = ("fastapi", "mcp", "uvicorn")
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
 Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
 Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")]
-DebateDeadline = Annotated[float | None, option("Maximum seconds of a debate.", "S", COST, min=0.001)]
+DebateDeadline = Annotated[
+    float | None, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
+]
 Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
 EPILOG = flags.epilog(
@@ -73,12 +75,19 @@ def command(
     limits = {"queue": queue, "deadline": deadline, "think_tags": think_tags, "marks": not no_marks}
     offered = served(protocols, seed, shared, out=out, run=options, **limits)
     debates = Debates(offered)
+    tell_left_out(debates.offers)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = bound(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     say(f"madke: serving {', '.join(debates.offers.variants)} at {address}", err=True)
     asyncio.run(serve(app, debates, listening, grace=grace))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
+
+
+def tell_left_out(offers: Offers) -> None:
+    """A line for each protocol that is not served."""
+    for name, reason in offers.left_out.items():
+        say(f"madke: {name} is not served: {reason}", err=True)
 
 
 def served(protocols: str | None, seed: int, shared: Mapping[str, Any], **more: Any) -> ServeOptions:

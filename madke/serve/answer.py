@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from fastapi import Request
@@ -19,13 +20,13 @@ from madke.assets import asset
 from madke.concurrency import Tell
 from madke.core.chat import Message
 from madke.core.events import Event
-from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
 from madke.serve.debates import Debates
+from madke.serve.json_form import JsonForm
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
 from madke.serve.streaming import Debating, data
-from madke.serve.wire import ChatBody, ChatMessage, Refusal
+from madke.serve.wire import ChatBody, ChatMessage, Refusal, header_of
 from madke.yaml_file import read_mapping
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
@@ -44,18 +45,19 @@ class Conversation:
     instructions: str
     """All system messages."""
     earlier: tuple[Message, ...]
-    """The turns before the question."""
+    """The turns before the question, without calls of tools and their results."""
 
     @classmethod
     def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
         """Sort the messages; Refusal if the last one is not a question."""
         system = [message.text for message in messages if message.role in ("system", "developer")]
-        turns = [message for message in messages if message.role in ("user", "assistant")]
+        turns = [message for message in messages if message.role not in ("system", "developer")]
         if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):
             raise Refusal(400, "the last message must be a question of the user, with text", param="messages")
         earlier = tuple(
             Message(role="user" if message.role == "user" else "assistant", content=message.text)
             for message in turns[:-1]
+            if not message.is_about_tools
         )
         instructions = "\n\n".join(text.strip() for text in system if text.strip())
         return cls(question=question, instructions=instructions, earlier=earlier)
@@ -82,6 +84,12 @@ def _wording() -> Mapping[str, str]:
     return read_mapping(asset("prompts", "serving", "condense.yaml"))
 
 
+def _is_filled(request: Request, name: str) -> bool:
+    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` as it stands where there is no task."""
+    value = request.headers.get(name, "").strip()
+    return value != "" and not value.startswith("{{")
+
+
 def _quoted(text: str) -> str:
     return without_tags(text, ("conversation", "message"))
 
@@ -91,21 +99,29 @@ class Answer(Debating):
 
     end = b"data: [DONE]\n\n"
 
-    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
+    @classmethod
+    async def to(cls, debates: Debates, request: Request, body: ChatBody) -> Self:
+        """The response to a request."""
         body.check()
+        form = await asyncio.to_thread(JsonForm.read, body.response_format)  # a schema takes a while to check
+        return cls(debates, request, body, form)
+
+    def __init__(self, debates: Debates, request: Request, body: ChatBody, form: JsonForm | None) -> None:
         talk = Conversation.read(body.messages)
         ask = Ask(
             protocol=body.model,
             question=talk.question,
             instructions=talk.instructions,
             condensing=talk.condensing if talk.earlier else (),
+            form=form,
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(debates, request, ask)
-        self._ignored = {"x-madke-ignored": ", ".join(body.ignored)} if body.ignored else {}
+        self._ignored = {"x-madke-ignored": header_of(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
         self._body, self._talk, self._options = body, talk, debates.options
-        self._plain = talk.question.startswith(_TASK) or any(request.headers.get(name) for name in _TASK_HEADERS)
+        self._tags = debates.options.think_tags and ask.form is None  # JSON stands alone
+        self._plain = talk.question.startswith(_TASK) or any(_is_filled(request, name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 
@@ -133,30 +149,30 @@ class Answer(Debating):
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         body = self._body
         if self._plain:
-            completion = await self.turn.plain(body.model, self._talk.plain, body.limit)
-            text, finish_reason = bounded(without_reasoning(completion.text), body)
-            return FinalText(text=text, finish_reason=finish_reason, usage=tokens(completion.usage))
-        narration = Narration(tags=self._options.think_tags)
+            written = await self.turn.plain(body.model, self._talk.plain, body.limit, self.ask.form)
+            text, finish_reason = bounded(written.text, body)
+            return FinalText(text=text, finish_reason=finish_reason, usage=tokens(written.usage))
+        narration = Narration(tags=self._tags)
 
         def hear(event: Event) -> None:
             if part := narration.hear(event):
                 tell(part)
 
-        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._options.think_tags)
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
         address = self.debates.transcripts.address(served, self.request)
-        return final_text(served, body, address, marks=self._options.marks)
+        return final_text(served, body, address, marks=self._options.marks and self.ask.form is None)
 
     def line(self, part: str | FinalText) -> bytes:
         """A part of the turns, or the end of the stream."""
         if isinstance(part, FinalText):
             return b"".join(self._ended(part))
         first, self._thought = not self._thought, True
-        if self._options.think_tags:
+        if self._tags:
             return self._chunk(content=f"<think>\n{part}" if first else part)
         return self._chunk(reasoning_content=part, reasoning=part)
 
     def _ended(self, final: FinalText) -> Iterator[bytes]:
-        if self._options.think_tags and self._thought:
+        if self._tags and self._thought:
             yield self._chunk(content="</think>\n\n")
         cited = {"annotations": [each.model_dump() for each in final.annotations]} if final.annotations else {}
         yield self._chunk(content=final.text, **cited)
@@ -166,7 +182,7 @@ class Answer(Debating):
 
     def _whole(self, thoughts: str, final: FinalText) -> Any:
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
-        if self._options.think_tags and thoughts:
+        if self._tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
         message = ChatCompletionMessage(
             role="assistant", content=content, refusal=None, annotations=list(final.annotations), **shown

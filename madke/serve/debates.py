@@ -10,11 +10,12 @@ import hmac
 import json
 import logging
 import secrets
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,7 @@ from madke.runs.directory import read_transcripts
 from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE
+from madke.serve.json_form import JsonForm, Written
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
 from madke.serve.wire import Refusal
@@ -57,6 +59,8 @@ class Served:
     run: ServedRun
     transcript: Transcript
     pool: KnowledgePool
+    text: str
+    """The answer in the form that was asked for, or the text in which no answer could be read."""
     usage: Usage
     """Of all calls for the request."""
 
@@ -202,17 +206,30 @@ class Debates:
         self.slots = asyncio.Semaphore(options.run.concurrency)
         self._held = ExitStack()
 
-    def admitted(self) -> Turn:
-        """The turn of a request, to be closed; Refusal if no further debate may start."""
+    @contextmanager
+    def admitted(self) -> Iterator[Turn]:
+        """The turn of a request, for the block; Refusal if no further debate may start.
+
+        The block includes the delivery of the answer: until then the request counts as waiting for it.
+        """
+        self.check()
+        if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
+            message = f"{self.waiting} requests are waiting; try again later"
+            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
+        self.turns += 1
+        try:
+            with Turn(self) as turn:
+                yield turn
+        finally:
+            self.turns -= 1
+
+    def check(self) -> None:
+        """Refusal if no further debate may start."""
         if self.draining:
             raise Refusal(503, "the server is shutting down", kind="server_error", retry_after=BUSY_SECONDS)
         if reached := self.offers.shared.budget.reached:
             message = f"the server's {reached} is reached"
             raise Refusal(429, message, kind="insufficient_quota", code="insufficient_quota", retryable=False)
-        if self.waiting >= self.options.queue + max(0, self.options.run.concurrency - self.running):
-            message = f"{self.waiting} requests are waiting; try again later"
-            raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
-        return Turn(self)
 
     @property
     def waiting(self) -> int:
@@ -242,16 +259,19 @@ class Debates:
 
 
 class Turn:
-    """One request, from its start in the queue to the delivery of its answer.
-
-    Close it only when the answer has been sent: until then the request counts as waiting for it.
-    """
+    """One request, from its start in the queue to the delivery of its answer; see :meth:`Debates.admitted`."""
 
     def __init__(self, debates: Debates) -> None:
         self._debates = debates
         self._attempt: Attempt | None = None
         self._held = ExitStack()
-        debates.turns += 1
+        self._until = None if debates.options.deadline is None else time.monotonic() + debates.options.deadline
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
         """Debate the question when there is a free slot.
@@ -269,22 +289,47 @@ class Turn:
             question = run.question(text, ask.instructions)
             self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
             transcript, pool = await run.debate(question, self._attempt.repeat, ask.cast, listen, deltas=deltas)
-        if transcript.status == "failed":
-            message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
-            raise Refusal(502, message, kind="server_error", code="debate_failed")
-        usage += Debate(transcript=transcript).usage
-        return Served(run=run, transcript=transcript, pool=pool, usage=usage)
+            if transcript.status == "failed":
+                message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
+                raise Refusal(502, message, kind="server_error", code="debate_failed")
+            written = await self._written(run, ask, transcript)
+        usage += Debate(transcript=transcript).usage + written.usage
+        return Served(run=run, transcript=transcript, pool=pool, text=written.text, usage=usage)
+
+    async def _written(self, run: ServedRun, ask: Ask, done: Transcript) -> Written:
+        """The final text of a debate in the form that was asked for."""
+        text, form = done.answer or done.final.text or "The debate ended without an answer.", ask.form
+        if form is None:
+            return Written(text=text)
+        if done.answer is not None and (known := form.of_answer(done.answer)) is not None:
+            return Written(text=known)
+        prompt = form.about(done.question, ask.instructions, text, done.final.text)
+
+        async def call(name: str, messages: tuple[Message, ...]) -> Completion:
+            return await run.call(name, messages, asked=done.question, own=text, repeat=done.repeat)
+
+        try:
+            return await form.written(call, prompt)
+        except Refusal:
+            self.delivered()  # the stored calls would fail again; whoever asks again gets another debate
+            raise
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all that the server offers."""
         async with self._working():
             return await self._debates.offers.search(query, sources, k)
 
-    async def plain(self, protocol: str, messages: tuple[Message, ...], limit: int | None = None) -> Completion:
+    async def plain(
+        self, protocol: str, messages: tuple[Message, ...], limit: int | None = None, form: JsonForm | None = None
+    ) -> Written:
         """One call to the protocol's model, without a debate."""
+        asked = messages[-1].content
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            return await run.call("plain", messages, limit, asked=messages[-1].content)
+            if form is None:
+                completion = await run.call("plain", messages, limit, asked=asked)
+                return Written(text=without_reasoning(completion.text), usage=completion.usage)
+            return await form.written(partial(run.call, asked=asked), form.plain(messages))
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
@@ -293,23 +338,20 @@ class Turn:
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
-        """Wait for a free slot, and hold it for the block."""
+        """Wait for a free slot, and hold it for the block. Refusal if no debate may start when it is free."""
         debates = self._debates
-        async with debates.slots:
-            debates.running += 1
-            try:
-                async with asyncio.timeout(debates.options.deadline):
+        left = None if self._until is None else max(0.0, self._until - time.monotonic())
+        try:
+            async with asyncio.timeout(left), debates.slots:
+                debates.running += 1
+                try:
+                    debates.check()  # a limit may have been reached since the admission
                     yield
-            except TimeoutError:
-                message = f"the debate took longer than {debates.options.deadline:g} s; ask again to go on with it"
-                raise Refusal(504, message, kind="server_error", code="deadline") from None
-            except UserError as error:
-                _log.warning("a debate failed: %s", error)
-                raise Refusal(502, str(error), kind="server_error") from error
-            finally:
-                debates.running -= 1
-
-    def close(self) -> None:
-        """The request is over."""
-        self._held.close()
-        self._debates.turns -= 1
+                finally:
+                    debates.running -= 1
+        except TimeoutError:
+            message = f"the request took longer than {debates.options.deadline:g} s; ask again to go on with it"
+            raise Refusal(504, message, kind="server_error", code="deadline") from None
+        except UserError as error:
+            _log.warning("a debate failed: %s", error)
+            raise Refusal(502, str(error), kind="server_error") from error

@@ -1,6 +1,5 @@
-"""Who may ask: bearer keys, hosts, origins; and how much a request may hold and how long it may take to arrive."""
+"""Who may ask: bearer keys, hosts, origins; and how much a request may hold."""
 
-import asyncio
 import hmac
 import logging
 import os
@@ -22,9 +21,6 @@ KEYS = "MADKE_SERVE_KEYS"
 
 MAX_BODY = 4 << 20
 """Bytes of a request's body."""
-
-BODY_SECONDS = 30.0
-"""Time for a request's body to arrive."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -106,18 +102,14 @@ class Gate:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The body of a request, limited in size and time."""
+    """The body of a request, limited in size."""
     held, whole = 0, False
 
     async def bounded() -> Message:
         nonlocal held, whole
         if whole:
             return await receive()
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                message = await receive()
-        except TimeoutError:
-            raise Refusal(408, f"the body took longer than {BODY_SECONDS:g} s to arrive", code="too_slow") from None
+        message = await receive()
         held += len(message.get("body", b""))
         if held > MAX_BODY:
             raise Refusal(413, f"the body is larger than {MAX_BODY} bytes", code="too_large")

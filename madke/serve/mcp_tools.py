@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import ExitStack, aclosing, closing, redirect_stdout
+from contextlib import ExitStack, aclosing, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -36,6 +36,12 @@ from madke.serve.streaming import unless_gone
 from madke.serve.wire import Refusal
 
 Context = ServerRequestContext[Any, Request]
+
+MAX_SESSIONS = 256
+"""Sessions over HTTP at a time, of some 40 kB each. Beyond it a client gets status 503."""
+
+IDLE_SECONDS = 600.0
+"""A session without a request or an open stream ends after this time; its client then begins another."""
 
 MAX_PASSAGES = 50
 """Largest ``k`` of a search."""
@@ -193,7 +199,7 @@ class McpServer(Server[Any]):
         ask = Ask(protocol=asked.protocol or default, question=asked.question, sources=asked.sources)
         offers.check(ask)
         lines = 0
-        with closing(self._debates.admitted()) as turn:
+        with self._debates.admitted() as turn:
             async with aclosing(told(partial(turn.debate, ask))) as parts:
                 async for part in parts:
                     if line := _progress(part):
@@ -214,7 +220,7 @@ class McpServer(Server[Any]):
         )
 
     async def _search(self, ctx: Context, asked: SearchArguments) -> SearchResult:
-        with closing(self._debates.admitted()) as turn:
+        with self._debates.admitted() as turn:
             pool = await turn.search(asked.query, asked.sources, asked.k)
         if pool.partial and not pool.passages:
             raise UserError("; ".join(f"{source}: {reason}" for source, reason in pool.partial.items()))
@@ -224,7 +230,12 @@ class McpServer(Server[Any]):
 
 def router(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
-    sessions = StreamableHTTPSessionManager(McpServer(debates), max_request_body_size=MAX_BODY)
+    sessions = StreamableHTTPSessionManager(
+        McpServer(debates),
+        max_request_body_size=MAX_BODY,
+        max_sessions=MAX_SESSIONS,
+        session_idle_timeout=IDLE_SECONDS,
+    )
     routes = APIRouter(lifespan=lambda app: sessions.run())
     routes.routes.append(Route("/mcp", StreamableHTTPASGIApp(sessions)))
     return routes

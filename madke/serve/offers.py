@@ -21,6 +21,7 @@ from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec
+from madke.serve.json_form import JsonForm
 from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant, variant_folders
@@ -43,7 +44,7 @@ class ServeOptions:
     queue: int = 256
     """Maximum number of requests that wait for a free place."""
     deadline: float | None = None
-    """Maximum seconds of a debate."""
+    """Maximum seconds of a request, waiting for a place included."""
     think_tags: bool = False
     """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
     marks: bool = True
@@ -64,12 +65,14 @@ class Ask:
     """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
     cast: Mapping[str, ChatModel] = field(default_factory=dict)
     """Debater -> model of this debate alone, such as a person at a page."""
+    form: JsonForm | None = None
+    """What the final text must be, if not text."""
     retry: bool = False
     """Whether the client says that it asks again for an answer that it did not get."""
 
 
 class Offers:
-    """The protocols and sources of a server; UserError for options that one of them cannot have."""
+    """The protocols and sources of a server; UserError for options that do not fit them."""
 
     def __init__(self, options: ServeOptions) -> None:
         self.variants = _variants(options)
@@ -84,7 +87,9 @@ class Offers:
         self._models: dict[str, ChatModel] = {}
         self._opened: dict[tuple[str, str | None], Source] = {}
         self._opening = asyncio.Lock()
-        self._jobs = {name: self._job(Ask(protocol=name, question="?"), {}) for name in self.variants}
+        self.left_out: dict[str, str] = {}
+        """Protocol -> why it cannot run with the models, sources and settings of this server."""
+        self._jobs = self._possible_jobs()
 
     @property
     def sources(self) -> Sources:
@@ -145,7 +150,10 @@ class Offers:
         async with self._opening:
             if key in self._runs:
                 return
-            job = self._job(ask, own)
+            try:
+                job = self._job(ask, own)
+            except UserError as error:  # the client chose sources with which the protocol cannot run
+                raise Refusal(400, str(error), param="sources") from None
             named = {role: name for role, name in job.spec.models.items() if role not in own}
             self._models |= job.own_models
             if new := {*named.values()} - self._models.keys():
@@ -179,6 +187,24 @@ class Offers:
     def _own_sources(self, default: Sequence[str]) -> Sources:
         specs, objects = source_specs(self._options.settings.get("sources"), default)
         return {**specs, **objects}
+
+    def _possible_jobs(self) -> dict[str, Job]:
+        """Protocol -> its run; others are left out. UserError if one of them was named, or if none is left."""
+        jobs: dict[str, Job] = {}
+        failed: dict[str, UserError] = {}
+        for name in self.variants:
+            try:
+                jobs[name] = self._job(Ask(protocol=name, question="?"), {})
+            except UserError as error:
+                failed[name] = error
+        for name, reason in failed.items():
+            if not jobs:
+                raise reason
+            if self._options.protocols:
+                raise UserError(f"the protocol {name!r} cannot be served: {reason}") from None
+            del self.variants[name]
+            self.left_out[name] = str(reason)
+        return jobs
 
     def _job(self, ask: Ask, own: Mapping[str, str]) -> Job:
         variant, settings = self.variants[ask.protocol], dict(self._options.settings)

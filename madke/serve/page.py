@@ -31,7 +31,7 @@ from madke.llm import human as human_reply
 from madke.serve.debates import Debates, Served
 from madke.serve.offers import Ask
 from madke.serve.streaming import Debating, data
-from madke.serve.wire import ERRORS, Refusal
+from madke.serve.wire import ERRORS, Body, Refusal
 from madke.tasks.choice import lettered
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "debate.js")
@@ -65,7 +65,7 @@ class Choice(BaseModel):
     sources: list[str]
 
 
-class Asked(BaseModel, extra="forbid"):
+class Asked(Body, extra="forbid"):
     """A question that is asked at the page."""
 
     protocol: str
@@ -79,7 +79,7 @@ class Asked(BaseModel, extra="forbid"):
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-class Part(BaseModel, extra="forbid"):
+class Part(Body, extra="forbid"):
     """What a person sends when it is asked. Each kind of question reads its own fields."""
 
     turn: int

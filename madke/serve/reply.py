@@ -45,9 +45,8 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
     ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
     """
     done, annotations = served.transcript, []
-    answer = done.answer or done.final.text or "The debate ended without an answer."
-    text, finish_reason = bounded(answer, body)
-    cited = citations(done, served.pool, address) if done.answer is not None and text == answer else ()
+    text, finish_reason = bounded(served.text, body)
+    cited = citations(done, served.pool, address) if done.answer is not None and text == served.text else ()
     for number, (title, url) in enumerate(cited, start=1):
         start = len(text) if marks else 0
         if marks:
@@ -145,8 +144,8 @@ class Narration:
                 _finish(self._turn(n, agent), stance)
             case events.VerdictGiven(verdict=verdict):
                 self._line(_verdict(verdict))
-            case events.DebateFinished(transcript=transcript) if transcript.final.text:
-                self._line(f"**{transcript.final.by.capitalize()}**\n\n{transcript.final.text}")
+            case events.DebateFinished(transcript=transcript) if last := _last_reply(transcript):
+                self._line(f"**{transcript.final.by.capitalize()}**\n\n{last}")
         text = "".join(self._shown())
         return _THINK_TAG.sub("(", text) if self._tags else text
 
@@ -205,6 +204,13 @@ def _chosen(selection: Selection) -> str:
 def _searched(search: Search) -> str:
     found = f"failed: {search.error}" if search.error is not None else f"found knowledge {_numbers(search.ids)}"
     return f"Searches for {search.query!r}: {found}.\n\n"
+
+
+def _last_reply(transcript: Transcript) -> str:
+    """The reply that ends the debate; empty if it was told as a turn or as a verdict."""
+    final, last = transcript.final, transcript.rounds[-1:]
+    told = final.by == "only" or (final.by == "judge" and any(n.verdict and n.verdict.text == final.text for n in last))
+    return "" if told else final.text
 
 
 def _verdict(verdict: Verdict) -> str:

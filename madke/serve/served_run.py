@@ -139,18 +139,26 @@ class ServedRun:
         return transcript, pool
 
     async def call(
-        self, name: str, messages: tuple[Message, ...], max_tokens: int | None = None, *, asked: str = ""
+        self,
+        name: str,
+        messages: tuple[Message, ...],
+        max_tokens: int | None = None,
+        *,
+        asked: str = "",
+        own: str | None = None,
+        repeat: int = 0,
     ) -> Completion:
         """One call outside a debate, to the model that states final answers; Refusal if it fails.
 
-        ``asked`` is the person's question, for a stand-in of a language model. The same call again is not paid again.
+        ``asked`` is the person's question and ``own`` the answer that is rewritten, for a stand-in of a language model.
+        The same call again, for the same ``repeat``, is not paid again.
         """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         key = id_of(json.dumps([[m.role, m.content] for m in messages]))
-        purpose = Purpose(question=key, stage=name, agent=role, round=1)
+        purpose = Purpose(question=key, stage=name, agent=role, round=1, repeat=repeat)
         limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
         seed = call_seed(self.spec.seed, purpose)
-        stage = Stage(name=name, question=Question(question=asked)) if asked else None
+        stage = Stage(name=name, question=Question(question=asked), own=own) if asked else None
         request = ChatRequest(
             messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed, stage=stage
         )

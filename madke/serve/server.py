@@ -12,6 +12,7 @@ import socket
 import time
 from types import FrameType
 
+import h11
 import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -33,7 +34,7 @@ from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
 _log = logging.getLogger(__name__)
 
 SLOW_SECONDS = 30.0
-"""A client that takes longer to send the head of a request, or to read what waits for it, is dropped."""
+"""A client that takes longer to send a request, or to read what waits for it, is dropped."""
 
 _BUFFER = 64 << 10
 """Bytes that may wait for a client before it counts as slow."""
@@ -84,7 +85,7 @@ def router(debates: Debates) -> APIRouter:
     )
     async def chat_completions(body: ChatBody, request: Request) -> Answer:
         """Debate the last message of the user."""
-        return Answer(debates, request, body)
+        return await Answer.to(debates, request, body)
 
     return routes
 
@@ -93,7 +94,8 @@ async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:])
-    return Refusal(400, f"{place or 'the body'}: {first['msg']}", param=place or None).response()
+    reason = first["msg"].removeprefix("Value error, ")
+    return Refusal(400, f"{place or 'the body'}: {reason}", param=place or None).response()
 
 
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
@@ -108,35 +110,92 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
 class Connection(H11Protocol):
     """A connection that is dropped if its client is too slow."""
 
-    _slow: asyncio.TimerHandle | None = None
-    _silent: asyncio.TimerHandle | None = None
+    _owed: asyncio.TimerHandle | None = None
+    """Runs while a request is due or on its way: from the start, or from the last response, to its last byte."""
+    _unread: asyncio.TimerHandle | None = None
+    """Runs while the client has too much to read, or a whole response."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give the client time for its first request."""
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=_BUFFER)
-        self._silent = self.loop.call_later(SLOW_SECONDS, self._drop_without_request)
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
-        for timer in filter(None, (self._slow, self._silent)):
+        for timer in filter(None, (self._owed, self._unread)):
             timer.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what completes a request ends its time, and what follows is another."""
+        sending = self.cycle if self.conn.their_state is h11.SEND_BODY else None
+        super().data_received(data)
+        if sending is not None and (self.cycle is not sending or self.conn.their_state is not h11.SEND_BODY):
+            self._arrived()
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Give the client time to read it, and for the next request."""
+        super().on_response_complete()
+        if self.is_unread and self._unread is None:
+            self._unread = self.loop.call_later(SLOW_SECONDS, self._drop_unread)
+        self._watch()
 
     def pause_writing(self) -> None:
         """The client does not read: give it time."""
         self.flow.pause_writing()
-        self._slow = self.loop.call_later(SLOW_SECONDS, self.transport.abort)
+        self._unread = self._unread or self.loop.call_later(SLOW_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read."""
         self.flow.resume_writing()
-        if self._slow is not None:
-            self._slow.cancel()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
-    def _drop_without_request(self) -> None:
-        if self.cycle is None:
+    @property
+    def is_unread(self) -> bool:
+        """Whether bytes wait for the client."""
+        return self.transport.get_write_buffer_size() > 0
+
+    def end(self) -> None:
+        """Close the connection now, unless it is idle: the server closes those itself."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering or self.is_unread or self.conn.their_state is h11.SEND_BODY:
+            self.transport.abort()
+
+    def _watch(self) -> None:
+        """Let the timer run while the client owes the rest of a request."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._arrived()
+        elif self._owed is None and not self.transport.is_closing():
+            self._owed = self.loop.call_later(SLOW_SECONDS, self._drop_late)
+
+    def _arrived(self) -> None:
+        if self._owed is not None:
+            self._owed.cancel()
+            self._owed = None
+
+    def _drop_late(self) -> None:
+        cycle = self.cycle
+        if self.conn.their_state is h11.SEND_BODY and cycle is not None and not cycle.response_started:
+            message = f"the request took longer than {SLOW_SECONDS:g} s to arrive"
+            response = Refusal(408, message, code="too_slow").response()
+            head = h11.Response(status_code=408, headers=[*response.raw_headers, (b"connection", b"close")])
+            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self.transport.close()
+            self._unread = self._unread or self.loop.call_later(SLOW_SECONDS, self.transport.abort)
+        else:
+            self.transport.abort()
+
+    def _drop_unread(self) -> None:
+        self._unread = None
+        if self.is_unread:
             self.transport.abort()
 
 
@@ -145,7 +204,14 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: FastAPI, debates: Debates, *, grace: float) -> None:
         config = uvicorn.Config(
-            app, http=Connection, ws="none", log_config=None, access_log=False, server_header=False, lifespan="on"
+            app,
+            http=Connection,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=1,  # for what :meth:`_end` leaves
         )
         super().__init__(config)
         self._debates = debates
@@ -158,7 +224,7 @@ class Server(uvicorn.Server):
 
     def _drain(self) -> None:
         if self._draining is not None:
-            self._cancel()
+            self._end()
             return
         self._debates.draining = True
         self._draining = asyncio.create_task(self._drained())
@@ -169,19 +235,22 @@ class Server(uvicorn.Server):
             _log.warning("shutting down; waiting for %d debates (Ctrl-C: do not wait)", debates.running)
         try:
             async with asyncio.timeout(self._grace):
-                while debates.turns:
+                while debates.turns or any(connection.is_unread for connection in self._connections):
                     await asyncio.sleep(0.05)
-            self.should_exit = True
         except TimeoutError:
-            _log.warning("%d debates did not finish in time; the same questions go on with them", debates.running)
-            self._cancel()
+            if debates.running:
+                _log.warning("%d debates did not finish in time; the same questions go on with them", debates.running)
+        self._end()
 
-    def _cancel(self) -> None:
-        """End the process: connections that are still open are closed, which ends their debates."""
+    def _end(self) -> None:
+        """End the process. Connections whose clients are not done are closed, which ends their debates."""
         self.should_exit = True
-        for connection in list(self.server_state.connections):
-            if (cycle := getattr(connection, "cycle", None)) is not None and not cycle.response_complete:
-                connection.transport.abort()
+        for connection in self._connections:
+            connection.end()
+
+    @property
+    def _connections(self) -> list[Connection]:
+        return [each for each in self.server_state.connections if isinstance(each, Connection)]
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -189,9 +258,11 @@ def bound(host: str, port: int) -> socket.socket:
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET
     try:  # clients that come before the server is up wait
-        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
+        made = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=ipv6)
     except OSError as error:
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it each reply on a kept connection waits 40 ms.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
 
 
 async def serve(app: FastAPI, debates: Debates, listening: socket.socket, *, grace: float) -> None:

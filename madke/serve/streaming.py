@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from anyio import CancelScope
@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from madke.concurrency import Tell, told
-from madke.serve.debates import Debates
+from madke.serve.debates import Debates, Turn
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
 
@@ -26,10 +26,12 @@ SILENCE = 5.0
 class Debating(StreamingResponse, ABC):
     """A response for which a question is debated as long as its client is there. By default it is a stream.
 
-    Making it raises Refusal if the question cannot be debated, or not now.
+    Making it raises Refusal if the question cannot be debated; sending it, if not now.
     """
 
     media_type = "text/event-stream"
+    turn: Turn
+    """While the response is sent."""
     end = b""
     """What follows the last event of a stream."""
 
@@ -38,7 +40,6 @@ class Debating(StreamingResponse, ABC):
         super().__init__((), headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         self.debates, self.request, self.ask = debates, request, ask
         debates.offers.check(ask)
-        self.turn = debates.admitted()
 
     @property
     @abstractmethod
@@ -55,7 +56,7 @@ class Debating(StreamingResponse, ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, unless the client goes away first."""
-        with closing(self.turn):
+        with self.debates.admitted() as self.turn:
             await unless_gone(receive, self.respond(scope, receive, send))
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,10 +1,13 @@
 """OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
 
+import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import HTTPException
 from openai.types import Model
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from starlette.responses import JSONResponse
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -17,13 +20,15 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "logit_bias": ({},),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
     "web_search_options": (),
 }
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
+
+
+_LONGEST_HEADER = 1000
 
 
 class Refusal(HTTPException):
@@ -66,8 +71,31 @@ class ErrorBody(BaseModel):
     error: Error
 
 
+def header_of(names: Iterable[str]) -> str:
+    """Names of a client as the value of a header: percent-encoded, and not all of them if they are too long."""
+    value = ", ".join(quote(name) for name in names)
+    return value if len(value) <= _LONGEST_HEADER else f"{value[:_LONGEST_HEADER]}..."
+
+
 ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": ErrorBody, "description": "What went wrong."}}
 """For OpenAPI: the errors of a route."""
+
+
+class Body(BaseModel):
+    """A body of a request. All its texts, names of fields too, can be encoded."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _encodable(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value  # is refused as what it is
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair, which is not text") from None
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        return value
 
 
 class Part(BaseModel, extra="allow"):
@@ -80,8 +108,15 @@ class Part(BaseModel, extra="allow"):
 class ChatMessage(BaseModel, extra="allow"):
     """A message of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[Part] | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+    @property
+    def is_about_tools(self) -> bool:
+        """Whether it calls a tool, or is what a tool returned."""
+        return self.role in ("tool", "function") or bool(self.tool_calls or self.function_call)
 
     @property
     def text(self) -> str:
@@ -94,7 +129,7 @@ class ChatMessage(BaseModel, extra="allow"):
         return "\n".join(part.text or "" for part in self.content)
 
 
-class ChatBody(BaseModel, extra="allow"):
+class ChatBody(Body, extra="allow"):
     """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
@@ -104,6 +139,7 @@ class ChatBody(BaseModel, extra="allow"):
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None
+    response_format: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Refuse what a debate cannot give."""

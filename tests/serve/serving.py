@@ -161,7 +161,7 @@ def post(body: Mapping[str, Any], **headers: str) -> bytes:
 @contextmanager
 def serving(
     out: Path,
-    upstream: Upstream | str,
+    upstream: Upstream | str | None,
     *,
     run: Mapping[str, Any] | None = None,
     access: Access | None = None,
@@ -171,7 +171,7 @@ def serving(
     **options: Any,
 ) -> Iterator[Serving]:
     """Serve for the length of the block, on a free port."""
-    base_url = upstream if isinstance(upstream, str) else upstream.server.url
+    base_url = upstream.server.url if isinstance(upstream, Upstream) else upstream
     served = ServeOptions(
         out=out,
         protocols=protocols,

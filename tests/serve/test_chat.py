@@ -17,6 +17,19 @@ from madke.serve import streaming
 from tests.serve.serving import ANSWERS, Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.support.openai_server import USAGE
 
+WITH_TOOLS = (
+    {"role": "user", "content": "What is the weather?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "w", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a sunny tool result"}]},
+    {"role": "assistant", "content": "It is sunny."},
+    {"role": "user", "content": "Who wrote book 1?"},
+)
+"""A chat in which another model called a tool."""
+
 
 def asked(server: Serving, content: Any = "Who wrote book 1?", **fields: Any) -> ChatCompletion:
     messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
@@ -85,6 +98,18 @@ def test_turns_stream_while_the_debate_goes_on(tmp_path: Path) -> None:
     assert "**Summarizer**\n\nI know that.\nAnswer: Author 1\n" in thoughts, "a bound reply is shown in words"
     assert "{" not in thoughts
     assert text_of(chunks) == "Author 1"
+
+
+@pytest.mark.parametrize("protocol", ["rag", "cot", "madke"])
+def test_a_stream_says_each_reply_once(protocol: str, upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, sources=Shelf(), protocols=(protocol,)) as server:
+        chunks = streamed(server, model=protocol)
+        whole = asked(server, model=protocol).choices[0].message
+    for thoughts in (thoughts_of(chunks), whole.model_extra["reasoning_content"]):
+        replies = upstream.stages[: len(upstream.stages) // 2]
+        assert thoughts.count("I know that.") == sum(stage in ("debater", "summarize") for stage in replies)
+        assert "**Only**" not in thoughts
+    assert text_of(chunks) == whole.content and whole.content.startswith("Author 1")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -225,14 +250,15 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
         ({"n": True}, "n"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}, "tool_choice"),
         ({"logprobs": True}, "logprobs"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages"),
-        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role"),
+        ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages"),
+        ({"messages": [*WITH_TOOLS[:3]]}, "messages"),
+        ({"messages": [{"role": "oracle", "content": "x"}]}, "messages.0.role"),
     ],
 )
 def test_what_a_debate_cannot_give_is_refused(
@@ -294,6 +320,24 @@ def test_a_conversation_is_condensed_by_one_call(upstream: Upstream, tmp_path: P
     assert completion.usage.prompt_tokens == 5 * USAGE["prompt_tokens"]
     prompt = upstream.server.requests[0].body["messages"][-1]["content"]
     assert "Author 2" in prompt and prompt.count("</conversation>") == 1
+
+
+def test_earlier_calls_of_tools_are_left_out_of_the_question(upstream: Upstream, tmp_path: Path) -> None:
+    older = {"role": "assistant", "content": "calling", "function_call": {"name": "w", "arguments": "{}"}}
+    with serving(tmp_path, upstream) as server:
+        asked(server, [*WITH_TOOLS])
+        asked(server, [WITH_TOOLS[0], older, {"role": "function", "name": "w", "content": "a result"}, *WITH_TOOLS[3:]])
+    assert upstream.stages.count("condense") == 1, "both are the same conversation, so the second call is stored"
+    prompt = upstream.server.requests[0].body["messages"][-1]["content"]
+    assert "What is the weather?" in prompt and "It is sunny." in prompt
+    assert "result" not in prompt and prompt.count("<message from=") == 3
+
+
+@pytest.mark.parametrize("value", ["{{TASK}}", "{{ TASK }}", ""])
+def test_a_task_header_that_was_left_unfilled_is_no_task(value: str, upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        completion = asked(server, extra_headers={"X-OpenWebUI-Task": value, "x-madke-plain": value})
+    assert completion.choices[0].message.content == "Author 1" and upstream.stages.count("judge") == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -14,12 +14,13 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.serve import gate
-from madke.serve import server as server_module
 from madke.serve.gate import Access, keys_from_environment
 from tests.serve.serving import Serving, Upstream, endpoint, post, serving, wait_for
 from tests.support import cli as commands
 
 QUESTION = "Who wrote book 1?"
+THREE = "a=tests,b=docs,c=examples"
+"""Three sources: more passages than ``per-document`` has debaters."""
 BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
 
 
@@ -125,34 +126,6 @@ def test_what_is_no_request_is_refused_in_openais_form(content: bytes, upstream:
         assert (status, body["error"]["type"]) == (404, "invalid_request_error")
 
 
-def test_slow_clients_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "SLOW_SECONDS", 0.4)
-    monkeypatch.setattr(gate, "BODY_SECONDS", 0.4)
-    with endpoint() as upstream, serving(tmp_path, upstream) as server:
-        head = server.raw(b"POST /v1/chat")
-        assert head.recv(100) == b"", "half a head"
-        half = post(BODY)[:-5]
-        assert answer_to(server, half)[0] == 408, "half a body"
-        head.close()
-        assert ask(server) == "Author 1"
-
-
-def test_a_client_that_does_not_read_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "SLOW_SECONDS", 0.5)
-    monkeypatch.setattr(server_module, "_BUFFER", 1)
-    with endpoint() as upstream, serving(tmp_path, upstream) as server:
-        connection = socket.socket()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-        connection.connect(("127.0.0.1", server.port))
-        connections = server.server.server_state.connections
-        wait_for(lambda: connections)
-        (accepted,) = connections
-        accepted.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
-        connection.sendall(post({**BODY, "model": "unknown" + "x" * 1_000_000}))  # the error repeats it
-        wait_for(lambda: not connections, seconds=5)
-        connection.close()
-
-
 def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
     with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]
@@ -197,6 +170,9 @@ def test_health_tells_what_goes_on(tmp_path: Path) -> None:
         (["--protocols", "rerank"], "cannot be served: finish = rerank needs an answer scorer"),
         (["--protocols", "cot", "--cast", "judge=offline"], "no served protocol has this role"),
         (["--protocols", "cot", "--set", "rounds=x"], "rounds"),
+        (["--set", "rounds=x"], "rounds"),
+        (["--protocols", "cot,per-document", "--sources", THREE], "protocol 'per-document' cannot be served: --set"),
+        (["--protocols", "per-document", "--sources", THREE], "needs a debater for each of up to 15 passages"),
     ],
 )
 def test_bad_options_end_before_anything_is_served(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from madke.core.knowledge import Hits
+from madke.serve import mcp_tools
 from madke.serve.gate import Access
 from tests.serve.serving import Serving, Shelf, Upstream, endpoint, serving, wait_for
 from tests.serve.test_leaving_clients import kill, stored
@@ -297,6 +298,34 @@ def test_pages_of_other_sites_cannot_call_tools(upstream: Upstream, tmp_path: Pa
         for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
             answer = httpx2.post(f"{server.url}/mcp", json={}, headers={**HEADERS, **headers})
             assert answer.status_code == 403
+
+
+def opened(server: Serving) -> tuple[int, str]:
+    """Status and session of a handshake."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    answer = httpx2.post(f"{server.url}/mcp", json=body, headers=HEADERS)
+    return answer.status_code, answer.headers.get("mcp-session-id", "")
+
+
+def test_sessions_are_bounded_in_number(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mcp_tools.MAX_SESSIONS <= 1000 and mcp_tools.IDLE_SECONDS <= 1800
+    monkeypatch.setattr(mcp_tools, "MAX_SESSIONS", 3)
+    with serving(tmp_path, upstream) as server:
+        sessions = [opened(server) for _ in range(6)]
+        assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
+        ended = httpx2.delete(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": sessions[0][1]})
+        assert ended.status_code == 200 and opened(server)[0] == 200
+
+
+def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_tools, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(mcp_tools, "IDLE_SECONDS", 0.3)
+    with serving(tmp_path, upstream) as server:
+        _, session = opened(server)
+        wait_for(lambda: opened(server)[0] == 200, seconds=10)
+        gone = httpx2.get(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": session})
+        assert gone.status_code == 404
 
 
 @contextmanager

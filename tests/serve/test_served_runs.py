@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,7 +167,7 @@ def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstr
     with serving(tmp_path, upstream, sources=Shelf()) as server:
 
         async def debate() -> str:
-            with closing(server.debates.admitted()) as turn:
+            with server.debates.admitted() as turn:
                 ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
                 served = await turn.debate(ask, heard.append)
                 turn.delivered()
@@ -206,3 +206,31 @@ def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
     assert transcript.usage["rewrite"].calls == transcript.usage["rerank"].calls == 1
     line = json.loads((path / "pools.jsonl").read_text())
     assert line["queries"]["rewrite"]["error"] == "the reply holds no query"
+
+
+@pytest.mark.parametrize("sources", ["none", {"a": None, "b": None, "c": None}, {"only": None}])
+def test_a_server_starts_with_any_sources_and_says_which_protocols_cannot_run(
+    sources: Any, upstream: Upstream, tmp_path: Path
+) -> None:
+    chosen = sources if sources == "none" else {name: Shelf() for name in sources}
+    with serving(tmp_path, upstream, sources=chosen, protocols=()) as server:
+        offers = server.debates.offers
+        assert ask(server, "Who wrote book 1?", "cot").startswith("Author 1")
+        listed = {model.id for model in server.client().models.list()}
+        choices = server.client()._client.get(f"{server.url}/page/choices").json()
+    assert offers.left_out.keys() == ({"per-document"} if len(chosen) == 3 else set())
+    assert "per-document" not in listed if len(chosen) == 3 else "per-document" in listed
+    assert {choice["name"] for choice in choices} == listed
+    assert all("\n" not in reason and "debater" in reason for reason in offers.left_out.values())
+
+
+def test_sources_with_which_a_protocol_cannot_run_are_a_mistake_of_the_client(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    sources = {name: Shelf() for name in ("a", "b", "c")}
+    settings = {"settings": {"debaters": 15}}
+    with serving(tmp_path, upstream, sources=sources, settings=settings, protocols=("per-document",)) as server:
+        page = {"protocol": "per-document", "question": "Who wrote book 1?"}
+        http = server.client()._client
+        fine = http.post(f"{server.url}/page/debates", json={**page, "sources": ["a"]})
+    assert "error" not in fine.text

@@ -171,6 +171,8 @@ def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -
             return f"Ranking: {' > '.join(f'[{passage.number}]' for passage, _ in ranked)}"
         case "condense":
             return _asked(prompt)
+        case "json":
+            return json.dumps({"answer": prompt.own or _asked(prompt)}, ensure_ascii=False)
         case _:
             return f"Key words of the question: {', '.join(dict.fromkeys(content(_asked(prompt))))}."
 

@@ -1,0 +1,187 @@
+"""No request keeps its place, whatever it holds; and none starts beyond a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.chat import Usage
+from tests.serve.serving import Serving, Shelf, Upstream, endpoint, post, serving, wait_for
+from tests.support.openai_server import USAGE
+
+QUESTION = "Who wrote book 1?"
+BODY = {"model": "madke", "messages": [{"role": "user", "content": QUESTION}]}
+CALLS = 4
+"""Calls of a debate without sources."""
+
+
+def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of a response."""
+    with connection, connection.makefile("rb") as stream:
+        status = int(stream.readline().split()[1])
+        headers = {}
+        while (line := stream.readline().strip()) != b"":
+            name, _, value = line.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        return status, headers, stream.read(int(headers["content-length"]))
+
+
+def sent(server: Serving, body: dict[str, Any] | bytes, path: bytes = b"/v1/chat/completions") -> Any:
+    request = post(body) if isinstance(body, dict) else _post(body)
+    return answer_of(server.raw(request.replace(b"/v1/chat/completions", path, 1)))
+
+
+def _post(content: bytes) -> bytes:
+    head = post({}, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0]
+    return head + b"\r\n\r\n" + content
+
+
+def is_idle(server: Serving) -> bool:
+    return (server.debates.turns, server.debates.running) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "echoed"),
+    [
+        ("фыв", "%D1%84%D1%8B%D0%B2"),
+        ("a\r\nset-cookie: b", "a%0D%0Aset-cookie%3A%20b"),
+        ("a\0b", "a%00b"),
+        ("", ""),
+        ("x" * 5000, "x" * 1000 + "..."),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
+    name: str, echoed: str, stream: bool, upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
+        for _ in range(3):  # more than the places
+            if stream:
+                with server.raw(post({**BODY, name: 1, "stream": True})) as connection:
+                    content = b""
+                    while b"[DONE]" not in content:
+                        part = connection.recv(65536)
+                        assert part
+                        content += part
+                head = content.partition(b"\r\n\r\n")[0].decode()
+                assert f"x-madke-ignored: {echoed}".rstrip() in head and b"Author 1" in content
+                assert "set-cookie:" not in head.lower()
+            else:
+                status, headers, content = sent(server, {**BODY, name: 1})
+                assert (status, headers["x-madke-ignored"]) == (200, echoed)
+                assert json.loads(content)["choices"][0]["message"]["content"] == "Author 1"
+            wait_for(lambda: is_idle(server))
+
+
+SURROGATES = [
+    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x \\ud800"}]}'),
+    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":[{"type":"\\udfff"}]}]}'),
+    (b"/v1/chat/completions", b'{"model":"madke","messages":[{"role":"user","content":"x"}],"\\ud800":1}'),
+    (b"/v1/chat/completions", b'{"model":"madke","stop":"\\ud800","messages":[{"role":"user","content":"x"}]}'),
+    (b"/v1/chat/completions", b'{"model":"mad\\ud800ke","messages":[{"role":"user","content":"x"}]}'),
+    (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
+    (b"/page/debates", b'{"protocol":"madke","question":"x","role":"\\ud800"}'),
+    (b"/page/debates/x/parts", b'{"turn":1,"text":"\\ud800"}'),
+    (b"/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
+]
+
+
+@pytest.mark.parametrize(("path", "content"), SURROGATES)
+def test_half_of_a_surrogate_pair_is_a_mistake_of_the_client(
+    path: bytes, content: bytes, upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path, upstream) as server:
+        status, _, body = sent(server, content, path)
+        assert (status, json.loads(body)["error"]["type"]) == (400, "invalid_request_error")
+        wait_for(lambda: is_idle(server))
+        whole = {**BODY, "messages": [{"role": "user", "content": f"{QUESTION} 😀"}]}  # a whole pair in JSON
+        assert sent(server, whole)[0] == 200
+    assert len(upstream.calls) == CALLS
+
+
+def test_whatever_fails_after_the_admission_gives_the_place_back(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
+
+        async def failing() -> None:
+            with server.debates.admitted() as turn:
+                assert server.debates.turns == 1
+                await turn.plain("madke", ())  # no message: a fault of the caller
+
+        for _ in range(3):
+            with pytest.raises(IndexError):
+                asyncio.run_coroutine_threadsafe(failing(), server.loop).result(20)
+            assert is_idle(server)
+        assert sent(server, BODY)[0] == 200
+
+
+def _cost(limit: str, tmp_path: Path, debates: int) -> dict[str, Any]:
+    """The limit that this number of debates reaches."""
+    tokens = debates * CALLS * (USAGE["prompt_tokens"] + USAGE["completion_tokens"])
+    if limit == "tokens":
+        return {"token_budget": tokens}
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai/m: {prompt: 1.0, completion: 1.0}\n")
+    return {"max_cost": tokens / 1e6, "prices": prices}
+
+
+@pytest.mark.parametrize("limit", ["tokens", "cost"])
+def test_requests_that_wait_do_not_start_beyond_a_limit(limit: str, tmp_path: Path) -> None:
+    run = {"concurrency": 2, **_cost(limit, tmp_path, debates=3)}
+    with endpoint(seconds=0.05) as upstream:
+        with serving(tmp_path / "out", upstream, run=run) as server:
+            asked = [server.ask(f"Who wrote book {n}?") for n in range(20)]
+            statuses = [(status, body) for status, _, body in map(answer_of, asked)]
+            wait_for(lambda: is_idle(server))
+        assert {status for status, _ in statuses} == {200, 429}
+        assert all(b"insufficient_quota" in body for status, body in statuses if status == 429)
+        assert 3 <= sum(status == 200 for status, _ in statuses) <= 4, "the limit, and what ran at the time"
+        calls = len(upstream.calls)
+        assert calls <= 4 * CALLS
+        with serving(tmp_path / "out", upstream, run=run) as server:  # the next server knows what was spent
+            assert sent(server, BODY)[0] == 429
+            streamed = {**BODY, "stream": True}
+            assert sent(server, streamed)[0] == 429
+        assert len(upstream.calls) == calls
+
+
+def test_a_request_that_waited_for_the_whole_deadline_does_not_start(tmp_path: Path) -> None:
+    with endpoint(seconds=0.4) as upstream:
+        with serving(tmp_path, upstream, run={"concurrency": 1}, deadline=0.6) as server:
+            asked = [server.ask(f"Who wrote book {n}?") for n in (1, 2)]
+            wait_for(lambda: (server.debates.running, server.debates.waiting) == (1, 1))
+            assert [status for status, _, _ in map(answer_of, asked)] == [504, 504]
+            wait_for(lambda: is_idle(server))
+        assert not any("book 2" in call for call in upstream.calls)
+
+
+def test_a_server_that_drains_does_not_start_what_waits(tmp_path: Path) -> None:
+    with endpoint(seconds=0.3) as upstream:
+        with serving(tmp_path, upstream, run={"concurrency": 1}) as server:
+            first = server.ask("Who wrote book 1?")
+            wait_for(lambda: server.debates.running == 1)
+            second = server.ask("Who wrote book 2?")
+            wait_for(lambda: server.debates.waiting == 1)
+            server.loop.call_soon_threadsafe(server.server._drain)
+            assert answer_of(first)[0] == 200
+            status, headers, _ = answer_of(second)
+            assert status == 503 and headers["retry-after"]
+        assert not any("book 2" in call for call in upstream.calls)
+
+
+def test_a_search_is_refused_once_a_limit_is_reached_while_it_waits(upstream: Upstream, tmp_path: Path) -> None:
+    shelf = Shelf()
+    with serving(tmp_path, upstream, sources=shelf, run={"token_budget": 1}) as server:
+
+        async def search() -> None:
+            with server.debates.admitted() as turn:
+                server.debates.offers.shared.budget.pay("openai/m", Usage(prompt_tokens=2))
+                await turn.search("books", None, 1)
+
+        with pytest.raises(Exception, match="--token-budget is reached"):
+            asyncio.run_coroutine_threadsafe(search(), server.loop).result(20)
+    assert shelf.queries == []
