@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from madke.assets import cache_dir, require
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
 from madke.indexing.documents.store import RULES, DocumentStore
+from madke.indexing.documents.word_index import words_of
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -30,7 +31,15 @@ from madke.indexing.index_folder import (
     open_manifest,
     read_manifest,
 )
-from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.indexing.lucene import (
+    MOST_TERMS,
+    attached,
+    java_class,
+    java_reason,
+    open_lucene,
+    query_terms,
+    rarest_query,
+)
 from madke.knowledge.fusion import DEPTH, fuse
 from madke.llm.embeddings import open_encoder
 
@@ -105,7 +114,10 @@ class Bm25Source:
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The top ``k`` passages for each query; empty if the index has none of its words."""
+        """The top ``k`` passages for each query; empty if the index has none of its words.
+
+        A query with too many different words is searched by its rarest ones. A query of stop words is logged.
+        """
         found: list[Hits] = []
         with attached():
             for first in range(0, len(queries), _CHUNK):
@@ -126,18 +138,35 @@ class Bm25Source:
         except jnius.JavaException:  # caused by one query: search one by one to find it
             found = {}
         answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
-        return [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
+        every = [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
+        nothing = [query for query, hits in zip(queries, every, strict=True) if hits == Hits()]
+        log_without_terms(self.name, [query for query in nothing if not query_terms(self._searcher, query)])
+        return every
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
 
         try:
-            return self._hits(self._searcher.search(query, k))
+            terms = query_terms(self._searcher, query)
+            if len(terms) <= MOST_TERMS:
+                return self._hits(self._searcher.search(query, k))
+            _log.warning(
+                "%s: %.40r... has %d different words and is searched by its %d rarest",
+                self.name, query, len(terms), MOST_TERMS,
+            )  # fmt: skip
+            return self._hits(self._searcher.search(rarest_query(self._searcher, terms), k))
         except jnius.JavaException as error:
             return Hits(error=f"Lucene: {java_reason(error)}")
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
         return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
+
+
+def log_without_terms(source: str, queries: Sequence[str]) -> None:
+    """Log the queries of which no word is left to search for."""
+    if queries:
+        what = f"{counted(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
+        _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
 
 
 def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
@@ -281,7 +310,9 @@ class DocumentSource:
         store, encoder = self._store, self._store.encoder
         depth = k if encoder is None else max(k, DEPTH)
         found = [store.words.search(query, depth) for query in queries]
-        if encoder is not None:
+        if encoder is None:
+            log_without_terms(self.name, [query for query in queries if not words_of(query)])
+        else:
             nearest = store.nearest(encoder.encode_queries(queries), depth)
             fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
             found = [list(scores.items())[:k] for scores in fused]
