@@ -17,6 +17,7 @@ from madke.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
+from madke.indexing.documents.reading import DOCUMENT_TYPES
 from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.documents.word_index import words_of
 from madke.indexing.index_folder import (
@@ -67,7 +68,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
         return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
     if not folder.is_dir():
         expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
-        raise UserError(f"source {name!r}: no folder {str(folder)!r}; {expected}")
+        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}")
     built_by_madke = (folder / MANIFEST).exists()
     if not built_by_madke and published.is_faiss(folder):
         if encoder is None or texts is None:
@@ -274,7 +275,9 @@ class DenseSource:
 
 
 class DocumentSource:
-    """The documents of a folder, indexed in the cache on first use and brought up to date whenever it is opened.
+    """The documents of a folder, or one document, indexed in the cache on first use.
+
+    The cache is brought up to date whenever the source is opened.
 
     ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
     ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
@@ -283,8 +286,8 @@ class DocumentSource:
 
     def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
         require("folders of documents need", "docs", *_FOR_DOCUMENTS)
-        if not folder.is_dir():
-            raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
+        if not folder.exists():
+            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
@@ -296,8 +299,9 @@ class DocumentSource:
             _log.warning("%s: left out %s: %s", name, file, reason)
         if not counts.passages:
             self.aclose()
-            expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
-            raise UserError(f"this folder holds no readable document; {expected}", file=folder)
+            expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
+            held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
+            raise UserError(f"{held}; {expected}", file=folder)
         vectors = self._store.encoder
         ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
         self.description = self.fingerprint = (

@@ -82,7 +82,7 @@ def test_passages_without_text_are_left_out_and_logged(
     """Once Lucene's own count differed, and the build blamed the disk."""
     corpus = write_corpus(tmp_path / "c.jsonl", [PASSAGES[0], {"id": "empty", "title": "", "text": ""}, PASSAGES[1]])
 
-    manifest = build_index(corpus, tmp_path / "index", kind, **({"encoder": WordEncoder()} if kind == "dense" else {}))
+    manifest = build_index(corpus, tmp_path / "index", kind, encoder=WordEncoder() if kind == "dense" else None)
 
     assert (manifest.passages, manifest.corpus.skipped) == (2, 1)
     assert "c.jsonl: skipped 1 passage without text: 'empty' on line 2" in caplog.text

@@ -138,7 +138,9 @@ def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("nowhere", "no folder 'nowhere'"),
+        ("nowhere", "no such folder or file 'nowhere', and unknown source"),
+        ("./nowhere", r"\./nowhere: no such folder or file"),
+        ("nowhere.pdf", r"nowhere\.pdf: no such folder or file"),
         (".", "this folder holds no readable document"),
         ("missing.jsonl", "missing.jsonl: cannot be read"),
     ],
