@@ -31,7 +31,10 @@ def lines(*items: Any) -> Any:
         ),
         (lines({**GOOD, "question": ["x"]}), "data.jsonl:1: 'question' is ['x']; expected a text"),
         (lines({**GOOD, "golden_answers": {}}), "data.jsonl:1: 'golden_answers' is {}; expected a text"),
-        (lines({**GOOD, "choices": ["a", "b"], "golden_answers": ["C"]}), "'golden_answers' is 'C'; expected a letter from A to B"),
+        (
+            lines({**GOOD, "choices": ["a", "b"], "golden_answers": ["C"]}),
+            "'golden_answers' is 'C'; expected a letter from A to B",
+        ),
         (lines({**GOOD, "choices": ["a", "b"], "golden_answers": [2]}), "expected indices from 0 to 1"),
         (lines({**GOOD, "task": "claim"}), "'Lake Baikal' of a claim is not one of SUPPORTS"),
         (lines([1]), "data.jsonl:1: expected a JSON object, found a list"),
