@@ -27,6 +27,7 @@ from typing import Any
 from madke.core.errors import UserError
 from madke.files import atomic_write, read_jsonl
 from madke.knowledge.pool_file import pool_records
+from madke.report.tables import percent_cell
 from madke.scoring.retrieval import Judged, Ranking, Rankings, judged_of, of_pools, read_qrels
 from madke.scoring.statistics import estimate
 
@@ -119,7 +120,7 @@ def hits(
     mean = estimate(found)
     if mean is None:
         raise UserError("no question of the pools has a relevant passage in the judgements")
-    return f"{100 * mean.value:.1f} ±{50 * (mean.high - mean.low):.1f}"
+    return percent_cell(mean).with_interval
 
 
 def show_fusions(pools: Sequence[Path], qrels: Path, least: int) -> None:

@@ -313,9 +313,15 @@ def any_finished(folder: Path) -> bool:
     return any(folder.glob(f"*{_RECORD}"))
 
 
-def finish(path: Path, inputs: Inputs) -> None:
-    """Record that the file is finished."""
-    record = {"inputs": dict(inputs), "sha256": fingerprint(path)}
+def noted(path: Path) -> dict[str, int]:
+    """The notes of :func:`finish`; empty without any."""
+    notes = _record(path).get("notes")
+    return notes if isinstance(notes, dict) else {}
+
+
+def finish(path: Path, inputs: Inputs, notes: Mapping[str, int] | None = None) -> None:
+    """Record that the file is finished, with what was found out when it was made."""
+    record = {"inputs": dict(inputs), "sha256": fingerprint(path), **({"notes": dict(notes)} if notes else {})}
     write_file(_record_path(path), json.dumps(record).encode())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol import Knowledge
 from madke.knowledge.named import open_source, use_files
+from madke.knowledge.pool_file import pool_records, sources_in
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import (
     NOTHING,
@@ -46,6 +48,8 @@ from madke.variants import Variant
 if TYPE_CHECKING:
     from madke.report.comparison import Comparison
     from madke.scoring.scores import Scores
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,6 +224,10 @@ def check_pools(job: Job, pools: Path | None) -> None:
     if with_spec and not knowledge.allow_search:
         name = with_spec[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
+    held = sources_in(record for _, record in pool_records(pools))
+    if unused := [name for name in held if name not in job.spec.source_specs]:
+        used = ",".join(job.spec.source_specs)
+        _log.warning("%s: not used: passages of %s (sources of this run: %s)", pools, ", ".join(unused), used)
 
 
 run.__signature__ = signature(arun)  # type: ignore[attr-defined]

@@ -13,11 +13,15 @@ from madke.terminal import say_table
 
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
+    "With --sources, arms with all sources of the recipe get all of yours. A recipe with an arm for each source gets "
+    "one for each of yours. A shipped recipe searches the shipped sample only for the sample questions, or if "
+    "--sources names it.",
     flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
     "Examples:",
     "  madke ablate",
+    "  madke ablate source-ablation --data questions.jsonl --sources docs=./docs,notes=./notes --out runs/sources",
     "  madke ablate RECIPE --data questions.jsonl --plan",
     "  madke ablate RECIPE --data questions.jsonl --out experiments/first",
 )
@@ -39,6 +43,13 @@ def command(
     model: Annotated[
         str | None,
         flags.option("Model of arms that name none. Default: the recipe's.", "MODEL", names=("--model", "-m")),
+    ] = None,
+    models: Annotated[
+        str | None, flags.option("Run every arm with each of these models.", "MODEL,...", flags.MODELS)
+    ] = None,
+    sources: Annotated[
+        str | None,
+        flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE),
     ] = None,
     pools: Annotated[
         list[Path] | None,
@@ -69,7 +80,15 @@ def command(
             raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
         refuse_limits(options)
     experiment_spec = read_experiment_spec(
-        recipe, data or (), model=model, pools=pools or (), repeats=repeats, seed=seed, **shared
+        recipe,
+        data or (),
+        model=model,
+        models=[name.strip() for name in models.split(",")] if models else (),
+        pools=pools or (),
+        repeats=repeats,
+        seed=seed,
+        sources={} if sources is None else sources,
+        **shared,
     )
     if out is not None and not plan:
         files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]

@@ -187,6 +187,8 @@ def build(
         choice = f" (auto: {index.reason})" if index.reason else ""
         measured = f"recall@5 {recall.recall_at_5:.3f} ±{recall.margin:.3f} of an exact search"
         say(f"{index.factory}{choice}: {measured}")
+        if manifest.cut is not None:
+            say(manifest.cut.line(manifest.passages))
 
 
 @app.command(
@@ -226,6 +228,8 @@ def search(
     close_sources([source])
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
+    if not hits.passages:
+        say("no passage found", err=True)
     for passage in hits.passages:
         if as_json:
             say_json(passage)
@@ -248,12 +252,16 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         say_json(manifest.model_dump(mode="json"), indent=2)
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
+    if manifest.corpus.skipped:
+        facts["skipped"] = f"{counted(manifest.corpus.skipped, 'passage')} without text"
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
     facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
         queries = f"({counted(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
+    if manifest.cut is not None:
+        facts["cut"] = manifest.cut.line(manifest.passages)
     facts["built by"] = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     for name, fact in facts.items():
         say_wrapped(fact, label=f"{name:<9} ", indent=10)

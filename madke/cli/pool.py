@@ -8,7 +8,7 @@ import typer
 from madke.cli import flags
 from madke.cli.flags import KNOWLEDGE, option, switch
 from madke.cli.paths import question_files, refuse_overwriting
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.runs.options import RunOptions
 from madke.terminal import say
 
@@ -100,6 +100,9 @@ def build(
     show_counts(found)
     show_spent(opened)
     say(f"pools: {out}")
+    if failed := sum(count.failed for count in found.values()):
+        say(f"{counted(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
+        raise typer.Exit(1)
 
 
 @app.command(

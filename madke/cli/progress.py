@@ -82,7 +82,8 @@ def show_source(name: str, spec: str | None, description: str) -> None:
 def show_counts(found: Mapping[str, SourceCounts]) -> None:
     """Show the number of questions with passages, and of failed ones, by source."""
     for name, count in found.items():
-        say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed", err=True)
+        why = f" (first: {' '.join(count.reason.split())})" if count.reason else ""
+        say(f"{name}: passages for {count.found} of {count.asked} questions, {count.failed} failed{why}", err=True)
 
 
 def show_spent(sources: Iterable[Source]) -> None:

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_SAMPLE = asset("eval", "samples") / "questions.jsonl"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
@@ -79,6 +81,12 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
         return entries(reader, reader.rows(path), task=task, file=path)
     except UserError as error:
         raise UserError(f"{error}{_hint(path, dataset)}") from None
+
+
+def is_sample_data(questions: Iterable[Question]) -> bool:
+    """Whether all questions are among those that are shipped as a sample."""
+    shipped = {question.question for question in questions_in(own_rows(_SAMPLE), _SAMPLE)}
+    return all(question.question in shipped for question in questions)
 
 
 def _own_rows(path: Path) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,11 +14,12 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import chosen, sample
+from madke.data.dataset import chosen, is_sample_data, sample
 from madke.engine.debate import check_needs
 from madke.engine.protocol import RETRIEVER, Knowledge
-from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
-from madke.knowledge.named import known_sources, resolve, source_specs
+from madke.experiments.own_choice import sources_of, with_models, with_sources
+from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
+from madke.knowledge.named import is_sample, known_sources, resolve, source_specs
 from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.llm.endpoints import refuse_two_addresses
@@ -62,6 +63,10 @@ class ExperimentSpec:
     """The default model, if it was given as an object."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
     """Name -> source, for sources given as objects."""
+    own_specs: Mapping[str, str | None] = field(default_factory=dict)
+    """Name -> specification of the user's sources, over which the recipe's arms are; empty: those of the recipe."""
+    changed: bool = False
+    """Whether the arms are not those of the recipe's file."""
     _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
     _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
 
@@ -117,7 +122,7 @@ class ExperimentSpec:
         name, seed = arm.protocol or "madke", self.seed if arm.seed is None else arm.seed
         with self._at(arm):
             variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
-            specs = source_specs(arm.sources, variant.protocol.sources)
+            specs = self._specs(arm, variant)
             job = job_of(
                 self.questions,
                 data=self.data,
@@ -137,6 +142,35 @@ class ExperimentSpec:
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
         return self._jobs.setdefault(key, replace(job, own_models=own_models))
 
+    def _specs(self, arm: Arm, variant: Variant) -> dict[str, str | None]:
+        """The sources of an arm with their specifications; those of the user are given by name only."""
+        if not self.own_specs:
+            return source_specs(arm.sources, variant.protocol.sources)
+        names: Iterable[str] = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
+        if arm.sources is None and variant.protocol.sources:
+            names = self.own_specs
+        return {name: self.own_specs.get(name) for name in names}
+
+    def _check_sources(self) -> None:
+        """Refuse sources that no arm uses, and the sample where nobody asked for it."""
+        if self.own_specs:
+            if not self.all_specs:
+                raise UserError("--sources: no arm of this recipe has knowledge")
+            return
+        if unused := sorted(self.pool_sources.difference(self.all_specs)):
+            have, every = ", ".join(unused), ",".join(sorted(self.pool_sources))
+            why = f"no arm uses source {have} of the pool files; name the sources to use, for example --sources {every}"
+            raise UserError(why, file=self.pools[0])
+        shipped = self.file is not None and self.file in recipe_files().values()
+        if not shipped or is_sample_data(self.questions):
+            return
+        for name, spec in self.all_specs.items():
+            if name not in self.pool_sources and name not in self.own_sources and is_sample(name, spec):
+                raise UserError(
+                    f"source {name!r} would be the shipped sample, which covers only the sample questions; give your "
+                    f"sources, for example --sources docs=./docs,notes=./notes, or --sources {name} for the sample"
+                )
+
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
@@ -151,6 +185,7 @@ class ExperimentSpec:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")
         self.open_all(options)
+        self._check_sources()
 
     @cached_property
     def staged(self) -> tuple[Knowledge, ...]:
@@ -208,7 +243,7 @@ class ExperimentSpec:
             yield
         except UserError as error:
             place = self.recipe.place([other.name for other in self.arms].index(arm.name))
-            line = None if self.file is None else line_of(self.file, place)
+            line = None if self.file is None or self.changed else line_of(self.file, place)
             # An option of the command line (--set) is a key of the recipe.
             message = f"arm {arm.name!r}: {str(error).removeprefix('--')}"
             raise UserError(message, file=self.file, line=line) from None
@@ -219,7 +254,8 @@ def read_experiment_spec(
     data: Data,
     *,
     model: Model | None = None,
-    sources: Mapping[str, Source] = NOTHING,
+    models: Sequence[str] = (),
+    sources: str | Mapping[str, Source] = NOTHING,
     task: str | None = None,
     ids: str | None = None,
     limit: int | None = None,
@@ -232,7 +268,10 @@ def read_experiment_spec(
         recipe: See :func:`madke.experiments.ablation.ablate`.
         data: A list of question files or questions.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
-        sources: Name -> source object, for source names in the arms.
+        models: Several models: every arm runs with each.
+        sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
+            of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
+            the arms have all of these names, the objects are these sources.
         task: The answer format of questions without a task.
         ids: Only the questions of this list.
         limit: Maximum number of questions per dataset. Default: the recipe's.
@@ -249,6 +288,18 @@ def read_experiment_spec(
     limit = found.limit if limit is None else limit
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
+    if models and model is not None:
+        raise UserError("--models is given with --model; leave out one")
+    own_specs = source_specs(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
+    if sources == "none" or (isinstance(sources, str) and not own_specs):
+        raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
+    if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(found)):
+        own_specs = {}
+    other = own_specs and own_specs.keys() != {*sources_of(found)}.difference(found.fixed_sources)
+    if other:
+        found = with_sources(found, list(own_specs))
+    if models:
+        found = with_models(found, models)
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
     return ExperimentSpec(
         recipe=found,
@@ -259,7 +310,9 @@ def read_experiment_spec(
         sample_seed=sample_seed,
         questions=_questions(found, data, task, ids, limit, sample_seed),
         own_model=own,
-        own_sources=sources,
+        own_sources={} if isinstance(sources, str) else sources,
+        own_specs=own_specs,
+        changed=bool(other or models),
         **same,
     )
 

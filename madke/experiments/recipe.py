@@ -87,6 +87,8 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     limit: _Count | None = None
     """Maximum number of questions per dataset."""
     sample_seed: int | None = None
+    fixed_sources: tuple[str, ...] = ()
+    """Sources that ``--sources`` does not replace, such as the passages of a dataset."""
     model: str = "offline"
     base: Changes = Changes()
     """Settings of all arms."""

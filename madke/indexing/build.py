@@ -4,6 +4,7 @@ The index is built in a hidden folder next to the target, which is renamed at th
 FAISS files stay there after an interruption, and the same command resumes from them.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from madke.core.errors import UserError
 from madke.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.files import dir_lock, fingerprint, write_file
 from madke.indexing import dense
-from madke.indexing.corpus import read_unique
+from madke.indexing.corpus import Skipped, read_unique
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
     PASSAGES,
     Bm25Settings,
     CorpusInfo,
+    CutPassages,
     DenseSettings,
     IndexRecall,
     Manifest,
@@ -38,6 +40,8 @@ from madke.llm.embeddings import open_encoder
 from madke.versions import versions
 from madke.workers import Engine, Workers, open_workers
 
+_log = logging.getLogger(__name__)
+
 Progress = Callable[[int, int | None], None]
 """Called with the passages done and their total (None while the corpus is read). Reading and indexing each count up."""
 
@@ -47,8 +51,8 @@ _VECTORS = "vectors"
 _FAISS = "faiss"
 
 _Settings = Bm25Settings | DenseSettings
-_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None]]
-"""Builds the index of a store in a folder; returns its settings and, for a dense index, its recall."""
+_Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall | None, CutPassages | None]]
+"""Builds the index of a store in a folder; returns its settings and, for a dense index, its recall and cut passages."""
 
 
 def build_index(
@@ -130,9 +134,9 @@ def build_index(
         settings = Bm25Settings(**{name: value for name, value in for_bm25.items() if value is not None})
         start_jvm()
 
-        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None]:
+        def fill(store: PassageStore, index: Path, _: CorpusInfo) -> tuple[_Settings, None, None]:
             index_passages(store, index / LUCENE, progress)
-            return settings, None
+            return settings, None, None
 
         return _build(corpus, out, settings, fill, progress)
     if encoder is None or isinstance(encoder, str):
@@ -163,7 +167,7 @@ def build_index(
 def _fill_dense(
     asked: DenseSettings, encoder: Encoder, vectors: Path | None, workers: Workers, progress: Progress
 ) -> _Fill:
-    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall]:
+    def fill(store: PassageStore, index: Path, source: CorpusInfo) -> tuple[_Settings, IndexRecall, CutPassages | None]:
         settings = asked
         if asked.factory == AUTO:
             chosen, reason = dense.choose(len(store), encoder.dimension, dense.total_memory())
@@ -173,19 +177,20 @@ def _fill_dense(
                 store,
                 encoder,
                 settings,
-                corpus=source.sha256,
+                corpus=source.identity,
                 folder=vectors or index.parent / _VECTORS,
                 replace=vectors is None,
                 workers=workers,
                 progress=progress,
             )
-            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.sha256)
+            files = dense.write_faiss_files(shards, settings, index.parent / _FAISS, corpus=source.identity)
+            cut = dense.count_cut(shards, encoder)
             searched = dense.FaissShards(files, parameters=settings.parameters)
             recall = dense.measure_recall(store, encoder, shards, searched)
         (index / _FAISS).mkdir()
         for file in files:
             file.rename(index / _FAISS / file.name)
-        return settings, recall
+        return settings, recall, cut
 
     return fill
 
@@ -204,13 +209,15 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
-            store = _store_passages(corpus, index / PASSAGES, progress)
-            settings, recall = fill(store, index, source)
+            store, skipped = _store_passages(corpus, index / PASSAGES, progress)
+            source = source.model_copy(update={"skipped": source.skipped + skipped})
+            settings, recall, cut = fill(store, index, source)
             manifest = Manifest(
                 corpus=source,
                 passages=len(store),
                 index=settings,
                 index_recall=recall,
+                cut=cut,
                 files=describe_files(index),
                 versions=versions(),
             )
@@ -225,8 +232,12 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
                     work.rmdir()
 
 
-def _store_passages(corpus: Path, path: Path, progress: Progress) -> PassageStore:
-    """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails."""
+def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[PassageStore, int]:
+    """Write the corpus to a store at ``path``; the store of an index is linked, or copied if that fails.
+
+    Also returns how many passages were skipped here, which are logged.
+    """
+    skipped = Skipped()
     if (corpus / MANIFEST).is_file():
         stored = corpus / PASSAGES
         expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
@@ -236,9 +247,11 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> PassageStor
             os.link(stored, path)
         except OSError:  # another disk, or one without links
             shutil.copyfile(stored, path)
-    elif not write_passages(path, read_unique(corpus), progress):
-        raise UserError("this corpus has no passages", file=corpus)
-    return PassageStore(path)
+    elif not write_passages(path, read_unique(corpus, skipped), progress):
+        raise UserError("this corpus has no passages" + (" with text" if skipped.count else ""), file=corpus)
+    if skipped.count:
+        _log.warning("%s: skipped %s", corpus, skipped)
+    return PassageStore(path), skipped.count
 
 
 def _same_index(out: Path, source: CorpusInfo, asked: _Settings) -> Manifest:

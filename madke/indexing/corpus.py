@@ -3,18 +3,20 @@
 A corpus is such a folder, or a file in one of these formats, plain or gzipped:
 
 * ``.tsv``: DPR's, tab-separated with CSV quoting and a header with ``id``, ``text`` and ``title``;
-* ``.jsonl``: objects with ``id``, ``title`` and ``text``, or Anserini's ``id`` and ``contents``, whose first line is
-  the title in quotes.
+* ``.jsonl``: objects with ``id``, ``text`` and optionally ``title``, or Anserini's ``id`` and ``contents``, whose first
+  line is the title in quotes.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import Record, StoredPassage
@@ -26,6 +28,7 @@ UNFINISHED = "unfinished.json"
 Kind = Literal["wikipedia", "text"]
 RULES = 2
 """Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
+_SHOWN = 10
 
 
 def read_corpus(path: Path) -> Iterator[StoredPassage]:
@@ -33,17 +36,39 @@ def read_corpus(path: Path) -> Iterator[StoredPassage]:
     return (passage for _, _, passage in _located(path))
 
 
-def read_unique(path: Path) -> Iterator[StoredPassage]:
-    """Like :func:`read_corpus`, but at the end UserError if an id occurs twice.
+@dataclass(slots=True)
+class Skipped:
+    """Passages without text, which are not indexed."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    """Id and line of the first ones."""
+
+    def add(self, passage: StoredPassage, place: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(f"{passage.id!r} on line {place}")
+
+    def __str__(self) -> str:
+        more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
+        return f"{counted(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
+
+
+def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:
+    """Like :func:`read_corpus`, but passages without text go to ``skipped``; at the end UserError for a repeated id.
 
     Keeps a hash of 8 bytes per id; if two hashes are equal, the corpus is read again to compare the ids.
     """
     import numpy as np
 
     hashes = array("q")
-    for passage in read_corpus(path):
+    for file, line, passage in _located(path):
         hashes.append(hash(passage.id))
-        yield passage
+        if has_text(passage):
+            yield passage
+        else:
+            skipped.add(passage, str(line) if file == path else f"{line} of {file.name}")
     ordered = np.sort(np.asarray(hashes))
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     seen: dict[str, str] = {}
@@ -52,6 +77,11 @@ def read_unique(path: Path) -> Iterator[StoredPassage]:
             if passage.id in seen:
                 raise UserError(f"id {passage.id!r} was already used on line {seen[passage.id]}", file=file, line=line)
             seen[passage.id] = str(line) if file == path else f"{line} of {file.name}"
+
+
+def has_text(passage: StoredPassage) -> bool:
+    """Whether the text has a letter or a digit. Lucene leaves out empty documents, and an encoder gives noise."""
+    return bool(re.search(r"\w", passage.text))
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
@@ -82,14 +112,15 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
         yield line, passage
 
 
-PASSAGE_FORMAT = 'expected an object {"id", "title", "text"} or {"id", "contents"} of strings'
+PASSAGE_FORMAT = 'expected an object {"id", "text"}, {"id", "title", "text"} or {"id", "contents"} of strings'
 
 
 def passage_of(fields: Any) -> StoredPassage | None:
     """The passage in the JSON of one line; None if it has another form than :data:`PASSAGE_FORMAT`."""
     if not isinstance(fields, dict):
         return None
-    identifier, title, text = (fields.get(name) for name in ("id", "title", "text"))
+    identifier, text = fields.get("id"), fields.get("text")
+    title = "" if fields.get("title") is None else fields["title"]
     if "contents" in fields:
         head, newline, body = str(fields["contents"]).partition("\n")
         title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)

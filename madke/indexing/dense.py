@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from madke.assets import require
 from madke.core.errors import UserError
-from madke.encoders import Encoder
-from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from
-from madke.indexing.index_folder import DenseSettings, IndexRecall, PassageStore, StoredPassage
+from madke.encoders import Encoder, KnowsWindow
+from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from, noted
+from madke.indexing.index_folder import CutPassages, DenseSettings, IndexRecall, PassageStore, StoredPassage
 from madke.workers import Workers
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 8 << 20
 _ANSWER_BYTES = 128 << 20
+_CUT = "cut"
 _QUERIES = 500
 _DEPTH = 5
 
@@ -45,7 +46,7 @@ def encode_shards(
     """Encode every passage and return the files of vectors in row order.
 
     Each is a ``.npy`` file in ``folder``: float16, shape ``(settings.shard_rows, dimension)``; the last may be shorter.
-    A finished shard of the same corpus (``corpus`` is its SHA-256) and encoder is reused; any other shard is replaced,
+    A finished shard of the same corpus (``corpus`` is its identity) and encoder is reused; any other shard is replaced,
     or refused without ``replace``. One worker encodes a whole shard, so its bytes do not depend on the workers.
     """
     import numpy as np
@@ -64,18 +65,27 @@ def encode_shards(
         else:
             missing.append((path, inputs, rows))
     passages = (store.read(rows) for _, _, rows in missing)
-    for (path, inputs, rows), vectors in zip(missing, workers.map(partial(_encode, encoder), passages), strict=True):
+    encoded = workers.map(partial(_encode, encoder), passages)
+    for (path, inputs, rows), (vectors, cut) in zip(missing, encoded, strict=True):
         if not np.isfinite(vectors).all():
             raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
         with atomic_write(path) as file:
             np.save(file, vectors)
-        finish(path, inputs)
+        finish(path, inputs, None if cut is None else {_CUT: cut})
         progress(rows.stop, len(store))
     return paths
 
 
+def count_cut(paths: Sequence[Path], encoder: Encoder) -> CutPassages | None:
+    """How many passages of the shards are cut; None if the encoder or an older version did not count them."""
+    counts = [noted(path).get(_CUT) for path in paths]
+    if not isinstance(encoder, KnowsWindow) or encoder.window is None or None in counts:
+        return None
+    return CutPassages(passages=sum(count or 0 for count in counts), window=encoder.window)
+
+
 def vector_inputs(settings: DenseSettings, corpus: str) -> Inputs:
-    """Everything that determines the vectors of a corpus (``corpus`` is its SHA-256), apart from the shard."""
+    """Everything that determines the vectors of a corpus (``corpus`` is its identity), apart from the shard."""
     names = {"encoder", "dtype", "revision", "batching", "passage_prefix", "pooling", "normalize"}
     return {"corpus": corpus, **settings.model_dump(include=names, exclude_none=True)}
 
@@ -88,12 +98,14 @@ def load_vectors(path: Path) -> NDArray[np.float32]:
     return vectors
 
 
-def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> NDArray[np.float16]:
+def _encode(encoder: Encoder, passages: Sequence[StoredPassage]) -> tuple[NDArray[np.float16], int | None]:
+    """The vectors, and how many passages are cut, if the encoder can tell."""
     import numpy as np
 
     titles, texts = [passage.title for passage in passages], [passage.text for passage in passages]
     with np.errstate(over="ignore"):  # an overflow becomes infinite; encode_shards refuses it
-        return encoder.encode_passages(titles, texts).astype(np.float16)
+        vectors = encoder.encode_passages(titles, texts).astype(np.float16)
+    return vectors, encoder.count_cut(titles, texts) if isinstance(encoder, KnowsWindow) else None
 
 
 class FaissShards:
@@ -195,7 +207,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
     """Write the index as files of at most ``settings.file_mb``, and return their paths in row order.
 
     ``vectors`` are the files of :func:`encode_shards`. A finished file with the same settings and ``corpus`` (its
-    SHA-256) is reused.
+    identity) is reused.
     """
     whole: Inputs = {
         **vector_inputs(settings, corpus),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, Field
 
 from madke.assets import require
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.encoders import Dtype, Encoding, Pooling, Similarity
 from madke.files import atomic_write, fingerprint, is_intact
 from madke.yaml_file import read_json
@@ -164,6 +164,26 @@ class CorpusInfo(Record):
 
     path: str
     sha256: str
+    skipped: int = 0
+    """Passages without text, which are not in the index."""
+
+    @property
+    def identity(self) -> str:
+        """Identifies the rows of the index: an older index of the same corpus may hold what is skipped now."""
+        return f"{self.sha256} without {self.skipped}" if self.skipped else self.sha256
+
+
+class CutPassages(Record):
+    """How many passages are longer than the encoder's window (tokens), so that only their beginning is encoded."""
+
+    passages: int
+    window: int
+
+    def line(self, passages: int) -> str:
+        """The count, of so many passages, in words."""
+        found = f"{self.passages:,} of {counted(passages, 'passage')}"
+        ends = "; the vector says nothing of their ends" if self.passages else ""
+        return f"{found} longer than the encoder's window of {self.window} tokens{ends}"
 
 
 def _inside(path: str) -> str:
@@ -181,13 +201,15 @@ class FileInfo(Record):
 
 
 class Manifest(Record):
-    """The content of ``manifest.json``; only dense indexes have ``index_recall``."""
+    """The content of ``manifest.json``; only dense indexes have ``index_recall`` and ``cut``."""
 
     format: Literal[1] = 1
     corpus: CorpusInfo
     passages: int
     index: Annotated[Bm25Settings | DenseSettings, Field(discriminator="kind")]
     index_recall: IndexRecall | None = None
+    cut: CutPassages | None = None
+    """None for BM25, and if the window of the encoder is unknown."""
     files: tuple[FileInfo, ...]
     versions: dict[str, str]
 

@@ -11,7 +11,8 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +22,7 @@ from typing import IO, Any
 
 from madke.assets import install
 from madke.core.errors import UserError
+from madke.indexing.corpus import has_text
 from madke.indexing.index_folder import PassageStore
 
 _MIN_VERSION = 21
@@ -154,8 +156,38 @@ def open_lucene(folder: Path, *, k1: float = 0.9, b: float = 0.4) -> Any:
     return searcher
 
 
+MOST_TERMS = 1024
+"""Lucene refuses a query with more different terms."""
+
+
+def query_terms(searcher: Any, text: str) -> Counter[str]:
+    """The terms of a query after analysis (stemmed, without stop words), and how often each occurs."""
+    terms = java_class("io.anserini.analysis.AnalyzerUtils").analyze(searcher.get_analyzer(), text)
+    return Counter(terms.get(number) for number in range(terms.size()))
+
+
+def rarest_query(searcher: Any, terms: Mapping[str, int]) -> Any:
+    """A query for the :data:`MOST_TERMS` rarest of these terms in the index: the frequent ones say least.
+
+    The scores are those of Anserini's own queries: a term counts as often as it occurs in the question.
+    """
+    term_class = java_class("org.apache.lucene.index.Term")
+    term_query, boosted = (java_class(f"org.apache.lucene.search.{name}Query") for name in ("Term", "Boost"))
+    should = java_class("org.apache.lucene.search.BooleanClause$Occur").SHOULD
+    by_rarity = []
+    for term, count in terms.items():
+        found = term_class("contents", term)
+        if documents := searcher.reader.docFreq(found):
+            by_rarity.append((documents, found, count))
+    query = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    for _, found, count in sorted(by_rarity, key=lambda each: each[0])[:MOST_TERMS]:
+        query.add(boosted(term_query(found), float(count)), should)
+    return query.build()
+
+
 def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, int | None], None]) -> None:
-    """Index title and text of every passage (Anserini's English analyser). A document's id is its row."""
+    """Index title and text of every passage with text (Anserini's English analyser). A document's id is its row."""
+    added = 0
     indexer_class = java_class("io.anserini.index.SimpleIndexer")
     import jnius  # only after the JVM has started with its class path
 
@@ -172,7 +204,9 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
                     documents = [
                         json.dumps({"id": str(row), "contents": f"{passage.title}\n{passage.text}"})
                         for row, passage in zip(rows, store.read(rows), strict=True)
+                        if has_text(passage)
                     ]
+                    added += len(documents)
                     if under_way:
                         under_way.result()
                         progress(first, len(store))
@@ -191,9 +225,9 @@ def index_passages(store: PassageStore, folder: Path, progress: Callable[[int, i
         searcher.close()
     except UserError:  # nothing was committed
         count = 0
-    if count != len(store):
+    if count != added:
         remedy = "if the disk is full, free space and run it again"
-        raise UserError(f"Lucene wrote only {count:,} of {len(store):,} passages; {remedy}", file=folder)
+        raise UserError(f"Lucene wrote only {count:,} of {added:,} passages; {remedy}", file=folder)
 
 
 def _add(indexer: Any, documents: list[str]) -> None:

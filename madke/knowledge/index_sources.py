@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from madke.assets import cache_dir, require
-from madke.core.errors import UserError
+from madke.core.errors import UserError, counted
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
+from madke.indexing.documents.reading import DOCUMENT_TYPES
 from madke.indexing.documents.store import RULES, DocumentStore
+from madke.indexing.documents.word_index import words_of
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
@@ -30,7 +32,15 @@ from madke.indexing.index_folder import (
     open_manifest,
     read_manifest,
 )
-from madke.indexing.lucene import attached, java_class, java_reason, open_lucene
+from madke.indexing.lucene import (
+    MOST_TERMS,
+    attached,
+    java_class,
+    java_reason,
+    open_lucene,
+    query_terms,
+    rarest_query,
+)
 from madke.knowledge.fusion import DEPTH, fuse
 from madke.llm.embeddings import open_encoder
 
@@ -58,7 +68,7 @@ def open_index(name: str, folder: Path, *, encoder: str | None = None, texts: Pa
         return DenseSource(file, name=name, encoder=encoder or published.encoder_of(file), texts=texts)
     if not folder.is_dir():
         expected = "expected an index folder, A+B, a .jsonl file of results, serper, or module:object"
-        raise UserError(f"source {name!r}: no folder {str(folder)!r}; {expected}")
+        raise UserError(f"source {name!r}: no such folder or file {str(folder)!r}; {expected}")
     built_by_madke = (folder / MANIFEST).exists()
     if not built_by_madke and published.is_faiss(folder):
         if encoder is None or texts is None:
@@ -105,7 +115,10 @@ class Bm25Source:
         self.description = self.fingerprint = f"BM25 over {described}"
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
-        """The top ``k`` passages for each query; empty if the index has none of its words."""
+        """The top ``k`` passages for each query; empty if the index has none of its words.
+
+        A query with too many different words is searched by its rarest ones. A query of stop words is logged.
+        """
         found: list[Hits] = []
         with attached():
             for first in range(0, len(queries), _CHUNK):
@@ -126,18 +139,35 @@ class Bm25Source:
         except jnius.JavaException:  # caused by one query: search one by one to find it
             found = {}
         answers = [(query, found.get(str(number))) for number, query in enumerate(queries)]
-        return [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
+        every = [self._search_one(query, k) if hits is None else self._hits(hits) for query, hits in answers]
+        nothing = [query for query, hits in zip(queries, every, strict=True) if hits == Hits()]
+        log_without_terms(self.name, [query for query in nothing if not query_terms(self._searcher, query)])
+        return every
 
     def _search_one(self, query: str, k: int) -> Hits:
         import jnius
 
         try:
-            return self._hits(self._searcher.search(query, k))
+            terms = query_terms(self._searcher, query)
+            if len(terms) <= MOST_TERMS:
+                return self._hits(self._searcher.search(query, k))
+            _log.warning(
+                "%s: %.40r... has %d different words and is searched by its %d rarest",
+                self.name, query, len(terms), MOST_TERMS,
+            )  # fmt: skip
+            return self._hits(self._searcher.search(rarest_query(self._searcher, terms), k))
         except jnius.JavaException as error:
             return Hits(error=f"Lucene: {java_reason(error)}")
 
     def _hits(self, documents: Iterable[Any]) -> Hits:
         return hits_of(self.name, ((self._passage(document), float(document.score)) for document in documents))
+
+
+def log_without_terms(source: str, queries: Sequence[str]) -> None:
+    """Log the queries of which no word is left to search for."""
+    if queries:
+        what = f"{counted(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
+        _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
 
 
 def hits_of(source: str, found: Iterable[tuple[StoredPassage, float]]) -> Hits:
@@ -245,7 +275,9 @@ class DenseSource:
 
 
 class DocumentSource:
-    """The documents of a folder, indexed in the cache on first use and brought up to date whenever it is opened.
+    """The documents of a folder, or one document, indexed in the cache on first use.
+
+    The cache is brought up to date whenever the source is opened.
 
     ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
     ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
@@ -254,8 +286,8 @@ class DocumentSource:
 
     def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
         require("folders of documents need", "docs", *_FOR_DOCUMENTS)
-        if not folder.is_dir():
-            raise UserError(f"source {name!r}: no such folder; expected a folder of documents", file=folder)
+        if not folder.exists():
+            raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
@@ -267,8 +299,9 @@ class DocumentSource:
             _log.warning("%s: left out %s: %s", name, file, reason)
         if not counts.passages:
             self.aclose()
-            expected = "expected PDF, DOCX, HTML, Markdown or text files with text, or an index"
-            raise UserError(f"this folder holds no readable document; {expected}", file=folder)
+            expected = f"expected {DOCUMENT_TYPES} files with text, or an index"
+            held = "this folder holds no readable document" if folder.is_dir() else "this document has no text"
+            raise UserError(f"{held}; {expected}", file=folder)
         vectors = self._store.encoder
         ranked_by = "BM25" if vectors is None else f"weighted sum of BM25 and {vectors.name} vectors"
         self.description = self.fingerprint = (
@@ -281,7 +314,9 @@ class DocumentSource:
         store, encoder = self._store, self._store.encoder
         depth = k if encoder is None else max(k, DEPTH)
         found = [store.words.search(query, depth) for query in queries]
-        if encoder is not None:
+        if encoder is None:
+            log_without_terms(self.name, [query for query in queries if not words_of(query)])
+        else:
             nearest = store.nearest(encoder.encode_queries(queries), depth)
             fused = [fuse([dict(words), dict(vectors)]) for words, vectors in zip(found, nearest, strict=True)]
             found = [list(scores.items())[:k] for scores in fused]

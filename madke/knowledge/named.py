@@ -11,6 +11,7 @@ from madke.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.files import fingerprint
+from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
@@ -55,20 +56,33 @@ def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | No
     specs: dict[str, str | None] = {}
     for part in text.split(",") if text.strip() != "none" else ():
         name, equals, spec = (piece.strip() for piece in part.partition("="))
-        if not equals and _is_folder(name):
-            name, spec = _NOT_IN_NAMES.sub("-", at_home(Path(name)).resolve().name) or "documents", name
+        if not equals and _is_path(name):
+            name, spec = _name_of(name), name
         if not name or (equals and not spec):
             raise UserError(f"sources {text!r}: expected NAME[=SPEC],..., found {part!r}")
         if name in specs:
-            raise UserError(f"sources {text!r}: {name!r} is named twice; name folders with NAME=FOLDER")
+            raise UserError(f"sources {text!r}: {name!r} is named twice; name folders and files with NAME=PATH")
         specs[name] = spec or None
     return specs
 
 
-def _is_folder(word: str) -> bool:
-    """Whether a word without ``NAME=`` is an existing folder; a folder named like a source needs ``./``."""
-    is_path = "/" in word or word in (".", "..")
-    return word != "" and at_home(Path(word)).is_dir() and (is_path or word not in known_sources())
+def _is_path(word: str) -> bool:
+    """Whether a word without ``NAME=`` is a folder or file; one named like a source needs ``./``."""
+    if looks_like_path(word):
+        return True
+    return word != "" and at_home(Path(word)).exists() and word not in known_sources()
+
+
+def looks_like_path(word: str) -> bool:
+    """Whether a word can only be a path: it has a slash, or the ending of a document."""
+    return "/" in word or word in (".", "..") or (is_document(word) and word not in known_sources())
+
+
+def _name_of(path: str) -> str:
+    """The name of a source that is given by its path only: that of the folder, or of the file without its ending."""
+    found = at_home(Path(path)).resolve()
+    name = found.name.removesuffix(".gz")
+    return _NOT_IN_NAMES.sub("-", name if found.is_dir() else Path(name).stem) or "documents"
 
 
 def use_files(sources_file: Path | None, models_file: Path | None) -> None:
@@ -194,11 +208,15 @@ def _resolved(
     folder = _folder(entry) / at_home(Path(spec))
     if not build or is_index(folder) or faiss_file(folder):
         return IndexSpec(index=folder)
-    if folder.is_dir():
+    if folder.is_dir() or (folder.is_file() and is_document(folder.name)):
         return DocumentsSpec(documents=folder)
     if found := _built_in(spec):
         return found
-    raise _error(f"no folder {spec!r}, and {unknown('source', spec, known_sources())}", entry)
+    if folder.exists():
+        raise _error(f"{spec}: a file of unknown type; expected {DOCUMENT_TYPES}, an index or .jsonl results", entry)
+    if looks_like_path(spec):
+        raise _error(f"{spec}: no such folder or file", entry)
+    raise _error(f"no such folder or file {spec!r}, and {unknown('source', spec, known_sources())}", entry)
 
 
 def _folder(entry: Entry | None) -> Path:

@@ -215,7 +215,10 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
         shown = (column.cell(arm) if column.interval else replace(column.cell(arm), interval="") for column in columns)
         name = f"{arm.name}\n({ORACLE})" if arm.scores.read_golds else arm.name
         rows.append((Cell(text=name), *shown))
-    notes = [*incomplete, *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval."])]
+    notes = [
+        *incomplete,
+        *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval; brackets have its ends."]),
+    ]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
     notes += [f"{arm.name}: {note}." for arm in arms if (note := bound_note(arm.scores))]

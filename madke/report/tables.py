@@ -57,12 +57,17 @@ class Cell:
     """Printed after the text and explained in a note of the table."""
 
     @property
-    def with_half_interval(self) -> str:
-        """The text, with half the width of the interval (``70.8 ±8``) instead of its ends."""
-        if not self.interval or self.low is None or self.high is None:
+    def with_interval(self) -> str:
+        """The text with its interval: ``50.0 ±0.2`` if both halves are equal as shown, else ``0.0 [0 to 35]``."""
+        if not self.interval or self.value is None or self.low is None or self.high is None:
             return self.text
         half = (self.high - self.low) / 2
-        return f"{self.text} \N{PLUS-MINUS SIGN}{f'{half:,.0f}' if half >= 1 else f'{half:.1g}'}"
+        below, above, middle = (_rounded(each) for each in (self.value - self.low, self.high - self.value, half))
+        if below == above:
+            return f"{self.text} \N{PLUS-MINUS SIGN}{middle}"
+        sign = "+" if self.text[:1] in ("+", "-") else ""
+        digits = 0 if half >= 1 else len(self.text.partition(".")[2])
+        return f"{self.text} [{self.low:{sign}z,.{digits}f} to {self.high:{sign}z,.{digits}f}]"
 
     @property
     def whole(self) -> str:
@@ -97,6 +102,11 @@ class Table:
     def has_figures(self, column: int) -> bool:
         """Whether the column with this index has figures or ranges, which are right-aligned."""
         return any(row[column].value is not None or row[column].low is not None for row in self.rows)
+
+
+def _rounded(half: float) -> str:
+    """Half of an interval as it is shown."""
+    return f"{half:,.0f}" if half >= 1 else f"{half:.1g}"
 
 
 NOTHING = Cell(text="-")
@@ -157,9 +167,9 @@ def one_line(text: str) -> str:
 
 
 def rich_table(table: Table, without: Container[str] = (), *, details: bool = False) -> FittedTable:
-    """A table that fits a terminal, with half the width of each interval.
+    """A table that fits a terminal, with short intervals.
 
-    ``without``: headings to leave out, with the notes that start with them. ``details``: with whole intervals.
+    ``without``: headings to leave out, with the notes that start with them. ``details``: with exact intervals.
     """
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     return FittedTable(
@@ -172,7 +182,7 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
 
 
 def _on_terminals(cell: Cell, *, details: bool) -> str:
-    text = cell.whole if details else cell.with_half_interval
+    text = cell.whole if details else cell.with_interval
     return "\n".join(map(one_line, text.split("\n"))) + cell.mark
 
 

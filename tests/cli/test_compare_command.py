@@ -46,8 +46,8 @@ def test_two_runs_as_tables(runs: Any) -> None:
     assert rows["q0"].endswith("+ Lake Baikal (1) + Lake Baikal (1) Lake Baikal")
     assert rows["q1"].endswith("- x (1) - y (1) Lake Baikal")
     assert "questions in all runs: 3; shown: 3; only in one: 1" in done.stdout
-    assert "one two 66.7 ±37" in lines
-    assert "one two EM % 3 -33.3 ±66 1.000 66.7 33.3 1 0 -" in lines
+    assert "one two 66.7 [21 to 94]" in lines
+    assert "one two EM % 3 -33.3 [-86 to +46] 1.000 66.7 33.3 1 0 -" in lines
     assert lines[-1] == (
         "No difference found between one and two: one is ahead by 33.3 points, 95 % -45.6 to 85.6, p = 1.000, n = 3."
     )

@@ -122,4 +122,4 @@ def test_what_was_converted_is_still_of_its_dataset_in_an_experiment(tmp_path: P
     assert done.returncode == 0, done.stderr
     beside = " ".join(line for line in done.stdout.splitlines() if "hotpotqa" in line)
     assert "gpt-9" in beside
-    assert " 100.0 ±" in beside
+    assert " 100.0 [" in beside

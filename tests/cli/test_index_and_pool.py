@@ -51,6 +51,29 @@ def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> No
     assert record["passages"][-1]["url"] == "https://a.example"
 
 
+def test_a_query_without_a_word_to_search_for_says_so(index: Any) -> None:
+    done = madke("index", "search", index / "bm25", "the of and")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "1 query without a word to search for, only stop words or signs (first: 'the of and')" in done.stderr
+    assert "no passage found" in done.stderr
+
+
+def test_a_pool_with_a_failed_question_ends_with_1_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"id": "q1", "question": "Who?"}\n{"id": "q2", "question": "Why?"}\n')
+    (tmp_path / "broken.py").write_text(
+        "import madke\n"
+        "class Broken:\n"
+        "    name = description = fingerprint = 'broken'\n"
+        "    def search(self, queries, k):\n"
+        "        return [madke.Hits(error='no\\nroute') if query == 'Why?' else madke.Hits() for query in queries]\n"
+    )
+    done = madke("pool", "build", "q.jsonl", "--sources", "s=broken:Broken", "--out", "p.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "s: passages for 0 of 2 questions, 1 failed (first: no route)" in done.stderr
+    assert "1 search failed; the file has the reasons under 'partial'" in done.stderr
+    assert json.loads((tmp_path / "p.jsonl").read_text().splitlines()[1])["partial"] == {"s": "no\nroute"}
+
+
 def test_an_index_whose_corpus_changed_is_said_so(index: Any) -> None:
     corpus = index / "corpus.jsonl"
     whole = corpus.read_text()

@@ -170,6 +170,14 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "no UTF-8": ("q.csv", b"query,answer\nWho?,a\nWho?,\xe9\n", "q.csv:3: is not UTF-8 text: "),
     "half a list": ("q.tsv", "query\tanswer\nWho?\t['a', 'b\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
     "code": ("q.tsv", "query\tanswer\nWho?\t['a', print(1)]\n", "q.tsv:2: expected a list such as ['a', 'b'], found"),
+    "lists with and without commas": (
+        "q.csv",
+        "query,answer\nWho?,\"['a', 'b' 'c']\"\n",
+        "q.csv:2: expected a list such as ['a', 'b'], found \"['a', 'b' 'c']\" in 'answer': only some elements",
+    ),
+    "texts that touch": ("q.csv", "query,answer\nWho?,['it''s']\n", "q.csv:2: expected a list such as ['a', 'b']"),
+    "a shortened array": ("q.csv", "query,answer\nWho?,['a' 'b' ... 'z']\n", "q.csv:2: expected a list such as"),
+    "numbers": ("q.csv", "query,answer\nWho?,[1 2]\n", "q.csv:2: 'answer' is '[1 2]': one answer or several?"),
     "an object": ("q.jsonl", '{"query": "Who?", "answer": {"value": "a"}}', "q.jsonl:1: 'answer' is {'value': 'a'}"),
     "one object": (
         "q.json",
@@ -228,7 +236,12 @@ def test_a_huge_file_is_read_row_by_row(tmp_path: Path, name: str) -> None:
         tracemalloc.stop()
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20).filter(str.strip)
+def is_text(text: str) -> bool:
+    """Not blank, and not a truth value, which gets an alias."""
+    return text.strip().lower() not in ("", "true", "false")
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=20).filter(is_text)
 ANSWERS = st.lists(TEXT, max_size=3, unique=True)
 
 

@@ -35,11 +35,13 @@ published:
 
 
 def arguments(folder: Any, server: Any, *more: Any, recipe: Any = RECIPE, n: int = 3) -> Any:
-    questions, pools = write_dataset(folder, n)
+    named = [source for source in ("wiki", "google") if source in recipe]
+    questions, pools = write_dataset(folder, n, sources=named)
     file = folder / "recipe.yaml"
     file.write_text(recipe)
     endpoint = ("--model", "openai/m", "--base-url", server.url)
-    return ("ablate", file, "--data", questions, "--pools", pools, *endpoint, "--out", folder / "out", *more)
+    frozen = ("--pools", pools) if named else ()
+    return ("ablate", file, "--data", questions, *frozen, *endpoint, "--out", folder / "out", *more)
 
 
 def arms(folder: Any) -> Any:

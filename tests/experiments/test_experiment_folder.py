@@ -265,9 +265,9 @@ def test_a_unit_of_cost_has_one_debater(lakes: Any) -> None:
     arms = ["{name: dear, protocol: madke, sources: none}", "{name: unit, protocol: mad}"]
     vote = "{name: vote, protocol: self-consistency, match_cost: {arm: dear, unit: unit}}"
     with pytest.raises(UserError) as refused:
-        experiment_spec(lakes, *arms, vote).check()
+        experiment_spec(lakes, *arms, vote, pools=()).check()
     assert str(refused.value).startswith(f"{lakes / 'recipe.yaml'}:7: arm 'vote': match_cost: the unit 'unit' has ")
-    experiment_spec(lakes, arms[0], "{name: unit, protocol: cot}", vote).check()
+    experiment_spec(lakes, arms[0], "{name: unit, protocol: cot}", vote, pools=()).check()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Lakes:
 
 @pytest.fixture
 def lakes(tmp_path: Path) -> Any:
-    write_dataset(tmp_path, 6)
+    write_dataset(tmp_path, 6, sources=["wiki"])
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     return tmp_path
 

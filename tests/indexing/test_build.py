@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import (
+    CutPassages,
     DenseSettings,
     IndexRecall,
     Manifest,
+    StoredPassage,
+    describe_files,
     open_manifest,
     read_manifest,
     verify,
+    write_passages,
 )
 from madke.knowledge.index_sources import Bm25Source, DenseSource
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
@@ -68,6 +73,72 @@ def test_the_manifest_says_what_was_built(corpus: Path, tmp_path: Path) -> None:
     assert manifest.versions["faiss-cpu"]
     assert names(tmp_path) == ["index", "passages.jsonl"]
     assert verify(tmp_path / "index") == []
+
+
+@pytest.mark.parametrize("kind", ["bm25", "dense"])
+def test_passages_without_text_are_left_out_and_logged(
+    kind: Literal["bm25", "dense"], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once Lucene's own count differed, and the build blamed the disk."""
+    corpus = write_corpus(tmp_path / "c.jsonl", [PASSAGES[0], {"id": "empty", "title": "", "text": ""}, PASSAGES[1]])
+
+    manifest = build_index(corpus, tmp_path / "index", kind, encoder=WordEncoder() if kind == "dense" else None)
+
+    assert (manifest.passages, manifest.corpus.skipped) == (2, 1)
+    assert "c.jsonl: skipped 1 passage without text: 'empty' on line 2" in caplog.text
+    opened = (
+        Bm25Source(tmp_path / "index", name="s")
+        if kind == "bm25"
+        else DenseSource(tmp_path / "index", name="s", encoder=WordEncoder())
+    )
+    (hits,) = opened.search([PASSAGES[1]["text"]], 5)
+    assert hits.passages[0].key == PASSAGES[1]["id"]
+    assert build_index(tmp_path / "index", tmp_path / "copy").corpus.skipped == 1
+
+
+def test_a_corpus_of_empty_passages_is_refused(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": "empty", "title": "Title", "text": ""}])
+
+    with pytest.raises(UserError, match="this corpus has no passages with text"):
+        build_index(corpus, tmp_path / "index")
+
+
+def test_an_index_of_an_older_version_with_empty_passages_can_be_shared(tmp_path: Path) -> None:
+    """Its rows must stay, and Lucene leaves out the empty ones."""
+    corpus = write_corpus(tmp_path / "c.jsonl", PASSAGES[:2])
+    build_index(corpus, tmp_path / "old", "dense", encoder=WordEncoder())
+    store = tmp_path / "old" / "passages.arrow"
+    write_passages(store, [StoredPassage("empty", "", ""), StoredPassage("p", "", "a volcano")])
+    found = json.loads((tmp_path / "old" / "manifest.json").read_text())
+    found["files"] = [each.model_dump() for each in describe_files(tmp_path / "old")]
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps(found))
+
+    build_index(tmp_path / "old", tmp_path / "new")
+
+    (hits,) = Bm25Source(tmp_path / "new", name="s").search(["volcano"], 5)
+    assert [passage.key for passage in hits.passages] == ["p"]
+
+
+class Windowed(WordEncoder):
+    """Reads seven words of a passage."""
+
+    window = 7
+
+    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
+        return sum(len(text.split()) > self.window for text in texts)
+
+
+def test_a_dense_build_counts_the_passages_that_its_encoder_cuts(tmp_path: Path) -> None:
+    texts = ["a river " * words for words in range(1, 9)]
+    corpus = write_corpus(tmp_path / "c.jsonl", [{"id": f"{n}", "title": "", "text": t} for n, t in enumerate(texts)])
+
+    for name in ("index", "from-kept-vectors"):
+        built = build_index(
+            corpus, tmp_path / name, "dense", encoder=Windowed(), shard_rows=3, vectors=tmp_path / "vectors"
+        )
+        assert built.cut == CutPassages(passages=5, window=7)
+        assert built.cut.line(8).startswith("5 of 8 passages longer than the encoder's window of 7 tokens;")
+    assert build_index(corpus, tmp_path / "unknown", "dense", encoder=WordEncoder()).cut is None
 
 
 def test_progress_counts_reading_and_then_indexing(corpus: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from madke.core.errors import UserError
-from madke.indexing.corpus import read_corpus, read_unique
+from madke.indexing.corpus import Skipped, read_corpus, read_unique
 from madke.indexing.index_folder import StoredPassage
 from madke.indexing.passages.builder import build_passages
 from madke.workers import InProcess
@@ -33,6 +33,8 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": "1", "title": "Title", "text": 'A "quoted"\ttext'},
         {"id": 2, "contents": '"Two words"\nThe text\nof it'},
         {"id": "3", "contents": "only text"},
+        {"id": "4", "text": "no title"},
+        {"id": "5", "title": None, "text": "no title"},
     ]
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
 
@@ -40,6 +42,8 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         A,
         StoredPassage("2", "Two words", "The text\nof it"),
         StoredPassage("3", "", "only text"),
+        StoredPassage("4", "", "no title"),
+        StoredPassage("5", "", "no title"),
     ]
 
 
@@ -111,7 +115,7 @@ def test_a_repeated_id_is_refused_with_both_lines(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
 
     with pytest.raises(UserError, match=r"c\.jsonl:4: id 'b' was already used on line 2"):
-        list(read_unique(tmp_path / "c.jsonl"))
+        list(read_unique(tmp_path / "c.jsonl", Skipped()))
 
 
 def test_ids_whose_hashes_are_equal_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +123,25 @@ def test_ids_whose_hashes_are_equal_are_not_repeated(tmp_path: Path, monkeypatch
     monkeypatch.setattr("madke.indexing.corpus.hash", lambda id_: 1, raising=False)
     (tmp_path / "c.jsonl").write_text("\n".join(json.dumps({"id": id_, "contents": "x"}) for id_ in "abc"))
 
-    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl")] == ["a", "b", "c"]
+    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", Skipped())] == ["a", "b", "c"]
+
+
+def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    texts = ["one", "", " \t", "\u0001", "...", "two"]
+    lines = [json.dumps({"id": f"p{n}", "title": "Title", "text": text}) for n, text in enumerate(texts)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    skipped = Skipped()
+
+    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["p0", "p5"]
+    assert str(skipped) == ("4 passages without text: 'p1' on line 2, 'p2' on line 3, 'p3' on line 4, 'p4' on line 5")
+
+
+def test_many_skipped_passages_are_named_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps({"id": n, "text": ""}) + "\n" for n in range(2_000)))
+    skipped = Skipped()
+
+    assert list(read_unique(tmp_path / "c.jsonl", skipped)) == []
+    assert str(skipped).startswith("2,000 passages without text: '0' on line 1, '1' on line 2, ")
+    assert str(skipped).endswith("'9' on line 10 and 1,990 more")

@@ -218,8 +218,48 @@ def test_a_folder_without_a_name_gives_its_own(folder: Path, monkeypatch: pytest
     assert source_specs("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
     assert source_specs("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
     assert source_specs("./wiki", ()) == {"wiki": "./wiki"}
-    with pytest.raises(UserError, match="'wiki' is named twice; name folders with NAME=FOLDER"):
+    with pytest.raises(UserError, match="'wiki' is named twice; name folders and files with NAME=PATH"):
         source_specs("wiki,./wiki", ())
+
+
+def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "link.md").symlink_to(folder / "more" / "heron.md")
+    assert source_specs("kestrel.pdf,more/heron.md", ()) == {"kestrel": "kestrel.pdf", "heron": "more/heron.md"}
+    assert resolve("k", "kestrel.pdf") == DocumentsSpec(documents=folder / "kestrel.pdf")
+    (tmp_path / "sources.yaml").write_text("k: {documents: birds/kestrel.pdf, encoder: none}\n")
+
+    for path in ("more/heron.md", "link.md"):
+        _OPENED.append(DocumentSource(Path(path), name="heron", encoder="none"))
+        assert titles(_OPENED[-1], "nests fish sparrow", 5) == [f"{Path(path).name}: Nests", f"{Path(path).name}: Food"]
+    done = cli.madke("index", "search", "k", "ledges", "--k", 1, cwd=tmp_path, MADKE_CACHE=str(tmp_path / "cache"))
+    assert "1. kestrel.pdf, p. 2 (kestrel.pdf#2," in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("handbook.md", r"^handbook\.md: no such folder or file"),
+        ("./notes", r"^\./notes: no such folder or file"),
+        ("k=gone/kestrel.pdf", r"^gone/kestrel\.pdf: no such folder or file"),
+        (
+            "./photo.png",
+            r"^\./photo\.png: a file of unknown type; expected PDF, DOCX, HTML, Markdown or text, an index",
+        ),
+    ],
+)
+def test_a_path_that_is_no_source_is_named(spec: str, message: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photo.png").write_bytes(b"x")
+    ((name, found),) = source_specs(spec, ()).items()
+    with pytest.raises(UserError, match=message):
+        open_source(name, found)
+
+
+def test_an_empty_document_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text(" ")
+    with pytest.raises(UserError, match="this document has no text"):
+        opened(tmp_path / "empty.txt")
 
 
 def test_an_entry_of_a_sources_file_may_name_documents_and_the_encoder(

@@ -39,6 +39,44 @@ def test_bm25_stems_and_answers_a_query_without_any_known_word_with_nothing(bm25
     assert nothing == empty == Hits()
 
 
+def test_bm25_searches_a_very_long_question_by_its_rarest_words(
+    bm25_index: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lucene refuses a query of more than 1,024 different terms."""
+    source = Bm25Source(bm25_index, name="wiki")
+    short = "Where did the sonar and the hull of Bexley draw visitors, visitors?"
+    long = f"{short} " + " ".join(f"word{n}" for n in range(3_000))
+
+    of_short, of_long = source.search([short, long], 5)
+
+    assert of_long == of_short != Hits()
+    assert "has 3007 different words and is searched by its 1024 rarest" in caplog.text
+
+
+def test_the_frequent_words_of_a_long_question_are_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
+    words = [f"word{n}" for n in range(1_500)]
+    corpus = write_corpus(
+        tmp_path / "c.jsonl",
+        [{"id": f"common{n}", "title": "", "text": " ".join(words[:500])} for n in range(3)]
+        + [{"id": "rare", "title": "", "text": " ".join(words[500:])}],
+    )
+    build_index(corpus, tmp_path / "index")
+
+    (hits,) = Bm25Source(tmp_path / "index", name="s").search([" ".join(words)], 5)
+
+    assert hits.passages[0].key == "rare"
+    assert hits.error is None
+
+
+def test_a_query_of_stop_words_only_is_logged(bm25_index: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = Bm25Source(bm25_index, name="wiki")
+
+    assert source.search(["the of and", "xylophone", "?!"], 5) == [Hits()] * 3
+
+    assert "wiki: 2 queries without a word to search for, only stop words or signs (first: 'the of and')" in caplog.text
+
+
 def test_dense_numbers_rows_across_shards(dense_index: Path) -> None:
     source = DenseSource(dense_index, name="wiki", encoder=WordEncoder())
 
@@ -100,7 +138,9 @@ def test_hybrid_fails_a_query_that_fails_in_one_source() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("nowhere", "no folder 'nowhere'"),
+        ("nowhere", "no such folder or file 'nowhere', and unknown source"),
+        ("./nowhere", r"\./nowhere: no such folder or file"),
+        ("nowhere.pdf", r"nowhere\.pdf: no such folder or file"),
         (".", "this folder holds no readable document"),
         ("missing.jsonl", "missing.jsonl: cannot be read"),
     ],

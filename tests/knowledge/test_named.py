@@ -96,16 +96,20 @@ def test_a_source_can_be_served_by_another_name_or_a_folder(folder: Path) -> Non
     assert resolve("wiki", "fetched") == IndexSpec(index=Path("/idx"))
     assert resolve("wiki", "./mine") == resolve("wiki", "mine") == IndexSpec(index=folder / "mine")
     assert isinstance(resolve("web", "google"), ResultsSpec)
-    with pytest.raises(UserError, match=r"^no folder 'fetchd', and unknown source 'fetchd'; did you mean 'fetched'"):
+    with pytest.raises(
+        UserError, match=r"^no such folder or file 'fetchd', and unknown source 'fetchd'; did you mean 'fetched'"
+    ):
         resolve("wiki", "fetchd")
 
 
 def test_a_part_that_is_nothing_is_named_with_its_entry(folder: Path) -> None:
     (folder / "sources.yaml").write_text("google: {results: r.jsonl}\nmix:\n  hybrid: [google, gogle]\n")
 
-    with pytest.raises(UserError, match=r"^sources.yaml:2: no folder .gogle., and .* did you mean 'google'\?"):
+    with pytest.raises(
+        UserError, match=r"^sources.yaml:2: no such folder or file .gogle., and .* did you mean 'google'\?"
+    ):
         open_source("mix")
-    with pytest.raises(UserError, match=r"^no folder .gogle., and unknown source 'gogle'"):
+    with pytest.raises(UserError, match=r"^no such folder or file .gogle., and unknown source 'gogle'"):
         open_source("x", "google+gogle")
 
 
@@ -129,7 +133,7 @@ def test_a_source_may_be_part_of_another_twice(folder: Path) -> None:
 def test_what_cannot_be_opened_is_named_with_its_entry(folder: Path) -> None:
     (folder / "sources.yaml").write_text("# mine\n\nwiki: {index: gone}\n")
 
-    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'wiki': no folder "):
+    with pytest.raises(UserError, match=r"^sources.yaml:3: source 'wiki': no such folder or file "):
         open_source("wiki")
 
 

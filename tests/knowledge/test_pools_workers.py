@@ -137,7 +137,9 @@ def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_p
     (wiki,) = opened({"wiki": IndexSpec(index=folder / "bm25")})
     missing = {"wiki": IndexSpec(index=tmp_path / "nowhere")}
 
-    with pytest.raises(UserError, match=r"no folder .*nowhere.* which runs a worker; .* same path on every node"):
+    with pytest.raises(
+        UserError, match=r"no such folder or file .*nowhere.* which runs a worker; .* same path on every node"
+    ):
         build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=missing, workers=workers)
 
     assert list(tmp_path.iterdir()) == []

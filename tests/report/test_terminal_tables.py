@@ -13,7 +13,7 @@ from madke.core.transcript import Final
 from madke.report.comparison import compare, paired_table
 from madke.report.debate_text import pair_table, question_table
 from madke.report.score_tables import score_table
-from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table
+from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table, score_cell
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 from madke.terminal import FittedTable, as_text, say_table, say_wrapped
@@ -107,15 +107,18 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert "Not shown" not in as_text(FittedTable(headings, [["12345678"] * 10], headings), 140)
 
 
-def test_half_an_interval_is_in_the_cell_of_its_figure() -> None:
+def test_a_short_interval_is_in_the_cell_of_its_figure() -> None:
     found = Estimate(value=0.708, low=0.621, high=0.782, n=120)
     exact = Estimate(value=0.5, low=0.498, high=0.502, n=60_000)
     table = Table(title="", columns=("a %", "n"), rows=((percent_cell(found), count_cell(120)),) * 2)
     text = as_text(rich_table(table))
-    assert "70.8 ±8" in text
+    assert "70.8 [62 to 78]" in text
     assert "70.8 (62.1 to 78.2)" in as_text(rich_table(table, details=True))
-    assert percent_cell(exact).with_half_interval == "50.0 ±0.2"
-    assert Cell(text="1 to 2", low=1, high=2).with_half_interval == "1 to 2"
+    assert percent_cell(exact).with_interval == "50.0 ±0.2"
+    assert percent_cell(Estimate(value=0.0, low=0.0, high=0.354, n=7)).with_interval == "0.0 [0 to 35]"
+    assert percent_cell(Estimate(value=0.3, low=-0.01, high=0.53, n=20), sign="+").with_interval == "+30.0 [-1 to +53]"
+    assert score_cell(Estimate(value=0.998, low=0.99, high=0.999, n=20)).with_interval == "0.998 [0.990 to 0.999]"
+    assert Cell(text="1 to 2", low=1, high=2).with_interval == "1 to 2"
 
 
 def test_a_word_longer_than_any_column_is_broken_and_not_lost() -> None:
@@ -147,7 +150,7 @@ def test_counts_of_nothing_are_not_shown() -> None:
     assert "abst." not in text
     failed = [*runs("run")["run"], debate("q12", [None], answer=None)]
     assert "abst." in as_text(score_table([("run", score(failed))]))
-    assert "±: half of the 95 % interval." in text
+    assert "±: half of the 95 % interval; brackets have its ends." in text
 
 
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ PASSAGES = [
 ]
 
 
-def write_dataset(folder: Path, n: int) -> tuple[Path, Path]:
-    """Question and pool files with ``n`` questions, ids ``q0``, ``q1``, ..."""
+def write_dataset(folder: Path, n: int, *, sources: Collection[str] = ("wiki", "google")) -> tuple[Path, Path]:
+    """Question and pool files with ``n`` questions, ids ``q0``, ``q1``, ..., and passages of these sources."""
     questions, pools = folder / "questions.jsonl", folder / "pools.jsonl"
     texts = [f"Which lake is the deepest, in survey {number}?" for number in range(n)]
     lines = [
         {"id": f"q{number}", "question": text, "golden_answers": ["Lake Baikal"]} for number, text in enumerate(texts)
     ]
     questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    pool = [{"id": f"q{number}", "question": text, "passages": PASSAGES} for number, text in enumerate(texts)]
+    passages = [passage for passage in PASSAGES if passage["source"] in sources]
+    pool = [{"id": f"q{number}", "question": text, "passages": passages} for number, text in enumerate(texts)]
     pools.write_text("".join(json.dumps(line) + "\n" for line in pool))
     return questions, pools
 

@@ -63,6 +63,9 @@ def read_document(path: Path, name: str) -> Document:
     return Document(passages, pages, note)
 
 
+DOCUMENT_TYPES = "PDF, DOCX, HTML, Markdown or text"
+
+
 def is_document(name: str) -> bool:
     """Whether the ending of a file's name is one that :func:`read_document` knows."""
     return _kind(name) in _READERS

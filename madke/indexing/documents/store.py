@@ -77,7 +77,7 @@ class Counts(NamedTuple):
 
 
 class DocumentStore:
-    """The documents of a folder, as they were when the store was opened; brings the cache up to date first.
+    """The documents of a folder, or one, as they were when the store was opened; brings the cache up to date first.
 
     ``cache`` is the store's own folder. ``load`` gives the encoder for vectors, or None; it is called only if there are
     passages.
@@ -232,11 +232,17 @@ def _name(encoder: Encoder) -> str:
 
 
 def files_in(folder: Path) -> Iterator[FoundFile]:
-    """Every file below a folder, sorted by name.
+    """Every file below a folder, sorted by name; or the one file that the user named, also through a link.
 
     Hidden files and folders (``.git``) and the lock files of office programs (``~$report.docx``) are passed over.
     Symbolic links are never followed: they may lead out of the folder.
     """
+    if folder.is_file():
+        status = folder.stat()
+        yield FoundFile(
+            folder, folder.name, status.st_size, status.st_mtime_ns, _problem_of(folder.name, status.st_mode)
+        )
+        return
     closed: list[OSError] = []
     for above, folders, names in os.walk(folder, onerror=closed.append):
         kept = sorted(name for name in folders if not name.startswith("."))

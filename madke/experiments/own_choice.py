@@ -1,0 +1,136 @@
+"""A recipe over other sources or models than it names: those of the user, or several models for every arm."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from pydantic import ValidationError
+
+from madke.core.errors import UserError
+from madke.experiments.recipe import Arm, Changes, Recipe
+
+ALL = "all"
+"""The label of an arm with all sources of the user, next to one arm for each."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
+    """The recipe over sources with these names; it loses its paper's figures, which are for other sources.
+
+    Arms with all sources of the recipe get all of these. Where the recipe has an arm for each of its sources, the new
+    one has an arm for each of these. ``fixed_sources`` of the recipe stay. Arms without ``sources`` do not change:
+    they have those of their protocol, or none.
+
+    Raises:
+        UserError: An arm has only some of the recipe's sources, or the name of a source is that of an arm.
+    """
+    every = [name for name in sources_of(recipe) if name not in recipe.fixed_sources]
+    axes = {name: _replaced(axis, every, names) for name, axis in recipe.grid.items()}
+    arms = _replaced({arm.name: arm for arm in recipe.arms}, every, names)
+    first = {axis: {old: next(iter(new), "") for old, new in labels.items()} for axis, labels in axes.items()}
+    renamed = {old: next(iter(new), "") for old, new in arms.items()}
+    for labels in product(*(labels.items() for labels in first.values())):
+        new = [label for _, label in labels]
+        renamed["-".join(old for old, _ in labels)] = "-".join(new) if all(new) else ""
+    base = _replaced({"base": recipe.base}, every, names)["base"]
+    if len(base) != 1:
+        raise UserError("--sources: this recipe's base has one of several sources; use a copy with your sources")
+    changed = {
+        "base": next(iter(base.values())),
+        "grid": {name: _joined(axis) for name, axis in axes.items()},
+        "arms": [Arm(name=name, **_set(arm)) for name, arm in _joined(arms).items()],
+        "reference": renamed.get(recipe.reference or "", "") or None,
+        "published": {},
+    }
+    return _changed(recipe, changed, "--sources")
+
+
+def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
+    """The recipe with each arm once for every model, whose name follows that of the arm.
+
+    Raises:
+        UserError: An arm names its model, or a model is named twice.
+    """
+    if named := [arm.name for arm in recipe.all_arms() if arm.model or arm.cast]:
+        raise UserError(f"--models: arm {named[0]!r} of this recipe names its models; leave out --models")
+    if len(set(models)) < len(models):
+        raise UserError("--models: a model is named twice")
+    short = [_label(model.rpartition("/")[2]) for model in models]
+    labels = short if len(set(short)) == len(short) else [_label(model) for model in models]
+    arms = []
+    for model, label in zip(models, labels, strict=True):
+        for arm in recipe.all_arms():
+            changes = {**_set(arm), "model": model}
+            if arm.first_round:
+                changes["first_round"] = arm.first_round.model_copy(update={"arm": f"{arm.first_round.arm}-{label}"})
+            if match := arm.match_cost:
+                both = {"arm": f"{match.arm}-{label}", "unit": f"{match.unit}-{label}"}
+                changes["match_cost"] = match.model_copy(update=both)
+            arms.append(Arm(name=f"{arm.name}-{label}", **changes))
+    reference = recipe.reference or next(recipe.all_arms()).name
+    changed = {"grid": {}, "arms": arms, "base": Changes(), "reference": f"{reference}-{labels[0]}", "published": {}}
+    return _changed(recipe, changed, "--models")
+
+
+def _changed(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:
+    kept = {name: getattr(recipe, name) for name in Recipe.model_fields}
+    try:
+        return Recipe(**{**kept, **changed})
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UserError(f"{option}: this recipe cannot be changed: {why}") from None
+
+
+def _set(changes: Changes) -> dict[str, object]:
+    return {name: getattr(changes, name) for name in changes.model_fields_set if name != "name"}
+
+
+def _names(text: str | None) -> list[str]:
+    """The names in the ``sources`` of an arm."""
+    words = [] if text is None or text.strip() == "none" else text.split(",")
+    return [word.partition("=")[0].strip() for word in words]
+
+
+def sources_of(recipe: Recipe) -> list[str]:
+    """The sources that the arms of a recipe name, in their order."""
+    return list(dict.fromkeys(name for arm in recipe.all_arms() for name in _names(arm.sources)))
+
+
+def _replaced(
+    labelled: Mapping[str, Changes], every: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[str, Changes]]:
+    """Old label -> new labels with their changes, over the sources ``names`` instead of ``every``."""
+    new: dict[str, dict[str, Changes]] = {}
+    used = {label: set(_names(changes.sources)).intersection(every) for label, changes in labelled.items()}
+    one_each = any(len(some) == 1 < len(every) for some in used.values())
+    for label, changes in labelled.items():
+        some = used[label]
+        if not some:
+            new[label] = {label: changes}
+        elif len(some) != len(_names(changes.sources)) or len(some) not in (1, len(every)):
+            raise UserError(f"--sources: {label!r} has some of the recipe's sources; use a copy with your sources")
+        elif len(some) == len(every) and not one_each:
+            new[label] = {label: _with(changes, names)}
+        elif len(some) == len(every):
+            new[label] = {ALL: _with(changes, names)} if len(names) > 1 else {}
+        elif some == {every[0]}:
+            new[label] = {name: _with(changes, [name]) for name in names}
+        else:  # an arm for another single source
+            new[label] = {}
+    labels = [label for one in new.values() for label in one]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise UserError(f"--sources: {twice[0]!r} is the name of an arm; name the source with another NAME=")
+    return new
+
+
+def _with(changes: Changes, names: Sequence[str]) -> Changes:
+    return changes.model_copy(update={"sources": ",".join(names)})
+
+
+def _joined(new: Mapping[str, Mapping[str, Changes]]) -> dict[str, Changes]:
+    return {label: changes for one in new.values() for label, changes in one.items()}
+
+
+def _label(model: str) -> str:
+    return _NOT_IN_NAMES.sub("-", model).strip("-._+") or "model"

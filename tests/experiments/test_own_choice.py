@@ -1,0 +1,173 @@
+"""Recipes over sources and models of the user: which arms there are, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.experiments.experiment_spec import read_experiment_spec
+from madke.experiments.own_choice import with_models, with_sources
+from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.knowledge.named import is_sample
+from tests.support.cli import madke, refused
+
+QUESTION = {"id": "q1", "question": "Which bird hovers?", "golden_answers": ["the kestrel"]}
+
+
+def arms(recipe: Recipe) -> dict[str, str | None]:
+    return {arm.name: arm.sources for arm in recipe.all_arms()}
+
+
+def recipe(**parts: Any) -> Recipe:
+    return Recipe.model_validate({"title": "T", "source": "a test", **parts})
+
+
+def test_an_arm_for_each_source_becomes_one_for_each_of_the_users() -> None:
+    shipped = read_recipe("source-ablation")
+
+    assert arms(with_sources(shipped, ["docs"])) == {"none": "none", "docs": "docs"}
+    assert arms(with_sources(shipped, ["docs", "wiki"])) == {
+        "none": "none",
+        "docs": "docs",
+        "wiki": "wiki",
+        "all": "docs,wiki",
+    }
+    assert arms(with_sources(shipped, ["a", "b", "c"])) == {
+        "none": "none",
+        "a": "a",
+        "b": "b",
+        "c": "c",
+        "all": "a,b,c",
+    }
+
+
+def test_arms_with_all_sources_get_all_of_the_users_and_others_stay() -> None:
+    changed = with_sources(read_recipe("equal-cost"), ["docs", "notes"])
+    assert arms(changed)["rag"] == "docs,notes"
+    assert arms(changed)["cot"] is None
+    gold = arms(with_sources(read_recipe("gold-passages"), ["docs"]))
+    assert (gold["rag-retrieved"], gold["rag-gold"], gold["rag-none"]) == ("docs", "gold", "none")
+
+
+def test_the_reference_follows_and_the_papers_figures_go() -> None:
+    changed = with_sources(read_recipe("retrieval-ablation"), ["docs", "notes"])
+    assert changed.reference == "docs-plain-question-k5"
+    assert with_sources(read_recipe("madke-figure-4"), ["docs"]).published == {}
+    listed = recipe(
+        arms=[
+            {"name": "a", "protocol": "rag", "sources": "wiki"},
+            {"name": "b", "protocol": "rag", "sources": "google"},
+            {"name": "both", "protocol": "rag", "sources": "wiki,google"},
+        ],
+        reference="both",
+    )
+    changed = with_sources(listed, ["docs", "notes"])
+    assert (arms(changed), changed.reference) == ({"docs": "docs", "notes": "notes", "all": "docs,notes"}, "all")
+
+
+def test_what_cannot_be_changed_is_refused() -> None:
+    some = recipe(arms=[{"name": "a", "sources": "x,y"}, {"name": "b", "sources": "x,y,z"}])
+    with pytest.raises(UserError, match="--sources: 'a' has some of the recipe's sources"):
+        with_sources(some, ["docs"])
+    with pytest.raises(UserError, match="--sources: 'none' is the name of an arm; name the source with another NAME="):
+        with_sources(read_recipe("source-ablation"), ["none", "docs"])
+    needed = recipe(
+        arms=[
+            {"name": "g", "protocol": "madc", "sources": "wiki"},
+            {"name": "h", "protocol": "madc", "sources": "google"},
+            {"name": "i", "protocol": "madc", "sources": "none", "first_round": {"arm": "h"}},
+        ]
+    )
+    with pytest.raises(UserError, match="--sources: this recipe cannot be changed: arm 'i' needs arm 'h'"):
+        with_sources(needed, ["docs"])
+
+
+@pytest.mark.parametrize("name", recipe_files())
+def test_every_shipped_recipe_takes_the_users_sources_and_models_or_refuses_them(name: str, tmp_path: Path) -> None:
+    """None searches the shipped sample."""
+    (tmp_path / "q.jsonl").write_text(json.dumps(QUESTION | {"choices": ["x", "y"], "golden_answers": ["A"]}))
+    for options in ({}, {"sources": f"docs={tmp_path},notes={tmp_path}"}, {"models": ["openai/a", "openai/b"]}):
+        try:
+            spec = read_experiment_spec(name, [tmp_path / "q.jsonl"], **options)
+            spec._check_sources()
+        except UserError as error:
+            assert str(error).startswith(("--models: arm", "--sources: no arm", "source '")), error
+            continue
+        searched = {source: each for source, each in spec.all_specs.items() if source not in ("context", "gold")}
+        assert not any(is_sample(source, each) for source, each in searched.items())
+        assert set(searched) <= {"docs", "notes", "textbooks"}
+
+
+def test_every_arm_runs_with_each_model() -> None:
+    changed = with_models(read_recipe("equal-cost"), ["openai/small", "hf/org/large"])
+    by_name = {arm.name: arm for arm in changed.all_arms()}
+    assert len(by_name) == 18
+    assert by_name["cot-small"].model == "openai/small"
+    match = by_name["rag-vote-same-calls-large"].match_cost
+    assert match is not None and (match.arm, match.unit) == ("madke-large", "rag-large")
+    assert changed.reference == "madke-small"
+    assert "adaptive-a-m" in arms(with_models(read_recipe("selection-ablation"), ["a/m", "b/m"]))
+    with pytest.raises(UserError, match="--models: a model is named twice"):
+        with_models(read_recipe("equal-cost"), ["openai/a", "openai/a"])
+
+
+def write(folder: Path) -> Path:
+    (folder / "docs").mkdir()
+    (folder / "docs" / "birds.md").write_text("# Kestrel\nThe kestrel hovers over fields.\n")
+    (folder / "notes.md").write_text("# Heron\nThe heron is a bird.\n")
+    (folder / "sources.yaml").write_text(
+        "docs: {documents: docs, encoder: none}\nnotes: {documents: notes.md, encoder: none}\n"
+    )
+    (folder / "q.jsonl").write_text(json.dumps(QUESTION) + "\n")
+    return folder
+
+
+def test_ablating_the_users_own_sources(tmp_path: Path) -> None:
+    write(tmp_path)
+    command = ("ablate", "source-ablation", "--data", "q.jsonl")
+
+    assert "source 'wiki' would be the shipped sample" in refused(*command, "--out", "out", cwd=tmp_path)
+    assert not (tmp_path / "out").exists()
+    done = madke(*command, "--sources", "docs,notes", "--models", "offline", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "out" / "arms").iterdir()) == [
+        "all-offline",
+        "docs-offline",
+        "none-offline",
+        "notes-offline",
+    ]
+    pools = json.loads((tmp_path / "out" / "pools.jsonl").read_text().splitlines()[0])
+    assert {passage["source"] for passage in pools["passages"]} == {"docs", "notes"}
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    command = ("ablate", "source-ablation", "--data", "q.jsonl", "--plan")
+    assert "--models is given with --model" in refused(*command, "--models", "a", "--model", "b", cwd=tmp_path)
+    assert "name at least one" in refused(*command, "--sources", "none", cwd=tmp_path)
+    liang = ("ablate", "liang-figure-1", "--data", "q.jsonl", "--plan", "--task", "math", "--sources", "docs")
+    assert "--sources: no arm of this recipe has knowledge" in refused(*liang, cwd=tmp_path)
+
+
+def test_sources_of_a_pool_file_that_no_arm_uses(tmp_path: Path) -> None:
+    """An error for a recipe, a warning for a run."""
+    write(tmp_path)
+    found = {"key": "1", "title": "", "text": "The kestrel hovers.", "score": 1.0, "rank": 0}
+    record = {"id": "q1", "question": QUESTION["question"]}
+    passages = [{"source": source, **found} for source in ("wiki", "google", "docs")]
+    (tmp_path / "p.jsonl").write_text(json.dumps({**record, "passages": passages}) + "\n")
+
+    command = ("ablate", "selection-ablation", "--data", "q.jsonl", "--pools", "p.jsonl")
+    said = refused(*command, "--plan", cwd=tmp_path)
+    assert (
+        "p.jsonl: no arm uses source docs of the pool files; name the sources to use, for example --sources docs,google"
+        in said
+    )
+    assert madke(*command, "--sources", "docs,wiki", "--plan", cwd=tmp_path).returncode == 0
+    done = madke("run", "q.jsonl", "--pools", "p.jsonl", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "p.jsonl: not used: passages of docs (sources of this run: wiki,google)" in done.stderr
