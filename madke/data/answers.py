@@ -84,7 +84,8 @@ def answers_of(row: Row, found: Found, options: Options, *, task: str | None) ->
         return [_letter(row, answer, options, name) for answer in answers]
     if options.texts:
         return answers
-    return list(dict.fromkeys(row.answer(answer, name) for answer in answers))
+    read = row.answer if task in (None, "short_answer") else row.checked
+    return list(dict.fromkeys(read(answer, name) for answer in answers))
 
 
 def _letter(row: Row, answer: Any, options: Options, name: str) -> str | int:
@@ -94,8 +95,10 @@ def _letter(row: Row, answer: Any, options: Options, name: str) -> str | int:
         return letters[options.labels.index(str(answer))]
     if isinstance(answer, int) and not isinstance(answer, bool):
         return answer
-    text = row.checked(answer, name)
     expected = f"expected a letter from A to {letters[-1]}" if letters else "expected a letter"
+    if isinstance(answer, bool):
+        raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
+    text = row.checked(answer, name)
     if text.strip().isdigit() and int(text) <= len(letters):
         why = "0-based numbers are for JSON, without quotes"
         raise row.error(f"{name!r} is {short(answer)}; {expected} ({why})")

@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "a truth value as choice": (
         "q.jsonl",
         '{"question": "Which?", "choices": ["a", "b"], "answer": true}',
-        "q.jsonl:1: 'answer' is True; with choices, expected a letter or an index",
+        "q.jsonl:1: 'answer' is True; expected a letter from A to B, or the text of one option",
     ),
     "a repeated id": ("q.csv", "id,query\n1,Who?\n2,Which?\n1,When?\n", "q.csv:4: id '1' is already on line 2"),
     "too many cells": (
