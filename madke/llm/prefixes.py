@@ -180,14 +180,16 @@ class Prefixes:
         self.read(call, answered=True)
         if self._learned is None:
             self._learned = "token"
-        if completion.outcome != "ok" or usage.estimated or not usage.prompt_tokens:
+        if completion.outcome != "ok":
             return
-        length = sum(len(message.content) for message in call.request.messages)
-        self._characters = max(1.0, length / usage.prompt_tokens)
         if call.repeats and not self._reports:
             self._silent += 1
             if self._silent >= (_EVIDENCE if self._local else _HOSTED_EVIDENCE):
                 self._give_up()
+        if usage.estimated or not usage.prompt_tokens:
+            return
+        length = sum(len(message.content) for message in call.request.messages)
+        self._characters = max(1.0, length / usage.prompt_tokens)
         if call.expected and call.sign == self.sign:
             self._judge(hit=usage.cached_tokens >= call.expected / 2)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from eval.benchmarks.cached_servers import CachedServer, distinct_tokens
 from eval.benchmarks.jumping_loop import at_once
 from eval.benchmarks.prefixes import written
-from madke.core.chat import Completion, Message, shared_length
+from madke.core.chat import Completion, Message, Usage, shared_length
 from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
@@ -325,6 +325,32 @@ def test_a_server_that_keeps_nothing_is_soon_asked_as_before() -> None:
     _, forced = waves(CachedServer(kind="none", prefix="on"), 20)
     assert forced.on
     assert forced.sign == "token"  # nothing speaks for waiting longer
+
+
+def test_a_server_that_counts_no_tokens_is_soon_asked_as_before() -> None:
+    class Uncounted(CachedServer):
+        async def complete(self, request: Any) -> Completion:
+            completion = await super().complete(request)
+            return replace(completion, usage=Usage(prompt_tokens=1500, completion_tokens=5, estimated=True))
+
+    _, prefixes = waves(Uncounted(kind="none"), 4)
+    assert not prefixes.on
+
+
+def test_a_server_that_shows_later_that_it_keeps_beginnings_is_given_leaders_again() -> None:
+    server = CachedServer(kind="none")
+
+    async def ask() -> list[bool]:
+        model, prefixes, _ = gated(server)
+        seen = []
+        for kind in ("none", "blocks"):
+            server.kind = kind  # such as after its restart with other options
+            for n in range(6):
+                await model.complete(sibling(n))
+            seen.append(prefixes.on)
+        return seen
+
+    assert at_once(ask()) == [False, True]
 
 
 def test_off_is_off() -> None:
