@@ -17,7 +17,7 @@ from madke.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
-from madke.indexing.documents.reading import DOCUMENT_TYPES
+from madke.indexing.documents.reading import DOCUMENT_TYPES, UNCLEAR
 from madke.indexing.documents.store import RULES, DocumentStore
 from madke.indexing.documents.word_index import words_of
 from madke.indexing.index_folder import (
@@ -296,7 +296,7 @@ class DocumentSource:
             self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts
         for file, reason in counts.left_out.items():
-            _log.warning("%s: left out %s: %s", name, file, reason)
+            _log.warning("%s: %s%s: %s", name, "" if reason.startswith(UNCLEAR) else "left out ", file, reason)
         if not counts.passages:
             self.aclose()
             expected = f"expected {DOCUMENT_TYPES} files with text, or an index"

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RULES = 1
+RULES = 2
 """Version of the tables and of the rules of reading; each has a cache of its own."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (
