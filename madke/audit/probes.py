@@ -21,7 +21,7 @@ from madke.llm import close
 from madke.tasks import get_task
 from madke.variants import Variant
 
-PLANNED = 31
+PLANNED = 29
 """Calls of a whole audit."""
 MAX_TOKENS = 256
 """Of a call of a stage. A reply that needs more is counted as cut off."""
@@ -80,7 +80,7 @@ class Audit:
             for gold_last in (False, True):
                 await self._select(item, gold_last=gold_last)
                 await self._speak(item, gold_last=gold_last)
-        for item in (first, second, third):
+        for item in (first, second):
             for own_right in (True, False):
                 await self._reply(item, own_right=own_right)
         for item in (first, second):

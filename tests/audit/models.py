@@ -9,7 +9,7 @@ from typing import Any
 from madke.audit.questions import audit_questions
 from tests.support.openai_server import Reply, chat
 
-STAGES = ["select", "speak"] * 4 + ["reply"] * 6 + ["judge"] * 4 + ["summarize"] * 4
+STAGES = ["select", "speak"] * 4 + ["reply"] * 4 + ["judge"] * 4 + ["summarize"] * 4
 REST = ["alone", *["together"] * 4, "schema", "siblings", "siblings", "long"]
 PROBES = STAGES + REST
 

@@ -32,15 +32,15 @@ def test_a_good_model_may_play_every_role_and_every_figure_is_a_count() -> None:
     found = audited(models.Model())
 
     assert (found.calls, found.failed, found.complete, found.errors) == (PLANNED, 0, True, ())
-    assert PLANNED < 32
+    assert PLANNED < 30
     assert list(found.form) == ["select", "speak", "reply", "judge", "summarize"]
-    assert [(share.k, share.n) for share in found.form.values()] == [(4, 4), (4, 4), (6, 6), (4, 4), (4, 4)]
-    assert (found.given_back, found.repeated, found.cut_off) == (Share(n=14), Share(n=22), Share(n=22))
+    assert [(share.k, share.n) for share in found.form.values()] == [(4, 4), (4, 4), (4, 4), (4, 4), (4, 4)]
+    assert (found.given_back, found.repeated, found.cut_off) == (Share(n=12), Share(n=20), Share(n=20))
     assert found.gold_first == found.gold_last == Share(k=4, n=4)
-    assert found.stayed_right == found.became_right == Share(k=3, n=3)
+    assert found.stayed_right == found.became_right == Share(k=2, n=2)
     assert found.same_found == found.different_found == Share(k=2, n=2)
     assert (found.summary_right, found.reported_first) == (Share(k=4, n=4), Share(k=2, n=4))
-    assert found.prompts_cut == Share(n=31) and found.longest_prompt > 2500
+    assert found.prompts_cut == Share(n=29) and found.longest_prompt > 2500
     assert (found.schemas, found.system) == (Share(k=1, n=1), Share(k=5, n=5))
     assert (found.same_seed, found.other_seed) == (Share(k=1, n=1), Share(k=2, n=2))
     assert found.prompt_tokens > 5000 and found.completion_tokens > 200
@@ -85,7 +85,7 @@ def prompts(tmp_path: Path) -> Path:
 def test_an_example_that_is_given_back_is_found(prompts: Path) -> None:
     found = audited(models.GivesBackExamples(), prompts=prompts)
 
-    assert found.given_back == Share(k=14, n=14)
+    assert found.given_back == Share(k=12, n=12)
     assert advice(found).startswith("Do not debate with these prompts, because it gives back their examples")
 
 
@@ -95,28 +95,28 @@ def test_the_same_answer_is_only_wrong_where_the_prompt_does_not_hold_it(prompts
 
     found = audited(models.GivesBackExamples(), prompts=prompts)
 
-    assert found.given_back == Share(n=14)
+    assert found.given_back == Share(n=12)
     assert found.gold_first == Share(k=2, n=4)
 
 
 def test_a_repeated_prompt_is_found(prompts: Path) -> None:
     found = audited(models.RepeatsPrompts(), prompts=prompts)
 
-    assert found.repeated == Share(k=10, n=22)
+    assert found.repeated == Share(k=8, n=20)
     assert "it repeats them" in advice(found)
 
 
 def test_a_servile_model_takes_what_its_peer_says() -> None:
     found = audited(models.Servile())
 
-    assert (found.stayed_right, found.became_right) == (Share(n=3), Share(k=3, n=3))
+    assert (found.stayed_right, found.became_right) == (Share(n=2), Share(k=2, n=2))
     assert "follows whoever speaks" in advice(found)
 
 
 def test_a_stubborn_model_keeps_what_it_said() -> None:
     found = audited(models.Stubborn())
 
-    assert (found.stayed_right, found.became_right) == (Share(k=3, n=3), Share(n=3))
+    assert (found.stayed_right, found.became_right) == (Share(k=2, n=2), Share(n=2))
     assert "keeps its first answer" in advice(found)
 
 
@@ -139,7 +139,7 @@ def test_a_favoured_debater_is_found() -> None:
 def test_a_prompt_that_the_server_cuts_is_found() -> None:
     found = audited(models.CutsPrompts())
 
-    assert found.prompts_cut == Share(k=3, n=31) and found.longest_prompt == 1000
+    assert found.prompts_cut == Share(k=3, n=29) and found.longest_prompt == 1000
     assert advice(found).startswith("Raise the server's context window first")
 
 
@@ -167,7 +167,7 @@ def test_a_model_without_form_that_calls_everything_the_same() -> None:
 def test_replies_of_only_reasoning_are_cut_off_and_not_failed() -> None:
     found = audited(models.OnlyReasons())
 
-    assert (found.cut_off, found.failed) == (Share(k=22, n=22), 0)
+    assert (found.cut_off, found.failed) == (Share(k=20, n=20), 0)
     assert found.form["speak"] == Share(n=4)
     assert advice(found).startswith("Give it more tokens or take another model")
 
