@@ -74,8 +74,15 @@ _NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\
 _NO_LABELLED_ANSWER = re.compile(r"(?:i|we|cannot|not|see|there)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"^[^\w\n]{0,9}(?:confidence|side)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 """Lines that may follow the last line of an answer."""
-_BEGINS = re.compile(r"\W*(?:(?:so|thus|therefore|hence|then|and|my|the|final)\W+)*", re.IGNORECASE)
-"""Words before "answer is" at the beginning of a sentence."""
+_BEGINS = re.compile(r"\W*(?:(?:so|thus|therefore|hence|then|and|my|the|final|answer|is)\W+)*", re.IGNORECASE)
+"""Words before "answer is" at the beginning of a sentence, which may say it twice."""
+_THAT = re.compile(r"\Athat\s+")
+_OF_THE_ANSWER = re.compile(
+    r"\W*(?:(?:also|still|not|indeed|clearly)\s+){0,2}(?:(?:in)?(?:correct|accurate|consistent)|right|wrong|(?:un)?supported"
+    r"|reasonable|plausible|based|stated|mentioned|given|found|provided)(?=\W*\Z|[,:;]|\s+(?:and|because|since|as|in|on|by|for|with|but)\b)"
+    r"|\W*(?:[Tt]he|[Mm]y)\s+(?:final\s+)?answer\b"
+)
+"""Words after "the answer is" that say something of the answer, or begin to say it again."""
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
 """A line that may be only a label: a short line, or one that begins with an option letter."""
 _TURNED_DOWN = re.compile(r"\b(?:not(?!\s+enough)|wrong|incorrect|false|cannot)\b|n['’]t\b", re.IGNORECASE)  # noqa: RUF001
@@ -188,18 +195,16 @@ def closing_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | None
         begins = not cue["label"] and not cue["closed"] and _BEGINS.fullmatch(context.lead(text, cue.start()))
         if not begins or re.search(r"\w", _ASIDE.sub("", text[end:])) or context.standing(text, start, end) != "stated":
             return None
-        if (
-            _UNDECIDED.match(text, start)
-            or re.match(r"\W*that\b", text[start:end])
-            or re.search(r"[][\\{}]", text[start:end])
-        ):
+        if _UNDECIDED.match(text, start) or re.search(r"[][\\{}]", text[start:end]):
             return None
-        said = text[start:end].strip(context.EMPHASIS)
+        said = _THAT.sub("", text[start:end].strip(context.EMPHASIS))
         said = said if re.search(r"\b[A-Z]\.\Z", said) else said.rstrip(".!")
-        if context.is_placeholder(said) or _NO_LABELLED_ANSWER.match(said):
+        if context.is_placeholder(said):
             return None
         if declines(said):
             return nothing(None, "declined")
+        if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said):
+            return None
         for content in [said] if form.whole_line else shortened(said, is_yes_no=form.is_yes_no):
             if (value := reader(content)) is not None:
                 return found(value, "stated", (start, end))
