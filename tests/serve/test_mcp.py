@@ -308,7 +308,9 @@ def opened(server: Serving) -> tuple[int, str]:
     return answer.status_code, answer.headers.get("mcp-session-id", "")
 
 
-def test_sessions_are_bounded_in_number(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_bounded_in_number(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     assert mcp_tools.MAX_SESSIONS <= 1000 and mcp_tools.IDLE_SECONDS <= 1800
     monkeypatch.setattr(mcp_tools, "MAX_SESSIONS", 3)
     with serving(tmp_path, upstream) as server:
@@ -316,6 +318,9 @@ def test_sessions_are_bounded_in_number(upstream: Upstream, tmp_path: Path, monk
         assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
         ended = httpx2.delete(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": sessions[0][1]})
         assert ended.status_code == 200 and opened(server)[0] == 200
+        with server.raw(b"\x16\x03\x01" * 30 + b"\r\n\r\n") as connection:
+            assert b" 400 " in connection.recv(65536)
+    assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
 
 
 def test_idle_sessions_end(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
