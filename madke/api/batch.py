@@ -225,9 +225,11 @@ def check_pools(job: Job, pools: Path | None) -> None:
         name = with_spec[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
     held = sources_in(record for _, record in pool_records(pools))
-    if unused := [name for name in held if name not in job.spec.source_specs]:
-        used = ",".join(job.spec.source_specs)
-        _log.warning("%s: not used: passages of %s (sources of this run: %s)", pools, ", ".join(unused), used)
+    used = job.spec.source_specs
+    unused = [name for name in held if name not in used]
+    if unused and all(name in held for name in used):  # a missing source is an error of its own
+        names = ", ".join(unused), ",".join(used)
+        _log.warning("%s: not used: passages of %s (sources of this run: %s)", pools, *names)
 
 
 run.__signature__ = signature(arun)  # type: ignore[attr-defined]

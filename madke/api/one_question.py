@@ -88,7 +88,7 @@ def stream(
     settings: Mapping[str, Any] = NOTHING,
     prompts: Path | None = None,
     answer_scorer: str | None = None,
-    seed: int | None = None,
+    seed: int | None = 0,
     deltas: bool = False,
     options: RunOptions = DEFAULTS,
 ) -> AsyncGenerator[Event, None]:
@@ -109,7 +109,7 @@ def stream(
         settings: Protocol field -> value, as for ``--set``: ``{"rounds": 2}``.
         prompts: A folder of your own protocols, searched first.
         answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        seed: Sampling seed; each call derives its own. Default: the server chooses.
+        seed: Sampling seed, as of :func:`madke.run`; each call derives its own. None: the server chooses.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
         options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
             ``prefix`` are used.

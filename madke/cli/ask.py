@@ -29,7 +29,7 @@ def command(
     options: RunOptions,
     context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
-    seed: Annotated[int | None, flags.option("Sampling seed. Default: set by the server.", "N", flags.PROTOCOL)] = None,
+    seed: Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)] = 0,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
@@ -41,7 +41,8 @@ def command(
 
     with status_line() as show:
         show("reading the protocol")
-        job = prepared([{"id": "ask", "question": question, "choices": choice or []}], seed=seed, **shared)
+        own_seed = seed if seed >= 0 else None
+        job = prepared([{"question": question, "choices": choice or []}], seed=own_seed, **shared)
     if not as_json and not _chose_model(context, shared, options):
         show_local_servers()
     with LiveDebate(job, debate=not as_json) as live:

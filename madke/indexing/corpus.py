@@ -112,7 +112,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
         yield line, passage
 
 
-PASSAGE_FORMAT = 'expected an object {"id", "text"}, {"id", "title", "text"} or {"id", "contents"} of strings'
+PASSAGE_FORMAT = 'expected an object {"id", "text"}, also with "title", or {"id", "contents"} of strings'
 
 
 def passage_of(fields: Any) -> StoredPassage | None:

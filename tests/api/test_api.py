@@ -306,3 +306,43 @@ def test_every_option_of_a_run_is_on_the_command_line_and_in_the_api() -> None:
 def test_a_misspelt_keyword_is_told_with_the_nearest_of_that_function(name: str, wrong: str, near: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name}\(\) got .*'{wrong}'; did you mean '{near}'\?"):
         getattr(madke, name)("Why?", **{wrong: None})
+
+
+def test_ask_and_run_ask_one_question_alike(tmp_path: Path) -> None:
+    """The same id, seeds and prompts, if the file has no ids."""
+    (tmp_path / "q.csv").write_text("question\nWhich lake is the deepest?\n")
+    requests: dict[str, list[Any]] = {"run": [], "ask": []}
+
+    def keeping(name: str) -> Any:
+        model = Counting()
+        answer = model.complete
+
+        async def complete(request: Any) -> Any:
+            requests[name].append(request)
+            return await answer(request)
+
+        model.complete = complete  # type: ignore[method-assign]
+        return model
+
+    madke.run(tmp_path / "q.csv", model=keeping("run"), sources=[Searching()])
+    madke.ask("Which lake is the deepest?", model=keeping("ask"), sources=[Searching()])
+
+    asked, run = (sorted(requests[name], key=repr) for name in ("ask", "run"))
+    assert asked == run != []
+    assert {request.seed is None for request in requests["ask"]} == {False}
+
+
+def test_ask_and_run_give_the_same_transcript(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("question\nWhich lake is the deepest?\n")
+    (tmp_path / "script.yaml").write_text('- reply: "Selected: [0]. Verdict: SAME. The answer is [Lake Baikal]."\n')
+    shared = ("--model", f"scripted/{tmp_path / 'script.yaml'}", "--sources", "none")
+    asked = command("ask", "Which lake is the deepest?", *shared, "--json")
+    assert asked.returncode == 0, asked.stderr
+    assert command("run", "q.csv", *shared, "--out", "out", cwd=tmp_path).returncode == 0
+    found = [json.loads(asked.stdout), json.loads((tmp_path / "out" / "transcripts.jsonl").read_text())]
+    for transcript in found:
+        for used in transcript["usage"].values():
+            used["seconds"] = 0
+    first, second = found
+    assert {key for key in first if first[key] != second.get(key)} <= {"seconds", "usage"}
+    assert first["id"] == second["id"]

@@ -138,7 +138,7 @@ def test_an_order_that_reads_golds_without_golds(tmp_path: Path, order: str) -> 
     assert "1 of 2 questions have no gold answer" in said[0]
     assert f"order = {order} needs gold answers, but question 'q1' has none" in said[1]
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
-    assert "question 'ask' has none" in refused("ask", "Why?", "--set", f"order={order}")
+    assert "question '5d8a995a6fa7' has none" in refused("ask", "Why?", "--set", f"order={order}")
 
 
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import madke
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
@@ -222,3 +223,16 @@ def test_names_that_mean_something_else_alone_are_not_used(tmp_path: Path) -> No
 def test_truth_values_are_refused_where_they_are_no_answer(tmp_path: Path) -> None:
     row = {"question": "It is deep.", "task": "claim", "answer": True}
     assert "q.jsonl:1: 'answer' is True; expected a text" in refusal(lines(tmp_path / "q.jsonl", row))
+
+
+def test_yes_and_no_are_right_where_the_file_has_true_and_false(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Is Baikal deeper than Geneva?", "answer": True},
+        {"question": "Is Geneva deeper than Baikal?", "answer": False},
+    ]
+
+    def model(messages: Any) -> str:
+        return f"The answer is [{'yes' if 'Is Baikal' in messages[-1]['content'] else 'no'}]."
+
+    for path in (table(tmp_path / "q.csv", *rows), lines(tmp_path / "q.jsonl", *rows)):
+        assert madke.run(path, model=model, protocol="cot").scores["em"].value == 1.0

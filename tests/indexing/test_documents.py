@@ -54,6 +54,19 @@ def test_a_passage_of_any_other_document_names_its_heading(tmp_path: Path) -> No
     assert passages(tmp_path, "a.txt", "Only text.") == [("a.txt", "Only text.")]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", b"NEST BOXES\n\nThey are put up in towns.\n\nWho comes?\n\nKestrels return\nto them.\n"),
+        ("notes.md", b"#### NEST BOXES\nThey are put up in towns.\n##### Who comes?\nKestrels return\nto them.\n"),
+    ],
+)
+def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    ((_, text),) = read_document(tmp_path / name, name).passages
+    assert text == "NEST BOXES. They are put up in towns. Who comes? Kestrels return to them."
+
+
 def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> None:
     word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     mc = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'

@@ -13,6 +13,7 @@ import pytest
 from madke.assets import cache_dir
 from madke.core.errors import UserError
 from madke.indexing.build import build_index
+from madke.indexing.corpus import PASSAGE_FORMAT
 from madke.indexing.published_folders import Lines
 from madke.knowledge import named
 from madke.knowledge.asking import ask
@@ -129,9 +130,7 @@ def test_a_damaged_line_fails_its_queries_alone(tmp_path: Path, encoders: list[s
 
     broken, whole = ask(open_index("wiki", folder), ["submarine sonar hull", "drawbridge"], 5)
 
-    assert broken.error == f'line {place + 1} of {texts}: expected an object {{"id", "title", "text"}} or ' + (
-        '{"id", "contents"} of strings'
-    )
+    assert broken.error == f"line {place + 1} of {texts}: {PASSAGE_FORMAT}"
     assert len(whole.passages) == 5
 
 

@@ -125,6 +125,29 @@ def summarize(*texts: str) -> Stage:
     return judge(*texts, name="summarize")
 
 
+DOCUMENTS = (
+    ShownPassage(0, "birds/kestrel.md: Nest Boxes", "They are put up in towns. Kestrels return to them each spring."),
+    ShownPassage(1, "Office Handbook.pdf, p. 3", "The printer is on the second floor. Paper is in the cupboard."),
+)
+
+
+def test_file_names_and_headings_are_no_answers(model: Any) -> None:
+    for question in (
+        "What is the name of the nest boxes?",
+        "Which book is about the printer?",
+        "Who put up the boxes?",
+    ):
+        text = ask(model, replace(speak(question), passages=DOCUMENTS)).text
+        answer = answer_of(text) or ""
+        assert not any(part in answer for part in ("kestrel.md", "Handbook", "Nest Boxes")), text
+
+
+def test_a_question_that_no_document_answers_gets_the_best_passage_and_no_answer(model: Any) -> None:
+    text = ask(model, replace(speak("Who signed the treaty of Utrecht?"), passages=DOCUMENTS[1:])).text
+    assert text == "No answer found; the best passage is Passage 1, Office Handbook.pdf, p. 3."
+    assert answer_of(text) is None
+
+
 # --- selection ---------------------------------------------------------------------------------------------------
 
 

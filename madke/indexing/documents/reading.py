@@ -14,7 +14,7 @@ from zipfile import BadZipFile, ZipFile
 
 from madke.core.errors import UserError
 from madke.indexing.documents.layout import Character, Reading, is_suspect, read_by_columns
-from madke.indexing.passages.books import book_form, read_book, sections
+from madke.indexing.passages.books import book_form, ended, read_book, sections, with_ended_headings
 
 MAX_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
@@ -94,7 +94,8 @@ def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
 def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
     try:
         found = sections(name, read_book(path), tables=True)
-        return [(_below(one.heading), one.text) for one in found], 0, ""
+        plain = book_form(name) == "text"
+        return [(_below(one.heading), with_ended_headings(one.text) if plain else one.text) for one in found], 0, ""
     except UserError as error:
         raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
 
@@ -177,7 +178,7 @@ def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
     try:
         with ZipFile(path) as archive:
             names, parts = set(archive.namelist()), []
-            headings = _heading_styles(archive) if "word/styles.xml" in names else set()
+            headings = _heading_styles(archive) if "word/styles.xml" in names else {}
             for member in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
                 if member in names or member == "word/document.xml":
                     parts += _sections(archive, member, headings)
@@ -198,19 +199,20 @@ def _elements(archive: ZipFile, member: str, *tags: str) -> Iterator[Any]:
             element.clear()
 
 
-def _heading_styles(archive: ZipFile) -> set[str]:
-    """The paragraph styles that are headings of the first three levels."""
+def _heading_styles(archive: ZipFile) -> dict[str, bool]:
+    """The paragraph styles that are headings, and whether they are of the first three levels."""
     # The names of built-in styles are English in every language, their identifiers are not.
     built_in = ("title", "heading 1", "heading 2", "heading 3")
-    found = set()
+    deeper = ("subtitle", *(f"heading {level}" for level in range(4, 10)))
+    found = {}
     for style in _elements(archive, "word/styles.xml", f"{_WORD_XML}style"):
         name = style.find(f"{_WORD_XML}name")
-        if name is not None and name.get(f"{_WORD_XML}val", "").lower() in built_in:
-            found.add(style.get(f"{_WORD_XML}styleId", ""))
+        if name is not None and (known := name.get(f"{_WORD_XML}val", "").lower()) in (*built_in, *deeper):
+            found[style.get(f"{_WORD_XML}styleId", "")] = known in built_in
     return found
 
 
-def _sections(archive: ZipFile, member: str, headings: set[str]) -> _Parts:
+def _sections(archive: ZipFile, member: str, headings: dict[str, bool]) -> _Parts:
     """The text of a document below each heading. A text box comes before the paragraph that holds it."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for paragraph in _elements(archive, member, f"{_WORD_XML}p"):
@@ -219,10 +221,11 @@ def _sections(archive: ZipFile, member: str, headings: set[str]) -> _Parts:
         pieces = [part.text or "" if part.tag == _TEXT else " " for part in paragraph.iter(_TEXT, *_SPACES)]
         text = " ".join("".join(pieces).split())
         style = paragraph.find(f"{_WORD_XML}pPr/{_WORD_XML}pStyle")
-        if text and style is not None and style.get(f"{_WORD_XML}val") in headings:
+        starts_section = headings.get("" if style is None else style.get(f"{_WORD_XML}val", ""))
+        if text and starts_section:
             found.append((text, []))
         elif text:
-            found[-1][1].append(f"{text}\n")
+            found[-1][1].append(f"{text if starts_section is None else ended(text)}\n")
     return [(_below(heading), "".join(texts)) for heading, texts in found]
 
 

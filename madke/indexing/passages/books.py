@@ -21,6 +21,9 @@ _OWN_LINE = frozenset(
 )
 _SECTION_HEADINGS = frozenset({"h1", "h2", "h3"})
 """Headings that start a section; deeper ones are part of its text."""
+_DEEP_HEADINGS = frozenset({"h4", "h5", "h6"})
+_ENDS_SENTENCE = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f]['\"\u201d\u2019)\]]*$")
+_HEADING_LENGTH = 80
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 _MARKDOWN_DEPTH = 100
@@ -40,6 +43,21 @@ class Section(NamedTuple):
     def title(self) -> str:
         """``Book: Heading``, or ``Book`` before the first heading and below the one that is the book's title."""
         return self.book if self.heading in ("", self.book) else f"{self.book}: {self.heading}"
+
+
+def ended(heading: str) -> str:
+    """A heading inside of a text as a sentence of its own, so that it does not run into the next one."""
+    heading = heading.rstrip()
+    return heading if not heading or _ENDS_SENTENCE.search(heading) else f"{heading}."
+
+
+def with_ended_headings(text: str) -> str:
+    """A plain text in which each short line between empty lines is a sentence of its own."""
+    paragraphs = re.split(r"\n[ \t]*\n", text)
+    return "\n\n".join(
+        ended(each) if "\n" not in each.strip() and len(each.strip()) <= _HEADING_LENGTH else each
+        for each in paragraphs
+    )
 
 
 def find_books(sources: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -86,7 +104,8 @@ def sections(name: str, content: str, *, tables: bool = False) -> Iterator[Secti
 
     Plain text is one section. Markdown and HTML are divided at headings of the first three levels. The book's title
     is its HTML title, else its first heading of level one, else the file name. Forms, scripts and navigation are left
-    out, and without ``tables`` tables, like the semi-structured text in DPR's Wikipedia passages; lists are kept.
+    out, and without ``tables`` tables, like the semi-structured text in DPR's Wikipedia passages; lists are kept. With
+    ``tables``, headings inside of a text end like sentences.
     """
     title = " ".join(re.split(r"[\s_]+", PurePosixPath(name.removesuffix(".gz")).stem))
     form = book_form(name)
@@ -122,6 +141,7 @@ class _Reader:
         self.parts: list[tuple[str, list[str]]] = [("", [])]
         """Each heading with the pieces of its text."""
         self._pieces = self.parts[0][1]
+        self._documents = tables
         self._left_out = _NO_PROSE - {"table"} if tables else _NO_PROSE
         self._no_prose = 0
         """Number of open elements, counted from the outermost one that is no prose."""
@@ -139,6 +159,8 @@ class _Reader:
             self._name, self._pieces = 1, []
 
     def end(self, tag: str) -> None:
+        if tag in _DEEP_HEADINGS and self._documents and not self._no_prose and not self._name and self._pieces:
+            self._pieces[-1] = ended(self._pieces[-1])
         if self._no_prose:
             self._no_prose -= 1
         elif self._name:

@@ -22,7 +22,7 @@ from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
 from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.language import STOPWORDS, content, normal, rank_passages, same, tidy, words
+from madke.llm.offline.language import STOPWORDS, content, names_file, normal, rank_passages, same, tidy, words
 from madke.tasks.choice import lettered
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _RELEVANT = 0.6
 """Minimum score of a relevant passage; unrelated ones reach about 0.4."""
 _NEXT_TO_BEST = 0.6
 """Minimum score of further passages, as a share of the best score."""
+_ABOUT_THE_QUESTION = 0.45
+"""Minimum score of a document's sentence that can answer; unrelated ones reach about 0.4."""
 _PASSAGE_NOISE, _ANSWER_NOISE = 0.2, 0.25
 """Standard deviations of the noise on scores at temperature 1."""
 _OWN_BONUS, _PEER_BONUS = 0.25, 0.2
@@ -210,8 +212,8 @@ def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
     noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
-    if best is None:
-        return "The text that I was given does not contain the answer, so I cannot tell and give none."
+    if best is None or _is_doubtful(best):
+        return _nothing_found(prompt, embed)
     answer = _without_brackets(best.answer)
     agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and same(stated, answer))
     if before and same(before, answer):
@@ -225,6 +227,20 @@ def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
         rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
         stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
+
+
+def _is_doubtful(found: Candidate) -> bool:
+    """Whether a span of a document is from a sentence that is not about the question."""
+    line = found.line
+    return line is not None and names_file(line.title) and line.score < _ABOUT_THE_QUESTION
+
+
+def _nothing_found(prompt: Stage, embed: Embed) -> str:
+    if not prompt.passages:
+        return "The text that I was given does not contain the answer, so I cannot tell and give none."
+    passage, _ = rank_passages(_asked(prompt), prompt.passages, embed)[0]
+    about = f", {_without_brackets(passage.title)}" if passage.title else ""
+    return f"No answer found; the best passage is Passage {passage.number}{about}."
 
 
 def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:

@@ -149,7 +149,8 @@ def answer_spans(query: Query, knowledge: Sequence[ShownPassage], embed: Embed) 
 
 
 def _spans(line: Line) -> list[Span]:
-    title = re.sub(r"\s*\(.*?\)", "", line.title)
+    # A file name or a heading is the place of a sentence; the title of an article is a thing that it is about.
+    title = "" if language.names_file(line.title) else re.sub(r"\s*\(.*?\)", "", line.title)
     return [*candidates(line.text), *([Span(text=title, kind="name", start=0, end=0)] if title else [])]
 
 

@@ -286,6 +286,14 @@ def _names(text: str, passage: ShownPassage) -> bool:
     return bool(title) and title in squeezed(text)
 
 
+_FILE = re.compile(r"[^\n:]*\.(?:pdf|docx|html?|xhtml|md|markdown|txt)(?:\.gz)?(?:, p\. \d+|: .*)?", re.IGNORECASE)
+
+
+def names_file(title: str) -> bool:
+    """Whether a title names a file, as those of documents do: ``birds/kestrel.pdf, p. 3``, ``notes.md: Nests``."""
+    return bool(_FILE.fullmatch(title))
+
+
 def plain_title(title: str) -> str:
     """The title without parentheses, squeezed; empty if at most one character is left."""
     plain = squeezed(re.sub(r"\(.*?\)", "", title))
