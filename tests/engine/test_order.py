@@ -14,7 +14,7 @@ from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.view import answer_groups, matcher
 from madke.tasks import TASKS
 from tests.support import plain
-from tests.support.debates import asked, failing
+from tests.support.debates import asked, failing, own_and_others
 from tests.support.debates import play as play_variant
 from tests.support.plain import play, read_by, signed
 
@@ -47,7 +47,7 @@ def handshakes(answers: list[str], **settings: Any) -> tuple[dict[str, list[str]
     read = {turn.agent: [first[peer] for peer in turn.reads] for turn in transcript.rounds[1].turns}
     for agent in names:
         (request,) = asked(model, agent=agent, round=2)
-        said = request.messages[-1].content
+        _, said = own_and_others(request)
         assert [line.split("(")[1].split(")")[0] for line in said.splitlines() if "multiplies" in line] == read[agent]
     return read, transcript
 

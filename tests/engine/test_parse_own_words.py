@@ -135,6 +135,28 @@ def test_a_review_of_other_speakers_is_no_run_on(before: str) -> None:
     assert said(f"{before}\nDebater 2: It is Rome.\nAnswer: Oslo") == ("Oslo", "ok")
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "status"),
+    [
+        # Replies of a small model, shortened.
+        ("They were disliked. The answer is that these men were called boxers.", "these men were called boxers", "ok"),
+        ("The answer is The answer is Oslo.", "Oslo", "ok"),
+        ("It lies on a fjord. The answer is: The answer i", None, "unmarked"),
+        ("The answer is Oslo, which lies on a fjord.\nThe answer is correct. It is the capital.", "Oslo", "ok"),
+        ("The answer is accurate and provides a short explanation of the city.", None, "unmarked"),
+        ("The answer is supported by Passage 0.", None, "unmarked"),
+        ("The answer is found in Passage 2.", None, "unmarked"),
+        ("The answer is not found in the passages.", None, "abstained"),
+        ("The answer is that it cannot be determined.", None, "abstained"),
+        # Names and truth values begin with such words too.
+        ("The answer is Accurate Time.", "Accurate Time", "ok"),
+        ("The answer is Found Objects.", "Found Objects", "ok"),
+    ],
+)
+def test_a_sentence_that_only_speaks_of_the_answer_states_none(text: str, value: str | None, status: str) -> None:
+    assert said(text, marker="plain") == (value, status)
+
+
 @pytest.mark.parametrize("tag", ["reply", "stance", "summary", "quote"])
 @pytest.mark.parametrize(
     ("form", "markers"),

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
@@ -93,9 +94,11 @@ def shown(request: ChatRequest) -> str:
 
 
 def own_and_others(request: ChatRequest) -> tuple[str, str]:
-    """The messages before the last one, with the reader's own stance, and the last one, with those of the others."""
-    *before, last = request.messages
-    return "\n".join(message.content for message in before), last.content
+    """What the last message quotes of the reader ("You wrote:"), and the rest of it, with the stances of the others."""
+    before, mark, after = request.messages[-1].content.partition("You wrote:\n")
+    lines = after.splitlines(keepends=True)
+    quoted = list(takewhile(lambda line: line.startswith(">"), lines))
+    return mark + "".join(quoted), before + "".join(lines[len(quoted) :])
 
 
 def prompts(requests: Iterable[ChatRequest]) -> str:

@@ -71,12 +71,13 @@ def test_the_first_speaker_is_not_asked_to_take_anything_up() -> None:
     ]
 
 
-def test_its_own_turns_are_marked_as_the_readers() -> None:
+def test_its_own_turns_stand_under_its_name_which_it_is_told() -> None:
     _, model = play("chateval", holding("x", "y", "z"))
     (request,) = asked(model, agent="Critic", round=2)
+    assert "You are Critic." in shown(request)
     assert [line for line in shown(request).splitlines() if " wrote in round " in line] == [
         "General Public wrote in round 1:",
-        "You wrote in round 1:",
+        "Critic wrote in round 1:",
         "News Author wrote in round 1:",
         "General Public wrote in round 2:",
     ]

@@ -110,21 +110,19 @@ def test_everybody_reads_the_others_of_the_round_before_without_names() -> None:
 def test_equal_answers_stand_together_with_their_confidences() -> None:
     _, model = play("reconcile", stating(("x", 0.9), ("y", 0.7), ("X", 0.8)))
     (request,) = asked(model, agent="Debater 2", round=2)
-    groups = request.messages[-1].content
-    assert groups.startswith(
-        "2 of the others give this answer: x\n\nAnother agent wrote:\n> Somebody's reasons, number 0"
-    )
+    _, groups = own_and_others(request)
+    assert "\n2 of the others give this answer: x\n\nAnother agent wrote:\n> Somebody's reasons, number 0" in groups
     assert "1 of the others" not in groups
     assert ["Confidence: 0.9" in groups, "Confidence: 0.8" in groups] == [True, True]
     (request,) = asked(model, agent="Debater 1", round=2)
-    groups = request.messages[-1].content
+    _, groups = own_and_others(request)
     assert groups.index("gives this answer: y\n") < groups.index("gives this answer: X\n")
 
 
 def test_a_stance_without_an_answer_is_shown_after_the_groups() -> None:
     _, model = play("reconcile", stating((None, 0.9), ("y", 0.7), ("z", 0.8)))
     (request,) = asked(model, agent="Debater 3", round=2)
-    groups = request.messages[-1].content
+    _, groups = own_and_others(request)
     assert groups.index("number 1, round 1") < groups.index("number 0, round 1")
     assert groups.count("of the others give") == 1
 
