@@ -82,8 +82,6 @@ def test_recorded_prompts_show_who_sees_what(tmp_path: Path) -> None:
         for call in store.recorded():
             purpose = call.purpose
             seen = shown_in(call.messages)
-            own = shown_in(message for message in call.messages if message.role == "assistant")
-            assert own == {key for key in seen if key[1] == purpose.agent}
             before = {(purpose.round - 1, agent) for agent in ("Debater 1", "Debater 2")} & set(said)
             match purpose.stage:
                 case "select":  # Eq. 2: its own stance of the round before

@@ -107,7 +107,7 @@ def test_a_stream_says_each_reply_once(protocol: str, upstream: Upstream, tmp_pa
         whole = asked(server, model=protocol).choices[0].message
     for thoughts in (thoughts_of(chunks), whole.model_extra["reasoning_content"]):
         replies = upstream.stages[: len(upstream.stages) // 2]
-        assert thoughts.count("I know that.") == sum(stage in ("debater", "summarize") for stage in replies)
+        assert thoughts.count("I know that.") == sum(stage in ("debater", "judge", "summarize") for stage in replies)
         assert "**Only**" not in thoughts
     assert text_of(chunks) == whole.content and whole.content.startswith("Author 1")
 

@@ -33,7 +33,8 @@ def main() -> None:
     parameters.warmup = False
     parameters.verbosity = 1  # errors
     server = xllamacpp.Server(parameters)
-    print(server.listening_address, file=answers, flush=True)
+    answers.write(f"{server.listening_address}\n")
+    answers.flush()
     sys.stdin.buffer.read()
     os._exit(0)  # without the server's own end, which may wait for ever
 
