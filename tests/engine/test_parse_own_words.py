@@ -148,6 +148,13 @@ def test_a_review_of_other_speakers_is_no_run_on(before: str) -> None:
         ("The answer is found in Passage 2.", None, "unmarked"),
         ("The answer is not found in the passages.", None, "abstained"),
         ("The answer is that it cannot be determined.", None, "abstained"),
+        (
+            "The answer is: The song has told you, I love you. Debater 1 agrees.",
+            "The song has told you, I love you",
+            "ok",
+        ),
+        ("The answer is that it came out in 1992. It was a success.", "it came out in 1992", "ok"),
+        ("The answer is Debater 1. Debater 1 wrote a clear text.", None, "unmarked"),
         # Names and truth values begin with such words too.
         ("The answer is Accurate Time.", "Accurate Time", "ok"),
         ("The answer is Found Objects.", "Found Objects", "ok"),

@@ -16,10 +16,10 @@ from madke.engine.parse.quotation import unquoted
 from madke.engine.parse.short import before_run_on, short_reply, yes_or_no
 from madke.engine.parse.worded import (
     Form,
-    closing_sentence,
     declined,
     last_number,
     lone_label,
+    requested_sentence,
     stated_in_words,
     undecided,
 )
@@ -128,7 +128,7 @@ def _said(
         or _marked(cleaned, marks, stated, reader, form)
         or _unmarked(cleaned, marks, reader, form)
         or lone_label(cleaned, reader)
-        or (closing_sentence(cleaned, reader, form) if marker == "plain" and not form.is_math else None)
+        or (requested_sentence(cleaned, reader, form) if marker == "plain" and not form.is_math else None)
         or (yes_or_no(cleaned, reader) if form.is_yes_no else None)
         or (None if form.is_math else short_reply(cleaned, reader))
         or (nothing(None, "declined") if declined(cleaned) else None)

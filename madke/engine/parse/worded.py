@@ -70,7 +70,9 @@ _SMALL = "of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&"
 _NAME = re.compile(rf"(?:the )?{_WORD}(?:,? (?:{_WORD}|{_SMALL})){{0,9}}")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d")
 _YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
-_NO_ANSWER = re.compile(r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b", re.IGNORECASE)
+_NO_ANSWER = re.compile(
+    r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b|debater\s+\d+\W*\Z", re.IGNORECASE
+)
 _NO_LABELLED_ANSWER = re.compile(r"(?:i|we|cannot|not|see|there)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"^[^\w\n]{0,9}(?:confidence|side)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 """Lines that may follow the last line of an answer."""
@@ -80,7 +82,7 @@ _THAT = re.compile(r"\Athat\s+")
 _OF_THE_ANSWER = re.compile(
     r"\W*(?:(?:also|still|not|indeed|clearly)\s+){0,2}(?:(?:in)?(?:correct|accurate|consistent)|right|wrong|(?:un)?supported"
     r"|reasonable|plausible|based|stated|mentioned|given|found|provided)(?=\W*\Z|[,:;]|\s+(?:and|because|since|as|in|on|by|for|with|but)\b)"
-    r"|\W*(?:[Tt]he|[Mm]y)\s+(?:final\s+)?answer\b"
+    r"|\W*(?:[Tt]he|[Mm]y)\s+(?:final\s+)?answer\b|\W*[Dd]ebater\s+\d+\W*\Z"
 )
 """Words after "the answer is" that say something of the answer, or begin to say it again."""
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
@@ -189,26 +191,28 @@ def _cues(text: str) -> tuple[tuple[re.Match[str], tuple[int, int]], ...]:
     return tuple((cue, sentence.span()) for cue, sentence in sentences if sentence and sentence.group().strip())
 
 
-def closing_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | None] | None:
-    """The answer of a last sentence that begins with "The answer is", the requested form, in any words (``stated``)."""
+def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | None] | None:
+    """The answer of the last sentence that begins with "The answer is", in any words (``stated``).
+
+    This is the requested form. Small models often write it first and their reason after it.
+    """
     for cue, (start, end) in reversed(_cues(text)):
         begins = not cue["label"] and not cue["closed"] and _BEGINS.fullmatch(context.lead(text, cue.start()))
-        if not begins or re.search(r"\w", _ASIDE.sub("", text[end:])) or context.standing(text, start, end) != "stated":
-            return None
+        if not begins or context.standing(text, start, end) != "stated":
+            continue
         if _UNDECIDED.match(text, start) or re.search(r"[][\\{}]", text[start:end]):
-            return None
+            continue
         said = _THAT.sub("", text[start:end].strip(context.EMPHASIS))
         said = said if re.search(r"\b[A-Z]\.\Z", said) else said.rstrip(".!")
         if context.is_placeholder(said):
-            return None
+            continue
         if declines(said):
             return nothing(None, "declined")
         if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said):
-            return None
+            continue
         for content in [said] if form.whole_line else shortened(said, is_yes_no=form.is_yes_no):
             if (value := reader(content)) is not None:
                 return found(value, "stated", (start, end))
-        return None
     return None
 
 
