@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 
 _ANSWER = "The answer is [Lake Baikal]."
@@ -32,7 +33,15 @@ def _body(text: str) -> bytes:
     return head.encode() + body
 
 
-_REPLIES = ((b"Selected:", _body("Selected: 0")), (b"Verdict: SAME", _body("Verdict: SAME")))
+_REPLIES = (
+    # Of a request with a JSON schema, by a field of it.
+    (re.compile(rb'"selected":\s*\{'), _body('{"reasoning": "It says so.", "selected": [0]}')),
+    (re.compile(rb'"verdict":\s*\{'), _body('{"reasoning": "They are equal.", "verdict": "SAME"}')),
+    (re.compile(rb'"answer":\s*\{'), _body('{"reasoning": "Both say so.", "answer": "Lake Baikal"}')),
+    # Of a request without one.
+    (re.compile(b"Selected:"), _body("Selected: 0")),
+    (re.compile(b"Verdict: SAME"), _body("Verdict: SAME")),
+)
 _DEFAULT = _body(_ANSWER)
 
 
@@ -46,7 +55,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lat
             request = await reader.readexactly(int(length.partition(b":")[2]))
             if latency:
                 await asyncio.sleep(latency)
-            reply = next((reply for marker, reply in _REPLIES if marker in request), _DEFAULT)
+            reply = next((reply for marker, reply in _REPLIES if marker.search(request)), _DEFAULT)
             # About four characters a token. The number is padded, so that the reply keeps its length.
             writer.write(reply.replace(b"%d" % _COUNTED, b"%8d" % (len(request) // 4)))
             await writer.drain()

@@ -86,7 +86,8 @@ def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(co
     with openai_server(refusing) as server:
         done = madke(*command, "--base-url", server.url, "--out", out, "--concurrency", 1)
         requests = len(server.requests)
-        again = madke(*command, "--base-url", server.url, "--out", tmp_path / "other", "--set", "structured=off")
+        free = ("--concurrency", 1, "--set", "structured=off")
+        again = madke(*command, "--base-url", server.url, "--out", tmp_path / "other", *free)
         (out / "transcripts.jsonl").unlink()
         resumed = madke(*command, "--base-url", server.url, "--out", out)
         assert (requests, len(server.requests)) == (7, 13)

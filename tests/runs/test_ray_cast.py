@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 import threading
@@ -307,10 +306,9 @@ def test_a_node_whose_model_is_another_one_is_refused(cluster: Any, tmp_path: Pa
         assert asyncio.run(models["judge"].complete(request())).text == "Hello."
 
     changing = tmp_path / "changing.yaml"
-    os.mkfifo(changing)
+    changing.write_text("- reply: here\n")
 
     def tell() -> None:
-        changing.write_text("- reply: here\n")
         import ray
 
         until(ray.is_initialized)
