@@ -5,7 +5,6 @@ material (question, options, passages, stances) does not count: an answer may co
 """
 
 import re
-from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -47,9 +46,9 @@ class Asked:
         text = self.request
         # Once for each time that it is shown, from the end: a stance may equal the line of an example before it.
         for part in sorted(filter(str.strip, self.material), key=len, reverse=True):
-            place = deque(re.finditer(rf"(?<!\w){re.escape(part)}(?!\w)", text), maxlen=1)
-            if place:
-                text = f"{text[: place[0].start()]}\n{text[place[0].end() :]}"
+            place = _last_place(text, part)
+            if place >= 0:
+                text = f"{text[:place]}\n{text[place + len(part) :]}"
         return text
 
 
@@ -92,6 +91,19 @@ def is_example(value: str, asked: Asked) -> bool:
         return False
     plain, read = _bare(value), set(asked.material) - {asked.own, *asked.unread}
     return plain in _examples(asked.frame) and not any(plain in _spaced(part) for part in read)
+
+
+def _last_place(text: str, part: str) -> int:
+    """Where the part stands last in the text, and is no part of a longer word; -1 if nowhere."""
+    # Without a pattern of each part: compiling them would take most of the time of reading a reply.
+    place = text.rfind(part)
+    while place >= 0 and (_in_word(text, place - 1) or _in_word(text, place + len(part))):
+        place = text.rfind(part, 0, place + len(part) - 1)
+    return place
+
+
+def _in_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
 def _sentences(text: str, runs: frozenset[tuple[str, ...]]) -> list[tuple[int, int, bool]]:
