@@ -46,7 +46,7 @@ class Access:
             # A page of another site that gave its name this machine's address (DNS rebinding).
             raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and origin not in self.origins and not _is_at(origin, headers.get("host")):
             raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
         is_open = path in _OPEN_PATHS or path.startswith(_OPEN_PREFIXES)
         if not self.keys or method == "OPTIONS" or is_open:
@@ -117,6 +117,13 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
+
+
+def _is_at(origin: str, host: str | None) -> bool:
+    try:
+        return bool(host) and urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def _host(header: str) -> str:

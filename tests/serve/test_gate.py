@@ -84,6 +84,8 @@ def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp
     with serving(tmp_path, upstream) as server:
         assert answer_to(server, post(BODY, host="evil.example"))[0] == 403
         assert answer_to(server, post(BODY, origin="https://evil.example"))[0] == 403
+        for odd in ("http://[", "http://[::1", "null", "?"):
+            assert answer_to(server, post(BODY, origin=odd))[0] == 403
         text = {"content-type": "text/plain"}  # what a page of another site may send without asking first
         assert answer_to(server, post(BODY, **text))[0] == 400
         assert upstream.calls == []
