@@ -52,8 +52,8 @@ _LONGEST_FAULT = 300
 _STEP = 50
 """Characters that are compared or written in the time of a step."""
 
-_UNUSABLE = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, PatternError, UnknownType, Unresolvable)
-"""What checks raise that lead to something which is no schema, such as a ``$ref`` to a constant, or out of the schema."""
+_NO_SCHEMA = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, PatternError, UnknownType)
+"""What checks raise that lead to something which is no schema, such as a ``$ref`` to a constant."""
 
 _FIELD = "response_format"
 
@@ -128,10 +128,10 @@ class JsonForm:
 
     def _errors(self, value: Any, steps: Iterator[int]) -> Iterator[ValidationError]:
         try:
-            yield from _validator(self._checked, steps, self._places).iter_errors(value)
+            yield from _validator(self._checked, _Steps(steps, self._places)).iter_errors(value)
         except OverflowError:
             raise
-        except (_Endless, *_UNUSABLE):
+        except (_Endless, Unresolvable, *_NO_SCHEMA):
             raise _refusal("a check by this schema cannot be made, has no end, or leads outside of it") from None
 
     def of_reply(self, reply: str) -> tuple[str | None, str]:
@@ -295,43 +295,52 @@ def _is_named(name: str, value: Any) -> bool:
     return name in ("$id", "$anchor", "$dynamicAnchor") and isinstance(value, str)
 
 
-def _validator(schema: Mapping[str, Any], steps: Iterator[int], places: int) -> Any:
-    """A validator of limited steps, without access to other documents.
+class _Steps:
+    """What a check may take.
 
     ``places`` is what it takes to find a name that the schema gives to one of its parts.
     """
-    sizes: dict[int, int] = {}
 
-    def size(value: Any) -> int:
-        if not isinstance(value, dict | list):
-            return len(value) if isinstance(value, str) else 1
-        if id(value) not in sizes:
-            sizes[id(value)] = len(json.dumps(value))
-        return sizes[id(value)]
+    def __init__(self, taken: Iterator[int], places: int) -> None:
+        self._taken = taken
+        self._places = places
+        self._sizes: dict[int, int] = {}
 
-    def spend(cost: int) -> None:
-        for _ in range(cost):
-            if next(steps) >= MAX_STEPS:
+    def take(self, steps: int) -> None:
+        """Count them; _Endless if they are too many."""
+        for _ in range(steps):
+            if next(self._taken) >= MAX_STEPS:
                 raise _Endless
 
-    def cost(name: str, value: Any, instance: Any) -> int:
-        """Further steps of a keyword."""
+    def of(self, name: str, value: Any, instance: Any) -> int:
+        """The steps of a keyword."""
         match name:
             case "$ref":
-                return places + str(value).count("/")
+                return 1 + self._places + str(value).count("/")
             case "enum" | "const":
-                return (len(value) if isinstance(value, list) else 0) + size(value) // _STEP
+                return 1 + (len(value) if isinstance(value, list) else 0) + self._size(value) // _STEP
             case "uniqueItems" | "pattern":
-                return size(instance) // _STEP
+                return 1 + self._size(instance) // _STEP
             case "additionalProperties" | "propertyNames":
-                return len(instance) // _STEP if isinstance(instance, dict) else 0
-        return len(value) // 2 if isinstance(value, dict | list) else 0
+                return 1 + (len(instance) // _STEP if isinstance(instance, dict) else 0)
+        return 1 + (len(value) // 2 if isinstance(value, dict | list) else 0)
+
+    def _size(self, value: Any) -> int:
+        if not isinstance(value, dict | list):
+            return len(value) if isinstance(value, str) else 1
+        if id(value) not in self._sizes:
+            self._sizes[id(value)] = len(json.dumps(value))
+        return self._sizes[id(value)]
+
+
+def _validator(schema: Mapping[str, Any], steps: _Steps) -> Any:
+    """A validator of limited steps, without access to other documents."""
 
     def counted(name: str, check: Any) -> Any:
         def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-            spend(1 + cost(name, value, instance))
+            steps.take(steps.of(name, value, instance))
             for error in check(validator, value, instance, schema) or ():
-                spend(1 + len(error.message) // _STEP)
+                steps.take(1 + len(error.message) // _STEP)
                 error.message = error.message[:_LONGEST_FAULT]
                 yield error
 

@@ -213,9 +213,7 @@ def test_a_form_that_cannot_be_checked_is_refused_before_the_debate(
 
 def _chain(length: int, leaf: Any, **fields: Any) -> dict[str, Any]:
     """A schema that leads to the leaf on 2^length ways."""
-    parts: dict[str, Any] = {
-        f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2, **fields} for n in range(length)
-    }
+    parts: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2, **fields} for n in range(length)}
     return {"$defs": {**parts, f"a{length}": leaf}, "$ref": "#/$defs/a0"}
 
 
@@ -232,7 +230,9 @@ NAMES = [f"a{n}" for n in range(1500)]
         pytest.param(
             {"$defs": {"r": {"required": NAMES}}, "anyOf": [{"$ref": "#/$defs/r"}] * 700}, id="a million errors"
         ),
-        pytest.param({"$defs": {"r": {"const": "x" * 15000}}, "anyOf": [{"$ref": "#/$defs/r"}] * 700}, id="long errors"),
+        pytest.param(
+            {"$defs": {"r": {"const": "x" * 15000}}, "anyOf": [{"$ref": "#/$defs/r"}] * 700}, id="long errors"
+        ),
         pytest.param(
             {"$defs": {n: {"$anchor": n} for n in NAMES[:400]}, "allOf": [{"$ref": "#a399"}] * 700}, id="anchors"
         ),
