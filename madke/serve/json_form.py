@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
@@ -52,6 +53,9 @@ _LONGEST_FAULT = 300
 _STEP = 50
 """Characters that are compared or written in the time of a step."""
 
+_FIRST_STEPS = 5_000
+"""Of the check of an empty object, before a request is admitted."""
+
 _NO_SCHEMA = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, PatternError, UnknownType)
 """What checks raise that lead to something which is no schema, such as a ``$ref`` to a constant."""
 
@@ -68,6 +72,9 @@ class Written:
     text: str
     usage: Usage = field(default_factory=Usage)
     """Of the calls that wrote it."""
+
+
+_CHECKING = ThreadPoolExecutor(1, thread_name_prefix="schemas")
 
 
 class _Endless(Exception):
@@ -91,11 +98,18 @@ class JsonForm:
             Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Python compiles no pattern
             self._checked = _undeclared(schema)
             self._places = len(parts) if any(_is_named(*part) for part in parts) else 0
-            next(self._errors({}, count()), None)
+            next(self._errors({}, count(MAX_STEPS - _FIRST_STEPS)), None)
         except SchemaError as error:
             raise _refusal(f"the schema is not valid at {error.json_path}: {error.message:.{_LONGEST_FAULT}}") from None
         except RecursionError:
             raise _refusal("the schema is nested too deeply, or refers to itself without end") from None
+
+    @classmethod
+    async def of_request(cls, wanted: Mapping[str, Any] | None) -> JsonForm | None:
+        """As :meth:`read`; one schema is checked at a time, in a thread, so that many do not hold up all other work."""
+        if wanted is None or wanted.get("type") != "json_schema":
+            return cls.read(wanted)
+        return await asyncio.get_running_loop().run_in_executor(_CHECKING, cls.read, wanted)
 
     @classmethod
     def read(cls, wanted: Mapping[str, Any] | None) -> JsonForm | None:

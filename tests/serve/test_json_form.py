@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,19 @@ def test_a_bound_of_no_number_is_refused() -> None:
     form = JsonForm({"properties": {"a": {"multipleOf": float("nan")}}})
     with pytest.raises(Refusal):
         form.of_reply('{"a": 3}')
+
+
+def test_schemas_that_take_long_do_not_hold_up_other_requests(upstream: Upstream, tmp_path: Path) -> None:
+    def refused(server: Serving) -> None:
+        with pytest.raises(openai.BadRequestError):
+            answered(server, by(_chain(30, {}, description="x" * 900)))
+
+    with serving(tmp_path, upstream) as server, ThreadPoolExecutor(60) as clients:
+        waiting = [clients.submit(refused, server) for _ in range(60)]
+        assert answered(server, {"type": "text"}).choices[0].message.content
+        assert not all(each.done() for each in waiting), "they took no time"
+        for each in waiting:
+            each.result()
 
 
 def test_the_dialect_of_a_schema_has_no_effect() -> None:
