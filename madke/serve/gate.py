@@ -1,5 +1,6 @@
 """Who may ask: bearer keys, hosts, origins; and how much a request may hold."""
 
+import asyncio
 import hmac
 import logging
 import os
@@ -96,6 +97,8 @@ class Gate:
             await self._app(scope, _bounded(receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)
+        except asyncio.CancelledError:
+            pass  # the server ends and has closed the connection; its log needs no traceback of each request
         finally:
             took = time.monotonic() - started
             _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)

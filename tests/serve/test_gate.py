@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -198,3 +199,17 @@ def test_two_servers_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -
         ended = commands.madke("serve", "--out", tmp_path / "out", "--port", 0, "--protocols", "cot")
     assert ended.returncode == 2 and "another server is using it" in ended.stderr
     assert time.monotonic() - began < 60
+
+
+def test_a_request_that_the_end_of_the_server_cancels_leaves_no_traceback() -> None:
+    async def endless(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def ended() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+        request = asyncio.create_task(gate.Gate(endless, Access())(scope, endless, endless))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        request.cancel()
+        await request
+
+    asyncio.run(ended())
