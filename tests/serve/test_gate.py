@@ -207,7 +207,7 @@ def test_a_request_that_the_end_of_the_server_cancels_leaves_no_traceback() -> N
 
     async def ended() -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
-        request = asyncio.create_task(gate.Gate(endless, Access())(scope, endless, endless))  # type: ignore[arg-type]
+        request = asyncio.create_task(gate.Gate(endless, Access())(scope, endless, endless))
         await asyncio.sleep(0)
         request.cancel()
         await request
