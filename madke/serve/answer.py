@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +102,7 @@ class Answer(Debating):
     async def to(cls, debates: Debates, request: Request, body: ChatBody) -> Self:
         """The response to a request."""
         body.check()
-        form = await asyncio.to_thread(JsonForm.read, body.response_format)  # a schema takes a while to check
+        form = await JsonForm.of_request(body.response_format)
         return cls(debates, request, body, form)
 
     def __init__(self, debates: Debates, request: Request, body: ChatBody, form: JsonForm | None) -> None:

@@ -301,7 +301,8 @@ class Turn:
         text, form = done.answer or done.final.text or "The debate ended without an answer.", ask.form
         if form is None:
             return Written(text=text)
-        if done.answer is not None and (known := form.of_answer(done.answer)) is not None:
+        known = None if done.answer is None else await asyncio.to_thread(form.of_answer, done.answer)
+        if known is not None:
             return Written(text=known)
         prompt = form.about(done.question, ask.instructions, text, done.final.text)
 

@@ -1,5 +1,6 @@
 """Who may ask: bearer keys, hosts, origins; and how much a request may hold."""
 
+import asyncio
 import hmac
 import logging
 import os
@@ -46,7 +47,7 @@ class Access:
             # A page of another site that gave its name this machine's address (DNS rebinding).
             raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and origin not in self.origins and not _is_at(origin, headers.get("host")):
             raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
         is_open = path in _OPEN_PATHS or path.startswith(_OPEN_PREFIXES)
         if not self.keys or method == "OPTIONS" or is_open:
@@ -96,6 +97,8 @@ class Gate:
             await self._app(scope, _bounded(receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)
+        except asyncio.CancelledError:
+            pass  # the server ends and has closed the connection; its log needs no traceback of each request
         finally:
             took = time.monotonic() - started
             _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)
@@ -117,6 +120,13 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
+
+
+def _is_at(origin: str, host: str | None) -> bool:
+    try:
+        return bool(host) and urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def _host(header: str) -> str:

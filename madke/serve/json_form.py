@@ -7,15 +7,19 @@ model endpoints is not changed by it.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
 from typing import Annotated, Any
 
 import referencing
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema import FormatChecker
+from jsonschema.exceptions import SchemaError, UnknownType, ValidationError
 from jsonschema.validators import Draft202012Validator, extend
 from pydantic import StringConstraints, TypeAdapter
 from pydantic_core import SchemaError as PatternError
@@ -32,19 +36,28 @@ MAX_SCHEMA = 32_768
 """Characters of a schema."""
 
 MAX_STEPS = 50_000
-"""Keywords of a schema that are looked at for one reply."""
+"""Keywords of a schema that are looked at for one reply; those that take longer count as several."""
 
 MAX_PATTERNS = 10
 MAX_PATTERN = 100
 """Characters of a pattern. Some short patterns take long to compile."""
 
-_UNCOUNTED = ("patternProperties", "unevaluatedItems", "unevaluatedProperties")
+_UNCOUNTED = ("patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef")
 """Keywords whose checks cannot be limited here."""
 
 _MAX_STARTS = 20
 """Places of a reply at which JSON may begin."""
 
 _LONGEST_FAULT = 300
+
+_STEP = 50
+"""Characters that are compared or written in the time of a step."""
+
+_FIRST_STEPS = 5_000
+"""Of the check of an empty object, before a request is admitted."""
+
+_NO_SCHEMA = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, PatternError, UnknownType)
+"""What checks raise that lead to something which is no schema, such as a ``$ref`` to a constant."""
 
 _FIELD = "response_format"
 
@@ -61,6 +74,9 @@ class Written:
     """Of the calls that wrote it."""
 
 
+_CHECKING = ThreadPoolExecutor(1, thread_name_prefix="schemas")
+
+
 class _Endless(Exception):
     """The check of a value takes too many steps."""
 
@@ -73,18 +89,27 @@ class JsonForm:
         self._schema = schema
         if schema is None:
             return
-        if len(json.dumps(schema)) > MAX_SCHEMA:
-            raise _refusal(f"the schema has more than {MAX_SCHEMA} characters")
         try:
-            Draft202012Validator.check_schema(schema)
+            if len(json.dumps(schema)) > MAX_SCHEMA:
+                raise _refusal(f"the schema has more than {MAX_SCHEMA} characters")
             parts = [*_parts(schema)]
             _check_references(parts)
             _check_patterns([value for name, value in parts if name == "pattern" and isinstance(value, str)])
-            self.fault({})
+            Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Python compiles no pattern
+            self._checked = _undeclared(schema)
+            self._places = len(parts) if any(_is_named(*part) for part in parts) else 0
+            next(self._errors({}, count(MAX_STEPS - _FIRST_STEPS)), None)
         except SchemaError as error:
             raise _refusal(f"the schema is not valid at {error.json_path}: {error.message:.{_LONGEST_FAULT}}") from None
         except RecursionError:
             raise _refusal("the schema is nested too deeply, or refers to itself without end") from None
+
+    @classmethod
+    async def of_request(cls, wanted: Mapping[str, Any] | None) -> JsonForm | None:
+        """As :meth:`read`; one schema is checked at a time, in a thread, so that many do not hold up all other work."""
+        if wanted is None or wanted.get("type") != "json_schema":
+            return cls.read(wanted)
+        return await asyncio.get_running_loop().run_in_executor(_CHECKING, cls.read, wanted)
 
     @classmethod
     def read(cls, wanted: Mapping[str, Any] | None) -> JsonForm | None:
@@ -108,12 +133,20 @@ class JsonForm:
         if self._schema is None:
             return None if isinstance(value, dict) else "it is not a JSON object"
         try:
-            error = next(_validator(self._schema, steps or count()).iter_errors(value), None)
-        except (_Endless, Unresolvable):
-            raise _refusal("a check by this schema has no end, or leads outside of it") from None
+            error = next(self._errors(value, steps or count()), None)
+        except RecursionError:
+            return "it is nested too deeply"
         except OverflowError:
             return "it holds a number that is too large"
         return error and f"at {error.json_path}: {error.message}"[:_LONGEST_FAULT]
+
+    def _errors(self, value: Any, steps: Iterator[int]) -> Iterator[ValidationError]:
+        try:
+            yield from _validator(self._checked, _Steps(steps, self._places)).iter_errors(value)
+        except OverflowError:
+            raise
+        except (_Endless, Unresolvable, *_NO_SCHEMA):
+            raise _refusal("a check by this schema cannot be made, has no end, or leads outside of it") from None
 
     def of_reply(self, reply: str) -> tuple[str | None, str]:
         """The JSON in a model's reply, and why it is not what was asked for if there is none."""
@@ -126,13 +159,13 @@ class JsonForm:
 
     def of_answer(self, answer: str) -> str | None:
         """The JSON for an answer, where it can only be one; None if a model must write it."""
-        value = next(_values(answer, whole=True), None)
+        value, steps = next(_values(answer, whole=True), None), count()
         candidates: list[Any] = [value] if isinstance(value, dict | list) else []
         if self._schema is not None:
             candidates += [answer, value]
             if isinstance(named := self._schema.get("properties"), dict) and len(named) == 1:
                 candidates += [{name: each} for name in named for each in (answer, value)]
-        return next((_text(each) for each in candidates if each is not None and self.fault(each) is None), None)
+        return next((_text(each) for each in candidates if each is not None and self.fault(each, steps) is None), None)
 
     def plain(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """A prompt that also asks for the form."""
@@ -150,13 +183,13 @@ class JsonForm:
         """Ask for the JSON, and once more if it is not what was asked for. Refusal if it still is not."""
         completion = await call("json", messages)
         usage = completion.usage
-        text, fault = self.of_reply(completion.text)
+        text, fault = await asyncio.to_thread(self.of_reply, completion.text)
         if text is None:
             said = Message(role="assistant", content=completion.text or "(nothing)")
             mistake = Message(role="user", content=_wording()["repair"].replace("{fault}", writable(fault)))
             completion = await call("json", (*messages, said, mistake))
             usage += completion.usage
-            text, fault = self.of_reply(completion.text)
+            text, fault = await asyncio.to_thread(self.of_reply, completion.text)
         if text is None:
             message = f"the model did not write the JSON that was asked for: {writable(fault)}"
             raise Refusal(502, message, kind="server_error", code="invalid_json", retryable=False)
@@ -187,7 +220,13 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_number)
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text:.20} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
 
 
 def _values(text: str, *, whole: bool = False) -> Iterator[Any]:
@@ -255,17 +294,72 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
         yield ValidationError("an element is repeated")
 
 
-def _validator(schema: Mapping[str, Any], steps: Iterator[int]) -> Any:
+def _undeclared(schema: Any) -> Any:
+    """The schema without declarations of its dialect: they would replace the limited validator by the library's own."""
+    if isinstance(schema, list):
+        return [_undeclared(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    declared = isinstance(schema.get("$schema"), str)
+    return {name: _undeclared(value) for name, value in schema.items() if not (declared and name == "$schema")}
+
+
+def _is_named(name: str, value: Any) -> bool:
+    """Whether it gives a part of a schema a name, for which the library reads the whole schema at each reference."""
+    return name in ("$id", "$anchor", "$dynamicAnchor") and isinstance(value, str)
+
+
+class _Steps:
+    """What a check may take.
+
+    ``places`` is what it takes to find a name that the schema gives to one of its parts.
+    """
+
+    def __init__(self, taken: Iterator[int], places: int) -> None:
+        self._taken = taken
+        self._places = places
+        self._sizes: dict[int, int] = {}
+
+    def take(self, steps: int) -> None:
+        """Count them; _Endless if they are too many."""
+        for _ in range(steps):
+            if next(self._taken) >= MAX_STEPS:
+                raise _Endless
+
+    def of(self, name: str, value: Any, instance: Any) -> int:
+        """The steps of a keyword."""
+        match name:
+            case "$ref":
+                return 1 + self._places + str(value).count("/")
+            case "enum" | "const":
+                return 1 + (len(value) if isinstance(value, list) else 0) + self._size(value) // _STEP
+            case "uniqueItems" | "pattern":
+                return 1 + self._size(instance) // _STEP
+            case "additionalProperties" | "propertyNames":
+                return 1 + (len(instance) // _STEP if isinstance(instance, dict) else 0)
+        return 1 + (len(value) // 2 if isinstance(value, dict | list) else 0)
+
+    def _size(self, value: Any) -> int:
+        if not isinstance(value, dict | list):
+            return len(value) if isinstance(value, str) else 1
+        if id(value) not in self._sizes:
+            self._sizes[id(value)] = len(json.dumps(value))
+        return self._sizes[id(value)]
+
+
+def _validator(schema: Mapping[str, Any], steps: _Steps) -> Any:
     """A validator of limited steps, without access to other documents."""
 
-    def counted(check: Any) -> Any:
+    def counted(name: str, check: Any) -> Any:
         def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-            if next(steps) >= MAX_STEPS:
-                raise _Endless
-            yield from check(validator, value, instance, schema) or ()
+            steps.take(steps.of(name, value, instance))
+            for error in check(validator, value, instance, schema) or ():
+                steps.take(1 + len(error.message) // _STEP)
+                error.message = error.message[:_LONGEST_FAULT]
+                yield error
 
         return run
 
     checks = {**Draft202012Validator.VALIDATORS, "pattern": _pattern, "uniqueItems": _unique}
-    limited: Any = extend(Draft202012Validator, {name: counted(check) for name, check in checks.items()})
+    limited: Any = extend(Draft202012Validator, {name: counted(name, check) for name, check in checks.items()})
     return limited(schema, registry=referencing.Registry())

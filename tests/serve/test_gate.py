@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -84,6 +85,8 @@ def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp
     with serving(tmp_path, upstream) as server:
         assert answer_to(server, post(BODY, host="evil.example"))[0] == 403
         assert answer_to(server, post(BODY, origin="https://evil.example"))[0] == 403
+        for odd in ("http://[", "http://[::1", "null", "?"):
+            assert answer_to(server, post(BODY, origin=odd))[0] == 403
         text = {"content-type": "text/plain"}  # what a page of another site may send without asking first
         assert answer_to(server, post(BODY, **text))[0] == 400
         assert upstream.calls == []
@@ -196,3 +199,17 @@ def test_two_servers_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -
         ended = commands.madke("serve", "--out", tmp_path / "out", "--port", 0, "--protocols", "cot")
     assert ended.returncode == 2 and "another server is using it" in ended.stderr
     assert time.monotonic() - began < 60
+
+
+def test_a_request_that_the_end_of_the_server_cancels_leaves_no_traceback() -> None:
+    async def endless(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def ended() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+        request = asyncio.create_task(gate.Gate(endless, Access())(scope, endless, endless))
+        await asyncio.sleep(0)
+        request.cancel()
+        await request
+
+    asyncio.run(ended())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,80 @@ def test_a_form_that_cannot_be_checked_is_refused_before_the_debate(
         assert refused.value.param == "response_format" and "\n" not in refused.value.message
         assert server.debates.turns == 0
     assert upstream.server.requests == []
+
+
+def _chain(length: int, leaf: Any, **fields: Any) -> dict[str, Any]:
+    """A schema that leads to the leaf on 2^length ways."""
+    parts: dict[str, Any] = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2, **fields} for n in range(length)}
+    return {"$defs": {**parts, f"a{length}": leaf}, "$ref": "#/$defs/a0"}
+
+
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+NAMES = [f"a{n}" for n in range(1500)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"pattern": "(?i)" + "[!-\uffff]" * 3000}, id="a pattern that Python compiles for a minute"),
+        pytest.param(_chain(22, {}, **DRAFT_7), id="another dialect within the schema"),
+        pytest.param(_chain(13, {"not": {"enum": [*range(5000)]}}), id="long lists"),
+        pytest.param(
+            {"$defs": {"r": {"required": NAMES}}, "anyOf": [{"$ref": "#/$defs/r"}] * 700}, id="a million errors"
+        ),
+        pytest.param(
+            {"$defs": {"r": {"const": "x" * 15000}}, "anyOf": [{"$ref": "#/$defs/r"}] * 700}, id="long errors"
+        ),
+        pytest.param(
+            {"$defs": {n: {"$anchor": n} for n in NAMES[:400]}, "allOf": [{"$ref": "#a399"}] * 700}, id="anchors"
+        ),
+        pytest.param({"default": {"required": 5}, "$ref": "#/default"}, id="a reference to what is no schema"),
+        pytest.param({"title": "abc", "$ref": "#/title/0"}, id="a reference into a text"),
+    ],
+)
+def test_a_schema_whose_check_is_long_or_cannot_be_made_is_refused_in_time_and_memory(schema: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(Refusal):
+        JsonForm(schema)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply", "fault"),
+    [
+        ({"properties": {"a": {**DRAFT_7, "pattern": "^(a+)+$"}}}, f'{{"a": "{"a" * 32}!"}}', "does not match"),
+        ({"items": {"$ref": "#"}}, "[" * 900 + "]" * 900, "nested too deeply"),
+        ({}, '{"a": 1e999}', "no JSON"),
+    ],
+)
+def test_replies_that_are_hard_to_check_are_faults(schema: Any, reply: str, fault: str) -> None:
+    text, told = JsonForm(schema).of_reply(reply)
+    assert text is None and fault in told
+
+
+def test_a_bound_of_no_number_is_refused() -> None:
+    form = JsonForm({"properties": {"a": {"multipleOf": float("nan")}}})
+    with pytest.raises(Refusal):
+        form.of_reply('{"a": 3}')
+
+
+def test_schemas_that_take_long_do_not_hold_up_other_requests(upstream: Upstream, tmp_path: Path) -> None:
+    def refused(server: Serving) -> None:
+        with pytest.raises(openai.BadRequestError):
+            answered(server, by(_chain(30, {}, description="x" * 900)))
+
+    with serving(tmp_path, upstream) as server, ThreadPoolExecutor(60) as clients:
+        waiting = [clients.submit(refused, server) for _ in range(60)]
+        assert answered(server, {"type": "text"}).choices[0].message.content
+        assert not all(each.done() for each in waiting), "they took no time"
+        for each in waiting:
+            each.result()
+
+
+def test_the_dialect_of_a_schema_has_no_effect() -> None:
+    form = JsonForm({**DRAFT_7, **BOOK, "$id": "https://example.org/book"})
+    assert form.of_reply(GOOD) == (GOOD, "")
+    assert "number" in form.of_reply('{"author": "a"}')[1]
 
 
 def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
