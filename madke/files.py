@@ -268,6 +268,7 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
 
 def fingerprint(path: Path) -> str:
     """SHA-256 of the file's bytes, in hexadecimal. UserError if it cannot be read."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()
