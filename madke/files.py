@@ -169,6 +169,17 @@ def _is_running(process: int) -> bool:
     return True
 
 
+def _is_of_the_system(path: Path) -> bool:
+    """Whether a path leads to a device, a pipe or a socket, or, like ``/dev/stdout``, stands in a folder of those.
+
+    Renaming a file to its name would replace it for every program of the machine.
+    """
+    if path.exists() and not path.is_file():
+        return True
+    folder = path.parent.resolve()
+    return folder == Path("/dev") or folder.is_relative_to("/proc")
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file that replaces ``path`` if the block succeeds, else vanishes; UserError if it cannot be written."""
@@ -176,6 +187,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if _is_of_the_system(path):
+            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket; expected a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
         file = part.open("wb")
     except OSError as error:
@@ -268,6 +281,7 @@ def _held(path: Path, folder: Path, flags: int, busy: UserError | None) -> Itera
 
 def fingerprint(path: Path) -> str:
     """SHA-256 of the file's bytes, in hexadecimal. UserError if it cannot be read."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             return file_digest(file, "sha256").hexdigest()

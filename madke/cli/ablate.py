@@ -83,7 +83,7 @@ def command(
         recipe,
         data or (),
         model=model,
-        models=[name.strip() for name in models.split(",")] if models else (),
+        models=() if models is None else [name.strip() for name in models.split(",")],
         pools=pools or (),
         repeats=repeats,
         seed=seed,

@@ -1,6 +1,7 @@
 """Options and gold answers in the forms in which question files have them, as texts and letters."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,10 @@ def options_of(row: Row, found: Found) -> Options:
         texts, labels = value["text"], value["label"]
         if not isinstance(texts, list) or not isinstance(labels, list) or len(texts) != len(labels):
             raise row.error(f"{name!r} is {short(value)}; expected as many labels as texts")
-        return Options(texts=_texts(row, texts, name), labels=_texts(row, labels, name))
+        labelled = Options(texts=_texts(row, texts, name), labels=_texts(row, labels, name))
+        if twice := [label for label, count in Counter(labelled.labels).items() if count > 1]:
+            raise row.error(f"{name!r} has the label {twice[0]!r} twice; expected each once")
+        return labelled
     if not isinstance(value, list):
         raise row.error(f"{name!r} is {short(value)}; expected a list such as ['a', 'b'], or columns A, B, C ...")
     return Options(texts=_texts(row, value, name))

@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-_LIST = re.compile(r"\s*(?:array\(\s*)?\[\s*(?:[uU]?['\"]|\]|np\.str_\()")
-"""The start of a list of texts, or of an empty list. ``[1, 2]`` is an answer in mathematics."""
+_LIST = re.compile(r"\s*(?:array\(\s*)?\[\s*(?:[uU]?['\"]|\]|np\.str_\(|(?:None|nan|NaN)\s*[,\]\s])")
+"""The start of a list of texts, of an empty list, or of one whose first text is missing. ``[1, 2]`` is an answer in
+mathematics."""
 _OBJECT = re.compile(r"\s*\{\s*['\"]")
 _NUMBERS = re.compile(r"\s*\[\s*[-+\d.][^\],\s]*(?:\s+[-+\d.][^\],\s]*)+\s*\]\s*")
 """At least two numbers without commas: NumPy's form of ``[1, 2]``."""

@@ -34,10 +34,17 @@ _SUGGESTED = [
     and name not in {"answerkey", "answer_key", "options", *_ONLY_WITH, "column_1", "column_2"}
 ]
 _ALIKE, _LESS_ALIKE = 0.8, 0.6
+_MOST_COLUMNS = 10_000
 _SHOWN = 8
 
 _OPTION = re.compile(r"(?:(?P<word>option|options|choice|choices)[_/.]?)?(?P<place>[a-z]|\d{1,2})")
 """The column of one option: ``A``, ``option_a``, ``choices/0``."""
+
+
+def refuse_many(row: Row, count: int) -> None:
+    """UserError if a row has more columns than a file of questions can need; comparing their names takes long."""
+    if count > _MOST_COLUMNS:
+        raise row.error(f"found {count:,} columns; expected at most {_MOST_COLUMNS:,}")
 
 
 def _plain(name: object) -> str:
@@ -97,7 +104,8 @@ class Columns:
     _known: dict[tuple[str, ...], Found] = field(default_factory=dict)
 
     def find(self, row: Row) -> Found:
-        """The columns of the row; UserError without a question, or with a misspelt name."""
+        """The columns of the row; UserError without a question, with a misspelt name, or with too many names."""
+        refuse_many(row, len(row.fields))
         keys = tuple(row.fields)
         if keys not in self._known:
             self._known[keys] = self._found(row, keys)

@@ -16,7 +16,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data.answers import answers_of, options_of, structured
 from madke.data.cells import is_list
-from madke.data.columns import Columns, Found, is_header
+from madke.data.columns import Columns, Found, is_header, refuse_many
 from madke.data.published_rows import Row, json_rows, jsonl_rows
 from madke.files import cells_of, opened, text_lines
 from madke.tasks import TASKS, get_task
@@ -170,6 +170,7 @@ def _table_rows(path: Path) -> Iterator[Row]:
         if not any(cell.strip() for cell in found):
             continue
         if header is None:
+            refuse_many(Row(fields={}, file=path, line=line, number=1), len(found))
             header = [cell.strip() for cell in found] if is_header(found) else _topics(path, found, line)
             if twice := [name for name in header if name and header.count(name) > 1]:
                 raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)

@@ -50,10 +50,12 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     """The recipe with each arm once for every model, whose name follows that of the arm.
 
     Raises:
-        UserError: An arm names its model, or a model is named twice.
+        UserError: An arm names its model, a model is named twice, or one has no name.
     """
     if named := [arm.name for arm in recipe.all_arms() if arm.model or arm.cast]:
         raise UserError(f"--models: arm {named[0]!r} of this recipe names its models; leave out --models")
+    if not models or not all(models):
+        raise UserError("--models: expected MODEL,..., found an empty name")
     if len(set(models)) < len(models):
         raise UserError("--models: a model is named twice")
     short = [_label(model.rpartition("/")[2]) for model in models]

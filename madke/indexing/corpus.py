@@ -122,7 +122,10 @@ def passage_of(fields: Any) -> StoredPassage | None:
     identifier, text = fields.get("id"), fields.get("text")
     title = "" if fields.get("title") is None else fields["title"]
     if "contents" in fields:
-        head, newline, body = str(fields["contents"]).partition("\n")
+        contents = "" if fields["contents"] is None else fields["contents"]
+        if not isinstance(contents, str):
+            return None
+        head, newline, body = contents.partition("\n")
         title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
     if isinstance(identifier, str | int) and identifier != "" and isinstance(title, str) and isinstance(text, str):
         return StoredPassage(str(identifier), title, text)

@@ -16,7 +16,16 @@ from pydantic import ValidationError
 from madke.core.errors import UserError, counted
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import atomic_write, file_lock, is_held, is_written, unexpected_files, unfinished, writing_here
+from madke.files import (
+    atomic_write,
+    file_lock,
+    is_held,
+    is_written,
+    refuse_special,
+    unexpected_files,
+    unfinished,
+    writing_here,
+)
 from madke.knowledge.pools import asking_folder
 from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
@@ -174,6 +183,7 @@ class RunDirectory:
 
     def _opened(self) -> IO[bytes]:
         """Open and lock the transcripts. Unlike the lock file, this lock cannot be removed without the transcripts."""
+        refuse_special(self._target)
         file = self._target.open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -239,6 +249,8 @@ def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
 
 def is_being_written(path: Path) -> bool:
     """Whether a process is working on the run in this directory now."""
+    if not (path / "transcripts.jsonl").is_file():
+        return False  # opening a named pipe would wait
     try:
         with (path / "transcripts.jsonl").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -252,6 +264,7 @@ def is_being_written(path: Path) -> bool:
 def read_transcripts(path: Path) -> Iterator[Transcript]:
     """The transcripts of a run in order of completion, without an incomplete last line; UserError if one is invalid."""
     file = path / "transcripts.jsonl"
+    refuse_special(file)
     if not file.is_file():
         raise UserError("is not a run directory: it holds no transcripts.jsonl", file=path)
     yield from filter(None, _each_line(file, from_json))
@@ -270,6 +283,7 @@ def read_outcomes(path: Path) -> Iterator[OutcomeLine | None]:
 
 def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
     """What ``read`` makes of each line; None for an incomplete last one. UserError if a line is damaged."""
+    refuse_special(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:

@@ -17,7 +17,7 @@ from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
-from madke.files import write_file
+from madke.files import refuse_special, write_file
 from madke.versions import versions
 
 FORMAT = 2
@@ -218,11 +218,12 @@ def _is_sound(record: Mapping[str, Any]) -> bool:
 
 def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
     """The JSON object in a file of this format version; UserError if there is none, or not of ``what``."""
+    refuse_special(file)
     try:
         record = json.loads(file.read_bytes())
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror}", file=file) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise UserError(f"does not describe {what}", file=file)

@@ -1,6 +1,7 @@
 """Every line of ``transcripts.jsonl`` is checked when a run is resumed or scored: damage is named, with the cure."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from madke.core.transcript import to_json
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
+from madke.runs.spec import read_spec
 from tests.support.cli import madke
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
@@ -106,3 +108,24 @@ def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Pa
         directory.resume(RunOptions())
         assert directory.done == {("q", 0)}
     assert file.read_bytes() == LINE
+
+
+def test_a_pipe_in_place_of_the_transcripts_is_refused(finished: Any) -> None:
+    out, again = finished
+    file = out / "transcripts.jsonl"
+    kept = file.rename(out.parent / "kept.jsonl")
+    os.mkfifo(file)
+    try:
+        for done in (madke("score", out), madke("report", out), again()[0]):
+            assert done.returncode == 2, done.stderr
+            assert f"{file}: is a named pipe; expected a regular file" in done.stderr
+    finally:
+        file.unlink()
+        kept.rename(file)
+
+
+def test_a_description_of_deep_lists_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path, DEBATE)
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match="does not describe a run"):
+        read_spec(tmp_path)

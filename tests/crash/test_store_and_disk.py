@@ -1,6 +1,7 @@
 """A call store on a disk that is full, and in a folder that nobody may write to."""
 
 import asyncio
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from madke.core.chat import Completion
 from madke.core.errors import UserError
+from madke.files import write_file
 from madke.llm import CallStore, ScriptedChat, Stored
 from tests.crash.conftest import freeze
 from tests.support.chat_requests import chat_request
@@ -54,3 +56,13 @@ def test_a_read_only_folder_is_one_error(read_only: Any, there: bool) -> None:
     freeze(read_only)
     with pytest.raises(UserError, match="must exist and be writable"):
         CallStore(read_only / "calls.sqlite")
+
+
+@pytest.mark.parametrize("name", ["device", "pipe"])
+def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to(os.devnull)  # a link, so that a fault cannot replace the machine's own device
+    with pytest.raises(UserError, match="cannot be written: it is a device, a pipe or a socket"):
+        write_file(tmp_path / name, b"text")
+    assert not (tmp_path / name).is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"device", "pipe"}

@@ -236,3 +236,21 @@ def test_yes_and_no_are_right_where_the_file_has_true_and_false(tmp_path: Path) 
 
     for path in (table(tmp_path / "q.csv", *rows), lines(tmp_path / "q.jsonl", *rows)):
         assert madke.run(path, model=model, protocol="cot").scores["em"].value == 1.0
+
+
+@pytest.mark.parametrize("cell", ["[None, nan]", "[None 'Austen']", "[nan]", "['Jane Austen', None]"])
+def test_a_list_with_a_missing_text_is_no_answer(tmp_path: Path, cell: str) -> None:
+    assert ":2: " in refusal(table(tmp_path / "a.csv", {"question": "Who?", "answer": cell}))
+
+
+def test_two_options_with_one_label_are_refused(tmp_path: Path) -> None:
+    choices = {"text": ["Rome", "Oslo"], "label": ["A", "A"]}
+    path = lines(tmp_path / "a.jsonl", {"question": "Where?", "choices": choices, "answerKey": "A"})
+    assert f"{path}:1: 'choices' has the label 'A' twice; expected each once" == refusal(path)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_too_many_columns_are_refused(tmp_path: Path, form: str) -> None:
+    row = {"question": "Who?"} | {f"column{number}": "" for number in range(200_000)}
+    path = (table if form == "csv" else lines)(tmp_path / f"a.{form}", row)
+    assert f"{path}:1: found 200,001 columns; expected at most 10,000" == refusal(path)

@@ -115,6 +115,12 @@ def test_every_arm_runs_with_each_model() -> None:
         with_models(read_recipe("equal-cost"), ["openai/a", "openai/a"])
 
 
+@pytest.mark.parametrize("models", ["", ",,", "offline,"])
+def test_a_model_without_a_name_is_refused(tmp_path: Path, models: str) -> None:
+    done = madke("ablate", "equal-cost", "--models", models, "--sources", "wiki", "--out", tmp_path / "out", "--plan")
+    assert (done.returncode, done.stderr) == (2, "madke: --models: expected MODEL,..., found an empty name\n")
+
+
 def write(folder: Path) -> Path:
     (folder / "docs").mkdir()
     (folder / "docs" / "birds.md").write_text("# Kestrel\nThe kestrel hovers over fields.\n")

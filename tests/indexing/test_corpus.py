@@ -137,6 +137,18 @@ def test_passages_without_text_are_skipped_counted_and_named_with_their_lines(tm
     assert str(skipped) == ("4 passages without text: 'p1' on line 2, 'p2' on line 3, 'p3' on line 4, 'p4' on line 5")
 
 
+def test_contents_without_a_value_are_no_text_and_lists_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    skipped = Skipped()
+    (tmp_path / "c.jsonl").write_text('{"id": 1, "contents": null}\n{"id": 2, "contents": "two"}\n')
+    assert [passage.id for passage in read_unique(tmp_path / "c.jsonl", skipped)] == ["2"]
+    assert str(skipped) == "1 passage without text: '1' on line 1"
+
+    (tmp_path / "c.jsonl").write_text('{"id": 1, "contents": ["one"]}\n')
+    with pytest.raises(UserError, match=r"c\.jsonl:1: expected an object"):
+        list(read_unique(tmp_path / "c.jsonl", Skipped()))
+
+
 def test_many_skipped_passages_are_named_in_one_line(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     (tmp_path / "c.jsonl").write_text("".join(json.dumps({"id": n, "text": ""}) + "\n" for n in range(2_000)))
