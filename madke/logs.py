@@ -1,4 +1,4 @@
-"""What the loggers of HTTP clients may tell: their debug lines hold addresses, headers and bodies, and so secrets.
+"""What the loggers of other packages may tell. Debug lines of HTTP clients hold addresses, headers, bodies: secrets.
 
 ``madke/__init__`` calls :func:`guard_http_logs`. So it applies before any request, also in worker processes and in
 other programs that import madke. :class:`madke.terminal.LogHandler` prints the log lines of the command line.
@@ -14,6 +14,10 @@ _HTTP_CLIENTS = (
     "urllib3.connectionpool",
 )
 """Loggers that tell the address or the body of every request."""
+
+
+_SERVERS = ("uvicorn.error", "mcp.server.streamable_http_manager")
+"""Loggers with a warning for each bad request: clients could fill the log."""
 
 
 class _Guard(logging.Filter):
@@ -36,3 +40,9 @@ def guard_http_logs() -> None:
     """Let the loggers of HTTP clients tell warnings only, without the secrets of addresses."""
     for name in _HTTP_CLIENTS:
         logging.getLogger(name).addFilter(_GUARD)  # a filter that is there already is not added again
+
+
+def quieten_servers() -> None:
+    """Let the loggers of the packages behind ``madke serve`` tell errors only."""
+    for name in _SERVERS:
+        logging.getLogger(name).setLevel(logging.ERROR)

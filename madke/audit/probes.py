@@ -156,8 +156,7 @@ class Audit:
         self._read(
             readable=answer is not None,
             answer=answer,
-            # A status that this version's type may not have yet.
-            echoed=str(found.status) == "echoed",
+            echoed=found.status == "echoed",
             right=answer is not None and same(answer, item.right),
             reported=places[0] if len(places) == 1 else None,
         )

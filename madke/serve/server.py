@@ -24,6 +24,7 @@ from starlette.middleware.cors import CORSMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from madke.core.errors import UserError
+from madke.logs import quieten_servers
 from madke.runs.runner import COLLECTING
 from madke.serve import mcp_tools, page
 from madke.serve.answer import Answer
@@ -35,9 +36,6 @@ _log = logging.getLogger(__name__)
 
 SLOW_SECONDS = 30.0
 """A client that takes longer to send a request, or to read what waits for it, is dropped."""
-
-_CHATTY = ("uvicorn.error", "mcp.server.streamable_http_manager")
-"""Loggers with a warning for each bad request: clients could fill the log."""
 
 _BUFFER = 64 << 10
 """Bytes that may wait for a client before it counts as slow."""
@@ -217,8 +215,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=1,  # for what :meth:`_end` leaves
         )
         super().__init__(config)
-        for name in _CHATTY:
-            logging.getLogger(name).setLevel(logging.ERROR)
+        quieten_servers()
         self._debates = debates
         self._grace = grace
         self._draining: asyncio.Task[None] | None = None

@@ -13,8 +13,7 @@ from madke.core.transcript import StageUsage, from_json, to_json
 from madke.llm import CallStore, OpenAIChat
 from madke.llm.cut_prompts import CutPrompts
 from madke.runs.directory import read_transcripts
-from tests.llm.test_streaming import said_by
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.cli import madke
 from tests.support.openai_server import USAGE, chat, openai_server
 from tests.support.transcripts import transcript

@@ -16,20 +16,10 @@ from madke.llm import Limited, Limits, OpenAIChat, close, read_models
 from madke.llm.endpoints import Endpoint, ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
 from tests.llm.test_prefixes import sibling
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 
 TIMINGS = {"cache_n": 12, "prompt_n": 8, "prompt_ms": 80.5, "predicted_n": 5}
-
-
-def asked(model: Any, *requests: Any) -> Any:
-    async def one_after_the_other() -> Any:
-        try:
-            return [await model.complete(request) for request in requests]
-        finally:
-            await close(model)
-
-    return asyncio.run(one_after_the_other())
 
 
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
@@ -51,14 +41,14 @@ def test_the_first_token_is_heard_once_and_before_the_reply_ends(transport: Any)
 
     with openai_server(lambda asked, n: (status, headers, pieces())) as server:
         model = OpenAIChat("o", base_url=server.url, transport=transport)
-        (said,) = asked(model, chat_request(on_token=hear))
+        (said,) = said_by(model, chat_request(on_token=hear))
     assert heard == ["token"]
     assert said.text == "Lake Baïkal"
 
 
 def test_a_server_without_streams_is_not_asked_for_one_again() -> None:
     with openai_server(chat()) as server:
-        asked(OpenAIChat("o", base_url=server.url), *[chat_request(on_token=lambda: None)] * 2)
+        said_by(OpenAIChat("o", base_url=server.url), *[chat_request(on_token=lambda: None)] * 2)
         assert [("stream" in seen.body) for seen in server.requests] == [True, False]
 
 
@@ -79,7 +69,7 @@ def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptu
     with openai_server(lambda body, n: with_timings("Baikal", stream=stream)) as server:
         model = OpenAIChat("o", base_url=server.url)
         with caplog.at_level(logging.WARNING):
-            asked(model, chat_request())
+            said_by(model, chat_request())
     assert model.dialect.stated() == {"slots": True}
     assert not caplog.records
 
@@ -87,7 +77,7 @@ def test_llama_cpp_is_known_by_its_timings(stream: bool, caplog: pytest.LogCaptu
 def test_a_text_that_looks_like_timings_is_none() -> None:
     with openai_server(chat(json.dumps({"timings": TIMINGS}))) as server:
         model = OpenAIChat("o", base_url=server.url)
-        asked(model, chat_request())
+        said_by(model, chat_request())
     assert not model.dialect.slots
 
 
@@ -160,7 +150,7 @@ def test_models_yaml_has_the_setting(tmp_path: Path) -> None:
 def body_of(dialect: dict[str, Any], *requests: Any) -> list[dict[str, Any]]:
     with openai_server(chat()) as server:
         entry = ModelEntry.model_validate({"dialect": dialect})
-        asked(OpenAIChat("o", base_url=server.url, entry=entry), *requests)
+        said_by(OpenAIChat("o", base_url=server.url, entry=entry), *requests)
         return [seen.body for seen in server.requests]
 
 
@@ -185,7 +175,7 @@ def test_a_server_that_refuses_the_key_is_asked_without() -> None:
     with openai_server(lambda body, n: refused if "prompt_cache_key" in body else chat("Baikal")) as server:
         entry = ModelEntry.model_validate({"dialect": {"prompt_cache_key": True}})
         model = OpenAIChat("o", base_url=server.url, entry=entry)
-        (said,) = asked(model, chat_request())
+        (said,) = said_by(model, chat_request())
     assert said.text == "Baikal"
     assert not model.dialect.prompt_cache_key
 
@@ -199,7 +189,7 @@ def test_marks_stand_at_the_ends_of_what_siblings_share() -> None:
     ]
 
 
-def test_hints_are_no_part_of_what_is_asked() -> None:
+def test_hints_are_no_part_of_what_is_said_by() -> None:
     plain, hinted = body_of({}, chat_request()), body_of({"prompt_cache_key": True}, chat_request())
     assert [{**body, "prompt_cache_key": None} for body in plain] == [
         {**body, "prompt_cache_key": None} for body in hinted

@@ -67,24 +67,18 @@ async def lengths(question: Question, candidates: Any) -> list[float]:
     return [float(len(candidate)) for candidate in candidates]
 
 
+def scene_of(variant: Variant, question: Question, cast: dict[str, Any], **more: Any) -> Scene:
+    passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
+    pool = KnowledgePool(passages=passages)
+    return Scene(question, variant.protocol, cast, pool, task=TASKS[question.task], prompts=variant, **more)
+
+
 def debated(name: str, question: Question, model: OfflineChat) -> Transcript:
     variant = load_variant(name)
     if variant.protocol.knowledge is None and name != "lemmas":
         variant = variant.with_sources(["wiki"])
-    passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
     cast = dict.fromkeys(variant.protocol.roles, model)
-    scene = Scene(
-        question,
-        variant.protocol,
-        cast,
-        KnowledgePool(passages=passages),
-        task=TASKS[question.task],
-        prompts=variant,
-        seed=1,
-        retrieve=nothing,
-        score_answers=lengths,
-    )
-    return asyncio.run(debate(scene))
+    return asyncio.run(debate(scene_of(variant, question, cast, seed=1, retrieve=nothing, score_answers=lengths)))
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -138,18 +132,8 @@ def test_a_person_at_the_page_is_asked_alike_whatever_the_prompts_say(
             asyncio.get_running_loop().call_soon(person.take, Part(turn=part["turn"], **said))
 
         person.show = show
-        passages = tuple(passage("wiki", f"k{n}", title, text) for n, (title, text) in enumerate(POOL))
         cast: dict[str, Any] = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
-        question = QUESTIONS[0]
-        scene = Scene(
-            question,
-            variant.protocol,
-            cast,
-            KnowledgePool(passages=passages),
-            task=TASKS[question.task],
-            prompts=variant,
-        )
-        return shown, asyncio.run(debate(scene))
+        return shown, asyncio.run(debate(scene_of(variant, QUESTIONS[0], cast)))
 
     before = play()
     reword(monkeypatch)

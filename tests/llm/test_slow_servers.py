@@ -11,8 +11,8 @@ from madke.core.errors import CallError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
 from madke.llm.refusals import Dialect, ServerError
 from tests.llm.test_dialects import CHUNKS, events
-from tests.llm.test_streaming import WHOLE, parts_of, said_by
-from tests.support.chat_requests import chat_request
+from tests.llm.test_streaming import WHOLE, parts_of
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 
 PAUSE = 0.08

@@ -10,23 +10,13 @@ import madke
 from madke.core.chat import Usage
 from madke.core.errors import CallError
 from madke.core.events import CallDelta, DebateFinished
-from madke.llm import OpenAIChat, close
+from madke.llm import OpenAIChat
 from madke.llm.endpoints import ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 
 WHOLE = ("Lake Baïkal", "It is deep.", "stop", Usage(prompt_tokens=20, completion_tokens=5))
-
-
-def said_by(model: Any, *requests: Any) -> Any:
-    async def one_after_the_other() -> Any:
-        try:
-            return [await model.complete(request) for request in requests]
-        finally:
-            await close(model)
-
-    return asyncio.run(one_after_the_other())
 
 
 def parts_of(said: Any) -> Any:

@@ -10,8 +10,7 @@ from madke.llm import CallStore, OpenAIChat
 from madke.llm.refusals import MIN_FREE, ServerError, free_tokens
 from madke.runs.directory import read_transcripts
 from tests.llm.test_dialects import vllm
-from tests.llm.test_streaming import said_by
-from tests.support.chat_requests import chat_request
+from tests.support.chat_requests import chat_request, said_by
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server

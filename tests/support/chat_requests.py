@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from madke.core.chat import ChatRequest, Message, Purpose
+from madke.llm import close
 
 
 def purpose(**changes: Any) -> Any:
     return Purpose(**{"question": "q1", "stage": "speak", "agent": "A", "round": 1, **changes})
+
+
+def said_by(model: Any, *requests: Any) -> Any:
+    """The model's completions of the requests; it is closed then."""
+
+    async def completions() -> Any:
+        try:
+            return [await model.complete(request) for request in requests]
+        finally:
+            await close(model)
+
+    return asyncio.run(completions())
 
 
 def chat_request(

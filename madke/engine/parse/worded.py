@@ -70,19 +70,18 @@ _SMALL = "of|the|and|in|on|at|to|by|for|de|la|le|von|van|der|du|del|da|di|&"
 _NAME = re.compile(rf"(?:the )?{_WORD}(?:,? (?:{_WORD}|{_SMALL})){{0,9}}")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d")
 _YES_NO = re.compile(r"yes|no|true|false", re.IGNORECASE)
-_NO_ANSWER = re.compile(
-    r"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b|debater\s+\d+\W*\Z", re.IGNORECASE
-)
+_DEBATER = r"[Dd]ebater\s+\d+\W*\Z"
+"""A debater in place of an answer."""
+_NO_ANSWER = re.compile(rf"(?:i|we|it|there|this|that|cannot|not|see|based|in\s+\w+)\b|{_DEBATER}", re.IGNORECASE)
 _NO_LABELLED_ANSWER = re.compile(r"(?:i|we|cannot|not|see|there)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"^[^\w\n]{0,9}(?:confidence|side)\b[^\n]*", re.IGNORECASE | re.MULTILINE)
 """Lines that may follow the last line of an answer."""
 _BEGINS = re.compile(r"\W*(?:(?:so|thus|therefore|hence|then|and|my|the|final|answer|is)\W+)*", re.IGNORECASE)
 """Words before "answer is" at the beginning of a sentence, which may say it twice."""
-_THAT = re.compile(r"\Athat\s+")
 _OF_THE_ANSWER = re.compile(
     r"\W*(?:(?:also|still|not|indeed|clearly)\s+){0,2}(?:(?:in)?(?:correct|accurate|consistent)|right|wrong|(?:un)?supported"
     r"|reasonable|plausible|based|stated|mentioned|given|found|provided)(?=\W*\Z|[,:;]|\s+(?:and|because|since|as|in|on|by|for|with|but)\b)"
-    r"|\W*(?:[Tt]he|[Mm]y)\s+(?:final\s+)?answer\b|\W*[Dd]ebater\s+\d+\W*\Z"
+    rf"|\W*(?:[Tt]he|[Mm]y)\s+(?:final\s+)?answer\b|\W*{_DEBATER}"
 )
 """Words after "the answer is" that say something of the answer, or begin to say it again."""
 _LABEL_LINE = re.compile(r"(?![a-z]?\W*\Z)(?:.{0,30}|\W*[A-Z][).:]\s.*)")
@@ -202,7 +201,7 @@ def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | No
             continue
         if _UNDECIDED.match(text, start) or re.search(r"[][\\{}]", text[start:end]):
             continue
-        said = _THAT.sub("", text[start:end].strip(context.EMPHASIS))
+        said = text[start:end].strip(context.EMPHASIS).removeprefix("that ")
         said = said if re.search(r"\b[A-Z]\.\Z", said) else said.rstrip(".!")
         if context.is_placeholder(said):
             continue
