@@ -385,6 +385,7 @@ def test_kept_results_come_back_as_they_were_and_give_the_same_page(tmp_path: Pa
     assert read_kept(tmp_path / "a.jsonl.xz") == cells_
     text = page(cells_)
     assert page(read_kept(tmp_path / "a.jsonl.xz")) == text
+    assert "questions; these are the first 1." in text
     assert "| match | now, no schemas | 0.3.0 | 1 |" in text
     assert "| all | now, no schemas | speak | 2 | 100.0 |" in text
     assert "| now, no schemas | 1 | 100.0 [21, 100] | 0.0 [0, 79] | 100.0 [21, 100] |" in text

@@ -8,7 +8,7 @@ from statistics import fmean
 from eval.real_models.arms import ARMS, BASELINES, KINDS, PROTOCOLS, SWAPPED
 from eval.real_models.kept import KeptCell, pooled
 from eval.real_models.measures import ECHOED, GRAM, QUOTED, SHORTEST, by_stage
-from eval.real_models.models import MODELS
+from eval.real_models.models import MODELS, StudyModel
 from eval.real_models.swapped import changes
 from madke.scoring.arms import ArmValues, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
@@ -43,9 +43,19 @@ def page(kept: Iterable[KeptCell]) -> str:
         if held := by_model.get(key):
             parts += [
                 f"## {model.name}\n\nSHA-256 of the file: `{model.sha256}`.",
+                _state(model, held),
                 *_of_model(sorted(held, key=_place)),
             ]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(filter(None, map(str.strip, parts))) + "\n"
+
+
+def _state(model: StudyModel, cells: Sequence[KeptCell]) -> str:
+    """How far the study of a model has come; empty if an arm has all questions of the plan."""
+    most = max(len(cell.transcripts) for cell in cells)
+    if most >= model.questions:
+        return ""
+    asked = f"**Interim.** The plan asks {model.questions} questions; these are the first {most}."
+    return f"{asked} Arms that are not listed have not run yet."
 
 
 def _place(cell: KeptCell) -> tuple[int, int]:
