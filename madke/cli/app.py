@@ -17,7 +17,7 @@ from madke.files import DISK_FULL
 from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 
 _VERBS = ("ask", "run", "ablate", "score", "compare", "report", "serve", "mcp", "doctor")
-_GROUPS = ("protocols", "datasets", "pool", "index", "annotate")
+_GROUPS = ("protocols", "prompts", "datasets", "pool", "index", "annotate")
 
 
 class _Verbs(TyperGroup):
