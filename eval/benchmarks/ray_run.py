@@ -18,7 +18,7 @@ from typing import Any
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
 from eval.benchmarks.measure import Setting, duration, report
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.question import Question
 from madke.engine.debate import debate

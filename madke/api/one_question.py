@@ -9,7 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import finished, told
+from madke._util.concurrency import finished, told
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
@@ -19,9 +19,9 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.named import use_files
-from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
+from madke.pools.building import pool_of, retrieve
 from madke.runs.cast import AnswerScorer, Guard, debate_services
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions

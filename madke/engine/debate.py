@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core import events
 from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError

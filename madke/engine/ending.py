@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD, Final, Round, Turn, Verdict
 from madke.engine import roles

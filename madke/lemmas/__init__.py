@@ -16,17 +16,17 @@ from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
+from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.engine.scene import Scene
-from madke.llm.prices import estimated_usage
+from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 
@@ -55,7 +55,7 @@ class DebateResult:
     """The judge's reply, or a note that there was no judge."""
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
     """Not in the package: stage (``speak``, ``reply``, ``pick``) -> calls and tokens; estimates, unless
-    :mod:`madke.adapters` made the function."""
+    :mod:`madke.lemmas.adapters` made the function."""
     transcript: Transcript | None = field(default=None, repr=False)
     """Not in the package: the engine's record. Its ``final`` has no winner if the verdict cannot be parsed."""
 

@@ -10,13 +10,13 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.llm.endpoints import ADDRESS, Models, read_models
+from madke.endpoints.endpoint import ADDRESS, Models, read_models
+from madke.endpoints.openai_client import AzureChat, OpenAIChat
+from madke.endpoints.prices import estimated_usage
+from madke.endpoints.refusals import RETRYABLE
 from madke.llm.gguf import GGUFChat
 from madke.llm.human import HumanChat
 from madke.llm.offline import OfflineChat
-from madke.llm.openai_client import AzureChat, OpenAIChat
-from madke.llm.prices import estimated_usage
-from madke.llm.refusals import RETRYABLE
 from madke.llm.scripted import ScriptedChat
 from madke.llm.transformers_chat import HFChat
 
@@ -129,8 +129,8 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
     Args:
         model: A ChatModel; its class; or a function from chat messages (a list of ``{"role", "content"}``) to the text
             of the reply, sync (run in a thread) or async. The text may have a ``usage``
-            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do. None is an empty reply. A call is
-            repeated if it raises an OSError, or an exception with a retryable ``status_code``.
+            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.lemmas.adapters` do. None is an empty reply. A
+            call is repeated if it raises an OSError, or an exception with a retryable ``status_code``.
         name: Identifies its calls in the call store. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:

@@ -14,21 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from madke.assets import require
-from madke.command_scorer import CommandScorer, Item
+from madke._util.assets import require
+from madke._util.command_scorer import CommandScorer, Item
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
-from madke.encoders import loading, revision_of
+from madke.encoding.encoders import loading, revision_of
+from madke.endpoints.endpoint import Models, probe, refuse_two_addresses
 from madke.engine.protocol import Knowledge, Protocol, role_key
 from madke.engine.scene import Retrieve, ScoreAnswers
-from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import CallStore, Limited, Limits, Retrying, Stored, open_model
 from madke.llm.batching import Batching
-from madke.llm.endpoints import Models, probe, refuse_two_addresses
 from madke.llm.models import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code
+from madke.pools.building import pool_of, retrieve
+from madke.pools.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.runs.meter import Meter, Metered
 
 SERVICE_STAGES = ("search", "score")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from madke._util.files import atomic_write, numbered_lines, opened
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import atomic_write, numbered_lines, opened
-from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
-from madke.knowledge.pools import build_pools, pool_of
+from madke.pools.building import build_pools, pool_of
+from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
 if TYPE_CHECKING:

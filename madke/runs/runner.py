@@ -14,10 +14,10 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
+from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.llm import CallStore, Limits
-from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
 from madke.runs.cast import AnswerScorer, Guard, LiveSearch, allow_connections, debate_services
 from madke.runs.directory import RunDirectory

@@ -20,13 +20,13 @@ from madke.core.question import Question
 from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
+from madke.endpoints.endpoint import endpoints_of
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.asking import served_by
-from madke.knowledge.pool_file import record_from_json, record_to_json
-from madke.knowledge.pools import pool_of
 from madke.llm import CallStore, Limits, close
-from madke.llm.endpoints import endpoints_of
+from madke.pools.building import pool_of
+from madke.pools.pool_file import record_from_json, record_to_json
 from madke.runs.cast import AnswerScorer, Guard, LiveSearch, debate_services, service_request
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import Job

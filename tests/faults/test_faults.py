@@ -18,8 +18,8 @@ import pytest
 
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
+from madke.endpoints.transport import MAX_REPLY, Transport
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
-from madke.llm.transport import MAX_REPLY, Transport
 from madke.runs import cast
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared

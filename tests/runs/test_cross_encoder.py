@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.runs.cast import CrossEncoderReranker

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question

@@ -15,18 +15,18 @@ from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
 
+from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
+from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, KnowledgePool, Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.transcript import Retrieval
 from madke.engine.protocol import Knowledge, Rerank
-from madke.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.fusion import Method, fuse
-from madke.knowledge.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools
 from madke.knowledge.source_spec import SourceSpec, open_spec
-from madke.knowledge.stages import Reranking, scope_of
-from madke.workers import IN_THIS_PROCESS, Workers
+from madke.pools.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools
+from madke.pools.stages import Reranking, scope_of
 
 _Keyed = tuple[Passage, set[str]]
 """A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""
