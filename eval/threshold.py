@@ -46,8 +46,9 @@ from madke.engine.debate import debate
 from madke.engine.scene import Cast, Scene
 from madke.llm import CallStore, Limits, close
 from madke.llm.call_key import call_key
-from madke.runs.cast import Guard, open_models
+from madke.runs.cast import open_models
 from madke.runs.directory import read_transcripts
+from madke.runs.guard import Guard
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 from madke.variants.load import setting

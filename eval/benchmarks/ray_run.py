@@ -24,7 +24,8 @@ from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limits
-from madke.runs.cast import Guard, role_models
+from madke.runs.cast import role_models
+from madke.runs.guard import Guard
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from madke.tasks import get_task

@@ -21,12 +21,14 @@ from madke.engine.protocol import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.llm import Limits
 from madke.llm.human import with_people
-from madke.pools.building import pool_of, retrieve
-from madke.runs.cast import AnswerScorer, Guard, debate_services
+from madke.llm.services import AnswerScorer
+from madke.pools.building import depth, retrieve
+from madke.pools.loading import pool_of
+from madke.runs.guard import Guard, debate_services
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
-from madke.runs.run_pools import depth, from_thread
+from madke.runs.run_pools import from_thread
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant

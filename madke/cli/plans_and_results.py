@@ -18,7 +18,7 @@ from madke.cli.progress import duration, exit_status, listening, resumable, show
 from madke.core.errors import UserError, counted
 from madke.endpoints.prices import Prices
 from madke.llm import CallStore
-from madke.runs.cast import SERVICE_STAGES
+from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import Meter, account, prices_of

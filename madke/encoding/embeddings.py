@@ -22,12 +22,12 @@ from madke.encoding import encoders
 from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
 from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
+from madke.endpoints.model_names import split_address
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, provider_usage
 from madke.endpoints.prices import estimated_usage
 from madke.endpoints.refusals import Dialect, ServerError, field, refused
 from madke.endpoints.retry import Retrying
-from madke.llm.models import split_address
 
 if TYPE_CHECKING:
     import numpy as np

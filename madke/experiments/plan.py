@@ -17,6 +17,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.data import FirstRounds
+from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
@@ -27,9 +28,8 @@ from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
 from madke.llm.call_key import call_key
-from madke.pools.building import pool_of
+from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord, merged_pools, read_pools
-from madke.runs.cast import has_endpoint
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.tasks import get_task

@@ -24,19 +24,23 @@ from madke.core.knowledge import Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.transcript import StageUsage
 from madke.endpoints.endpoint import probe
+from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import counted
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close, read_models
+from madke.llm.services import CrossEncoderReranker, service_request
 from madke.pools import stages
-from madke.pools.building import build_pools, candidates
+from madke.pools.building import build_pools, depth
+from madke.pools.live_search import LiveSearch
+from madke.pools.loading import candidates
 from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
 from madke.pools.stages import FurtherQueries, Ranked, Reranking
-from madke.runs.cast import CrossEncoderReranker, Guard, LiveSearch, has_endpoint, open_models, service_request
+from madke.runs.cast import open_models
+from madke.runs.guard import Guard
 from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,8 @@ from madke._util.workers.ray_cluster import cause, connected, fetched, same_vers
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.endpoints.endpoint import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
-from madke.llm.models import OwnModel, kind_of
+from madke.endpoints.model_names import kind_of
+from madke.llm.models import OwnModel
 from madke.llm.offline import OfflineChat
 from madke.runs.cast import open_models
 from madke.runs.options import RunOptions

@@ -35,8 +35,8 @@ from madke.endpoints.endpoint import probe
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
-from madke.runs.cast import Guard
 from madke.runs.directory import Key
+from madke.runs.guard import Guard
 from madke.runs.meter import Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm

@@ -32,9 +32,9 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.llm import CallStore
-from madke.pools.building import pool_of
-from madke.runs.cast import allow_connections
+from madke.pools.loading import pool_of
 from madke.runs.directory import read_transcripts
+from madke.runs.guard import allow_connections
 from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE

@@ -18,9 +18,9 @@ import pytest
 from madke.core.chat import Message
 from madke.core.errors import CallError, UserError
 from madke.endpoints.endpoint import endpoints_of, probe, refuse_two_addresses, relocations
+from madke.endpoints.model_names import split_address
 from madke.llm import close, open_model
 from madke.llm.gguf import server as servers
-from madke.llm.models import split_address
 from tests.support.chat_requests import chat_request
 from tests.support.gguf_files import save_model, save_package, save_stand_in
 

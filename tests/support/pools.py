@@ -7,7 +7,7 @@ from typing import Any
 
 from madke.core.knowledge import KnowledgePool
 from madke.engine.protocol import Knowledge
-from madke.pools.building import pool_of
+from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord
 
 
