@@ -23,6 +23,7 @@ LAYERS = [
     {"scoring"},
     {"experiments"},
     {"report", "lemmas"},
+    {"adapters"},
     {"api"},
     {"serve"},
     {"cli"},

@@ -55,7 +55,7 @@ class DebateResult:
     """The judge's reply, or a note that there was no judge."""
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
     """Not in the package: stage (``speak``, ``reply``, ``pick``) -> calls and tokens; estimates, unless
-    :mod:`madke.lemmas.adapters` made the function."""
+    :mod:`madke.adapters` made the function."""
     transcript: Transcript | None = field(default=None, repr=False)
     """Not in the package: the engine's record. Its ``final`` has no winner if the verdict cannot be parsed."""
 

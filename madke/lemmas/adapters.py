@@ -1,4 +1,4 @@
-"""Completion functions for :func:`madke.debate` from OpenAI and Anthropic clients.
+"""Completion functions for :func:`madke.debate` from OpenAI and Anthropic clients; import them from ``madke.adapters``.
 
 A completion function takes chat messages and returns the reply's text. The functions made here return a
 :class:`Reply`, a ``str`` with the provider's token counts.

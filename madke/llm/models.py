@@ -92,7 +92,7 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
     Args:
         model: A ChatModel; its class; or a function from chat messages (a list of ``{"role", "content"}``) to the text
             of the reply, sync (run in a thread) or async. The text may have a ``usage``
-            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.lemmas.adapters` do. None is an empty reply. A
+            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do. None is an empty reply. A
             call is repeated if it raises an OSError, or an exception with a retryable ``status_code``.
         name: Identifies its calls in the call store. Default: its own ``name``, else ``module:qualified name``.
 

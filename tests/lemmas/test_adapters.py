@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from madke import adapters
+from madke.adapters import Reply
 from madke.core.chat import Usage
-from madke.lemmas import adapters
-from madke.lemmas.adapters import Reply
 from tests.support.openai_server import OpenAIServer, chat, error, openai_server
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How deep is Lake Baikal?"}]

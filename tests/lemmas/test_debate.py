@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import pytest
 
 import madke
+from madke.adapters import Reply, openai_complete
 from madke.core.chat import Usage
 from madke.lemmas import DebateResult
-from madke.lemmas.adapters import Reply, openai_complete
 from tests.lemmas.script import Script, run
 from tests.support.openai_server import chat, openai_server
 

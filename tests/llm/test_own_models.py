@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from madke.adapters import Reply
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.lemmas.adapters import Reply
 from madke.llm import as_chat_model, close, open_model
 from tests.support.chat_requests import chat_request
 
