@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, KnowledgePool, Passage
@@ -14,7 +15,6 @@ from madke.engine.debate import debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Knowledge, Protocol
 from madke.engine.scene import Scene
-from madke.files import read_jsonl
 from madke.knowledge.web import SnippetsSource
 from madke.tasks import get_task
 from madke.variants import Variant
