@@ -22,7 +22,7 @@ FIRST = ("ask", "aask", "stream", "run", "arun", "score", "compare", "ablate", "
 
 PARTS = ("Debater", "Knowledge", "Rerank", "Talk", "Sees", "Order")
 
-MODULES = ("madke.events", "madke.adapters")
+MODULES = ("madke.events", "madke.lemmas.adapters")
 
 HEAD = """# Python API
 

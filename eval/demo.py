@@ -15,13 +15,13 @@ import sys
 import time
 from pathlib import Path
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.terminal import say_wrapped
 from madke.core.transcript import Transcript
 from madke.report.comparison import compare_runs
 from madke.report.finding import finding
 from madke.runs.directory import read_transcripts
 from madke.scoring.arms import open_results
-from madke.terminal import say_wrapped
 
 ARMS = {"no-knowledge": "none", "wiki": "wiki", "google": "google", "wiki+google": "wiki,google"}
 

@@ -28,9 +28,9 @@ from operator import eq
 from pathlib import Path
 from typing import Any
 
+from madke._util.files import atomic_write
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.files import atomic_write
 from madke.report.annotation import kappa
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import exact_match, token_f1

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from madke._util.files import atomic_write, read_jsonl
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.data import read_dataset
-from madke.files import atomic_write, read_jsonl
 from madke.scoring.arms import Results, open_results, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import score

@@ -24,12 +24,12 @@ from operator import eq
 from pathlib import Path
 from typing import Any
 
+from madke._util.files import atomic_write, read_jsonl
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Verdict
 from madke.engine.parse import Form, Marker, Parsed, parse_answer, parse_selection, parse_verdict, without_reasoning
 from madke.engine.parse.short import MOST_WORDS
-from madke.files import atomic_write, read_jsonl
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from madke._util.files import atomic_write, read_jsonl
 from madke.core.errors import UserError
-from madke.files import atomic_write, read_jsonl
-from madke.knowledge.pool_file import pool_records
+from madke.pools.pool_file import pool_records
 from madke.report.tables import percent_cell
 from madke.scoring.retrieval import Judged, Ranking, Rankings, judged_of, of_pools, read_qrels
 from madke.scoring.statistics import estimate

@@ -32,23 +32,24 @@ from typing import Any
 
 from threshold_curve import Cell, Curve, as_csv, as_text, curves
 
+from madke._util.concurrency import gather
+from madke._util.files import atomic_write
+from madke._util.terminal import printable
 from madke.cli.progress import counter
-from madke.concurrency import gather
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset, read_first_rounds
+from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import debate
 from madke.engine.scene import Cast, Scene
-from madke.files import atomic_write
 from madke.llm import CallStore, Limits, close
 from madke.llm.call_key import call_key
-from madke.llm.prices import estimated_usage
-from madke.runs.cast import Guard, open_models
+from madke.runs.cast import open_models
 from madke.runs.directory import read_transcripts
+from madke.runs.guard import Guard
 from madke.tasks import get_task
-from madke.terminal import printable
 from madke.variants import Variant, load_variant
 from madke.variants.load import setting
 

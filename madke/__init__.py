@@ -1,7 +1,7 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
 :func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
-loaded lazily: ``import madke`` alone loads nothing else but :mod:`madke.logs`.
+loaded lazily: ``import madke`` alone loads nothing else but :mod:`madke._util.logs`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from madke.logs import guard_http_logs
+from madke._util.logs import guard_http_logs
 
 if TYPE_CHECKING:
     from madke.api.batch import Run, arun, build_pools, compare, run, score

@@ -18,7 +18,7 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        from madke.terminal import say
+        from madke._util.terminal import say
 
         say("madke: interrupted", err=True)
         sys.exit(130)

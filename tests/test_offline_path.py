@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.runs.directory import read_transcripts
 from tests.support.cli import madke
 

@@ -23,12 +23,12 @@ from eval.real_models.models import MODELS, StudyModel, check_file
 from eval.real_models.questions import DATASETS, DEVELOPMENT, HELD_OUT, Split, holds_gold, split_of
 from eval.real_models.swapped import changes, write_swapped, wrong_answer
 from eval.real_models.table import page
+from madke._util.files import read_jsonl
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Selection, Stance, Transcript, Turn
 from madke.engine.protocol import Protocol
-from madke.files import read_jsonl
-from madke.knowledge.pool_file import PoolRecord, record_from_json
+from madke.pools.pool_file import PoolRecord, record_from_json
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
 

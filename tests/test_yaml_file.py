@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from madke._util.yaml_file import line_of, read_mapping, read_yaml
 from madke.core.errors import UserError
-from madke.yaml_file import line_of, read_mapping, read_yaml
 
 
 def test_a_key_that_stands_twice_is_refused_wherever_it_is(tmp_path: Path) -> None:

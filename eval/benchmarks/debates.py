@@ -18,7 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.files import read_jsonl
 from madke.core.transcript import (
     Final,
     PoolEntry,
@@ -32,7 +33,6 @@ from madke.core.transcript import (
     to_json,
 )
 from madke.engine.protocol import Knowledge, Protocol
-from madke.files import read_jsonl
 from madke.runs.run_pools import lines_of
 from madke.runs.spec import RunSpec
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from eval.benchmarks.measure import Setting, best_of, curve, duration, report, text_corpus
-from madke.encoders import Dtype, load_encoder
+from madke._util.workers import InProcess
+from madke.encoding.encoders import Dtype, load_encoder
 from madke.indexing.build import SHARD_ROWS
 from madke.indexing.corpus import read_corpus
 from madke.indexing.dense import encode_shards
 from madke.indexing.index_folder import DenseSettings, PassageStore, write_passages
-from madke.workers import InProcess
 
 SIZES = (500, 1_000, 2_000)
 QUICK = (2,)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.benchmarks.measure import generated_corpus, in_own_process
-from madke.encoders import Dtype, Similarity
+from madke.encoding.encoders import Dtype, Similarity
 from madke.indexing.build import build_index
 
 DIMENSION = 768

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from madke.assets import asset
-from madke.files import atomic_write, read_jsonl
+from madke._util.assets import asset
+from madke._util.files import atomic_write, read_jsonl
 from madke.indexing.corpus import read_corpus
 from madke.indexing.index_folder import StoredPassage
 

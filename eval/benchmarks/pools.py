@@ -9,7 +9,7 @@ from eval.benchmarks.measure import Setting, best_of, duration, generated_corpus
 from madke.core.question import Question
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import Bm25Source, DenseSource
-from madke.knowledge.pools import build_pools
+from madke.pools.building import build_pools
 
 PASSAGES = 100_000
 QUESTIONS = 1_000

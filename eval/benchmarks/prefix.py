@@ -36,12 +36,12 @@ import numpy as np
 
 from eval.benchmarks.measure import Setting, generated_corpus, report
 from eval.benchmarks.shared_prefix import BLOCK, CHARACTERS, shared_prefix
+from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
-from madke.files import read_jsonl
 from madke.tasks import get_task
 from madke.variants import load_variant
 

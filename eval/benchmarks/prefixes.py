@@ -19,16 +19,16 @@ from typing import Any
 from eval.benchmarks.cached_servers import CachedServer, Kind, distinct_tokens, tokens_of
 from eval.benchmarks.jumping_loop import at_once
 from eval.benchmarks.measure import Setting, generated_corpus, report
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.files import read_jsonl
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Prefix
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
+from madke.endpoints.limiter import Limited
+from madke.endpoints.refusals import Dialect
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
-from madke.files import read_jsonl
 from madke.llm import Limits, OpenAIChat, Retrying, close
-from madke.llm.limiter import Limited
-from madke.llm.refusals import Dialect
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 

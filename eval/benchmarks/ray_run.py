@@ -18,13 +18,14 @@ from typing import Any
 
 from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, Taken, server
 from eval.benchmarks.measure import Setting, duration, report
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.question import Question
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limits
-from madke.runs.cast import Guard, role_models
+from madke.runs.cast import role_models
+from madke.runs.guard import Guard
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import ray_models
 from madke.tasks import get_task

@@ -24,7 +24,7 @@ from rich.table import Table
 
 import madke
 from eval.clients.endpoint import Endpoint, endpoint
-from madke.terminal import console
+from madke._util.terminal import console
 
 HERE = Path(__file__).parent
 QUESTIONS = [f"Which lake did survey {number} of 2019 call the deepest?" for number in range(1, 21)]

@@ -24,9 +24,9 @@ from eval.real_models.questions import Split, write_splits
 from eval.real_models.show import shown
 from eval.real_models.study import keep, run_study
 from eval.real_models.table import page
+from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
-from madke.files import write_file
-from madke.knowledge.pool_file import read_pools
+from madke.pools.pool_file import read_pools
 
 _HERE = Path(__file__).parent
 

@@ -13,13 +13,13 @@ from eval.real_models.arms import Cell, Setup, environment
 from eval.real_models.kept import Call, KeptCell, call_of
 from eval.real_models.measures import Material, measured
 from eval.real_models.questions import holds_gold
+from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.knowledge.pool_file import PoolRecord
+from madke.pools.pool_file import PoolRecord
 from madke.runs.directory import read_transcripts
 from madke.scoring.metrics import question_of
 from madke.tasks.answer_text import squad_normalize
-from madke.yaml_file import read_mapping
 
 EXAMPLES = "examples.txt"
 """In a folder of prompts from outside: the answers of their examples, one a line."""

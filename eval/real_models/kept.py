@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from madke._util.files import atomic_write
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import atomic_write
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import madke
+from madke._util.files import atomic_write, read_jsonl, write_file
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.questions import question_from_fields, question_to_json
-from madke.files import atomic_write, read_jsonl, write_file
 from madke.indexing.build import build_index
-from madke.knowledge.pool_file import PoolRecord, read_pools, record_to_json
+from madke.pools.pool_file import PoolRecord, read_pools, record_to_json
 from madke.tasks.answer_text import squad_normalize
 
 DATASETS = ("nq_open", "hotpotqa")

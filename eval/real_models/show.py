@@ -12,7 +12,7 @@ from eval.real_models.kept import Call, KeptCell
 from eval.real_models.measures import ECHOED, by_stage
 from eval.real_models.swapped import changes
 from madke.core.transcript import Transcript
-from madke.knowledge.pool_file import PoolRecord
+from madke.pools.pool_file import PoolRecord
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
 

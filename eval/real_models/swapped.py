@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval.real_models.questions import Split, holds_gold
+from madke._util.files import atomic_write
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.data.questions import question_to_json
-from madke.files import atomic_write
-from madke.knowledge.pool_file import PoolRecord
+from madke.pools.pool_file import PoolRecord
 from madke.scoring.metrics import METRICS, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task

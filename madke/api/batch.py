@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from madke.concurrency import finished
+from madke._util.concurrency import finished
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
 from madke.core.knowledge import SourceCounts
@@ -24,7 +24,7 @@ from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol import Knowledge
 from madke.knowledge.named import open_source, use_files
-from madke.knowledge.pool_file import pool_records, sources_in
+from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import (
     NOTHING,
@@ -94,8 +94,8 @@ class Run:
 
     def table(self) -> str:
         """The scores as a plain-text table."""
+        from madke._util.terminal import as_text
         from madke.report.score_tables import score_table
-        from madke.terminal import as_text
 
         return as_text(score_table([(self.path.name or str(self.path), self._scored)]))
 

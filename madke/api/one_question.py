@@ -9,7 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import finished, told
+from madke._util.concurrency import finished, told
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import suggesting
 from madke.core.events import DebateFinished, Event, Listener, PoolReady
@@ -19,14 +19,16 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.knowledge.named import use_files
-from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limits
 from madke.llm.human import with_people
-from madke.runs.cast import AnswerScorer, Guard, debate_services
+from madke.llm.services import AnswerScorer
+from madke.pools.building import depth, retrieve
+from madke.pools.loading import pool_of
+from madke.runs.guard import Guard, debate_services
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import StageBuild, staged
-from madke.runs.run_pools import depth, from_thread
+from madke.runs.run_pools import from_thread
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant

@@ -5,10 +5,10 @@ from functools import cache
 
 from pydantic import BaseModel, Field
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_yaml
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.yaml_file import read_yaml
 
 
 class _Text(BaseModel, extra="forbid", frozen=True):

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from madke._util.terminal import say_table
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
-from madke.terminal import say_table
 
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",

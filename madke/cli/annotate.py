@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from madke._util.terminal import console, say, say_json
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import Data, Paths, open_arms
 from madke.core.errors import UserError, counted
-from madke.terminal import console, say, say_json
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
 

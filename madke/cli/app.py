@@ -11,13 +11,13 @@ import typer
 import typer.exceptions
 from typer.core import TyperGroup
 
+from madke._util.files import DISK_FULL
+from madke._util.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
-from madke.files import DISK_FULL
-from madke.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 
 _VERBS = ("ask", "run", "ablate", "score", "compare", "report", "serve", "mcp", "doctor")
-_GROUPS = ("protocols", "datasets", "pool", "index", "annotate")
+_GROUPS = ("protocols", "prompts", "datasets", "pool", "index", "annotate")
 
 
 class _Verbs(TyperGroup):

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from madke._util.terminal import say_json
 from madke.cli import flags
 from madke.runs.options import RunOptions
-from madke.terminal import say_json
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
 from madke.core.errors import UserError
-from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
     from madke.core.transcript import Transcript

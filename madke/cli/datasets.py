@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError, counted
-from madke.terminal import say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -112,10 +112,10 @@ def convert(
 
     In the pool file, source context has all passages of a question and source gold those with evidence.
     """
+    from madke._util.files import atomic_write
     from madke.data.dataset import chosen, ids_fingerprint, read_published
     from madke.data.formats import READERS
     from madke.data.questions import question_to_json
-    from madke.files import atomic_write
 
     READERS[name]
     refuse_overwriting({"--out": out, "--pools": pools}, [path] if hugging_face else question_files(path))
@@ -142,7 +142,7 @@ def convert(
 
 def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
-    from madke.knowledge.pool_file import PoolRecord, write_pools
+    from madke.pools.pool_file import PoolRecord, write_pools
 
     if not any(entry.passages for entry in entries):
         raise UserError(f"--pools: these questions of {name} have no passages")

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
+from madke._util.terminal import say_json, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.terminal import say_json, say_wrapped
 
 _QUESTION = "Which lake is the deepest?"
 _MODEL = ("--model", "-m")
@@ -68,8 +68,8 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
     from madke.audit.advice import advice
     from madke.cli.audit import audit_lines
     from madke.cli.progress import exit_status, status_line
+    from madke.endpoints.endpoint import AtEndpoint
     from madke.llm import open_model, read_models
-    from madke.llm.endpoints import AtEndpoint
     from madke.variants import load_variant
 
     if name == "human":
@@ -98,7 +98,7 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
 
 def _local_servers() -> str:
     from madke.cli.local_servers import described, shell_lines
-    from madke.llm.local_servers import asked_ports, find_servers
+    from madke.endpoints.local_servers import asked_ports, find_servers
 
     servers = find_servers()
     if not servers:
@@ -138,8 +138,8 @@ def _sources() -> Iterator[tuple[str, Callable[[], str]]]:
 def _source(name: str) -> str:
     from madke.core.question import Question
     from madke.knowledge.named import open_source, resolve
-    from madke.knowledge.pools import retrieve
     from madke.knowledge.source_spec import asks_service, keys_of
+    from madke.pools.building import retrieve
 
     spec = resolve(name)
     if missing := [key for key in keys_of(spec) if not os.environ.get(key, "").strip()]:
@@ -165,7 +165,7 @@ def _lucene() -> str:
 
 
 def _encoder() -> str:
-    from madke.encoders import load_encoder
+    from madke.encoding.encoders import load_encoder
 
     encoder = load_encoder()
     vectors = encoder.encode_queries([_QUESTION])

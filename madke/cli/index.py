@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError, counted
-from madke.terminal import say, say_json, say_table, say_wrapped
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
 
@@ -69,11 +69,11 @@ def passages(
     """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
     import os
 
+    from madke._util.workers import open_workers
     from madke.cli.progress import resumable, status_line
     from madke.indexing.corpus import read_folder
     from madke.indexing.index_folder import PASSAGES_MANIFEST
     from madke.indexing.passages.builder import build_passages
-    from madke.workers import open_workers
 
     if engine == "ray" and processes is not None:
         raise UserError("--processes needs --engine local; a Ray cluster uses all its cores")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from madke._util.terminal import say
 from madke.api.one_question import events_of
 from madke.cli.progress import PLAIN_SECONDS, Region, duration, show_source
 from madke.core import events
@@ -19,7 +20,6 @@ from madke.engine.parse import without_reasoning
 from madke.knowledge.named import is_sample
 from madke.runs.job import Job
 from madke.runs.options import RunOptions
-from madke.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

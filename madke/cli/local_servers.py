@@ -1,8 +1,8 @@
 """Model servers on this machine, for the terminal: what was found, and the command that uses it."""
 
+from madke._util.terminal import say
 from madke.core.errors import counted
-from madke.llm.local_servers import LocalServer, find_servers
-from madke.terminal import say
+from madke.endpoints.local_servers import LocalServer, find_servers
 
 _WIDTH = 78
 

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from typing import Any
 
-from madke.assets import require
+from madke._util.assets import require
 from madke.cli import flags
 from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served, tell_left_out
 from madke.runs.options import RunOptions

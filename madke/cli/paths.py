@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke._util.terminal import say
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.terminal import say
 
 if TYPE_CHECKING:
     from madke.scoring.arms import Results

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from madke._util.terminal import console, say, say_json, say_table, say_wrapped
 from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, counted
+from madke.endpoints.prices import Prices
 from madke.llm import CallStore
-from madke.llm.prices import Prices
-from madke.runs.cast import SERVICE_STAGES
+from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 from madke.runs.meter import Meter, account, prices_of
@@ -25,7 +26,6 @@ from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import execute
 from madke.runs.spec import endpoints_before
-from madke.terminal import console, say, say_json, say_table, say_wrapped
 
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment

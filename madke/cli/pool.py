@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import KNOWLEDGE, option, switch
 from madke.cli.paths import question_files, refuse_overwriting
 from madke.core.errors import UserError, counted
 from madke.runs.options import RunOptions
-from madke.terminal import say
 
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
@@ -45,6 +45,7 @@ def build(
     Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
+    from madke._util.workers import open_workers
     from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.data import read_dataset
@@ -55,7 +56,6 @@ def build(
     from madke.knowledge.source_spec import asked_here
     from madke.runs.meter import prices_of
     from madke.runs.pool_stages import build_pool_file
-    from madke.workers import open_workers
 
     specs = source_specs(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
@@ -118,7 +118,7 @@ def score(
 ) -> None:
     """Measure how well each source, and the fusions of all, find the relevant passages."""
     from madke.cli.retrieval import show_retrieval
-    from madke.knowledge.pool_file import pool_records
+    from madke.pools.pool_file import pool_records
     from madke.scoring.retrieval import of_pools, with_fusions
 
     refuse_overwriting({f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}, [pools, qrels])

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from madke._util.terminal import console, say
 from madke.core.errors import counted
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
-from madke.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

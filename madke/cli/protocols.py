@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from madke._util.terminal import say, say_json, say_table
 from madke.cli import flags
 from madke.core.errors import UserError
-from madke.terminal import say, say_json, say_table
 
 app = typer.Typer(help="List the debate protocols, or draw one.")
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError
-from madke.terminal import say
 
 if TYPE_CHECKING:
     from madke.report.tables import Table

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+from madke._util.terminal import console, say_json
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.knowledge.fusion import DEPTH, fuse
 from madke.knowledge.named import known_sources, resolve
-from madke.knowledge.pools import retrieve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, open_spec, parse_spec
+from madke.pools.building import retrieve
 from madke.report.tables import NOTHING, Cell, Table, count_cell, percent_cell, rich_table, write_table
 from madke.scoring.arms import Results
 from madke.scoring.retrieval import (
@@ -24,7 +25,6 @@ from madke.scoring.retrieval import (
     retrieval,
     with_fusions,
 )
-from madke.terminal import console, say_json
 
 
 def show_retrieval(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError, counted
-from madke.terminal import console, say, say_json, say_wrapped
 
 if TYPE_CHECKING:
-    from madke.command_scorer import CommandScorer
+    from madke._util.command_scorer import CommandScorer
     from madke.scoring.arms import Results
     from madke.scoring.outside import Grader
     from madke.scoring.scores import Scores
@@ -69,8 +69,8 @@ def command(
     as_json: Annotated[bool, switch("--json", "Print one JSON object per PATH.")] = False,
 ) -> None:
     """Compute and print the scores of runs or prediction files. Update metrics.json of each run."""
-    from madke.files import write_file
-    from madke.llm.prices import read_prices
+    from madke._util.files import write_file
+    from madke.endpoints.prices import read_prices
     from madke.report.score_tables import score_table_of
     from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_answers, write_table
     from madke.scoring.outside import Grader
@@ -135,7 +135,7 @@ def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
-    from madke.command_scorer import CommandScorer
+    from madke._util.command_scorer import CommandScorer
     from madke.scoring.debate_rows import is_share
 
     scorers: dict[str, CommandScorer] = {}

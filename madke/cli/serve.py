@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import COST, PROTOCOL, SERVER, option, switch
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
-from madke.terminal import say
 
 if TYPE_CHECKING:
     from madke.serve.offers import Offers, ServeOptions

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import typer
 
+from madke._util.files import atomic_write
+from madke._util.terminal import say
 from madke.cli.progress import exit_status, status_line
 from madke.core.errors import UserError
 from madke.experiments.experiment import is_experiment
-from madke.files import atomic_write
 from madke.report.html import RELOADS
 from madke.runs.directory import is_being_written
 from madke.runs.spec import read_spec
-from madke.terminal import say
 
 RELOAD_SECONDS = 10
 _POLL_SECONDS = 1.0

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from madke.assets import asset, require
+from madke._util.assets import asset, require
+from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.dataset import Entry, entries
 from madke.data.formats import FORMATS
 from madke.data.published_rows import Row
-from madke.yaml_file import read_yaml
 
 _Text = Annotated[str, Field(min_length=1)]
 

@@ -12,14 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.files import text_lines
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.data.formats import FORMATS, READERS, DatasetReader
 from madke.data.published_rows import Format, Item, Row
 from madke.data.questions import own_rows, questions_in
-from madke.files import text_lines
 from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from madke._util.files import read_jsonl, refuse_repeated
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol, is_name
-from madke.files import read_jsonl, refuse_repeated
 from madke.tasks import get_task
-from madke.yaml_file import validated
 
 Order = Literal["same", "reversed", "rotated"]
 Rounds = dict[int, tuple[Turn, ...]]

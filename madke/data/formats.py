@@ -9,11 +9,11 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal
 
+from madke._util.files import text_lines
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, short
-from madke.files import text_lines
 
 _HIDDEN = "<unk>"
 """The value of an answer in TriviaQA's test splits on Hugging Face."""

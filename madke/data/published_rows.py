@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from madke._util.files import cells_of, opened, read_jsonl
 from madke.core.errors import UserError
-from madke.files import cells_of, opened, read_jsonl
 
 _MAX_DOCUMENT = 2 << 30
 """Maximum size in bytes of a JSON document, which is held in memory as a whole; after unpacking."""

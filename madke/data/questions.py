@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import cells_of, opened, text_lines
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.data.answers import answers_of, options_of, structured
 from madke.data.cells import is_list
 from madke.data.columns import Columns, Found, is_header, refuse_many
 from madke.data.published_rows import Row, json_rows, jsonl_rows
-from madke.files import cells_of, opened, text_lines
 from madke.tasks import TASKS, get_task
 from madke.tasks.choice import lettered
-from madke.yaml_file import validated
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core import events
 from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError
@@ -12,10 +12,11 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
+from madke.engine.order import order_for, reading_order
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.scene import Scene
 from madke.engine.schemas import bound_roles
-from madke.engine.view import View, order_for, reading_order, stances_of, view
+from madke.engine.view import View, stances_of, view
 
 
 async def debate(scene: Scene) -> Transcript:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD, Final, Round, Turn, Verdict
 from madke.engine import roles
+from madke.engine.agreement import agreed, answer_groups
+from madke.engine.order import by_cast
 from madke.engine.scene import Scene
-from madke.engine.view import agreed, answer_groups, by_cast, stances_of
+from madke.engine.view import stances_of
 
 Ending = tuple[Round, str | None]
 """The last round, with the calls made after its turns, and the stop reason; None if the debate goes on."""

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import outside_loop
+from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError
 from madke.core.events import Listener, never_raising, silent
 from madke.experiments.experiment import Experiment

@@ -9,27 +9,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from madke._util.yaml_file import line_of
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, is_sample_data, sample
+from madke.endpoints.endpoint import refuse_two_addresses
+from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
 from madke.engine.protocol import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample, known_sources, resolve, source_specs
-from madke.knowledge.pool_file import read_pools, sources_in
 from madke.llm import as_chat_model, close, open_model, read_models
-from madke.llm.endpoints import refuse_two_addresses
-from madke.llm.models import LOADED, kind_of
-from madke.runs.cast import has_endpoint
+from madke.pools.pool_file import read_pools, sources_in
 from madke.runs.job import NOTHING, Job, Model, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.variants import Variant, load_variant
-from madke.yaml_file import line_of
 
 Data = Sequence[str | Path | Question]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
+from madke.endpoints.prefixes import HOSTED_TOKENS
+from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of
 from madke.engine.protocol import Knowledge
-from madke.knowledge.stages import messages
 from madke.llm import read_models
-from madke.llm.prefixes import HOSTED_TOKENS
-from madke.llm.prices import Price, Prices, cost, estimated_usage, price_of
+from madke.pools.stages import messages
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import LLM, LOCAL
 from madke.runs.spec import sessions_of

@@ -17,6 +17,8 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.data import FirstRounds
+from madke.endpoints.model_names import has_endpoint
+from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
@@ -25,11 +27,9 @@ from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
-from madke.knowledge.pool_file import PoolRecord, merged_pools, read_pools
-from madke.knowledge.pools import pool_of
 from madke.llm.call_key import call_key
-from madke.llm.prices import Price, Prices, price_of
-from madke.runs.cast import has_endpoint
+from madke.pools.loading import pool_of
+from madke.pools.pool_file import PoolRecord, merged_pools, read_pools
 from madke.runs.job import Job, with_first_rounds
 from madke.runs.pool_stages import POOLS, priced_models, staged
 from madke.tasks import get_task

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import line_of, read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.formats import READERS
 from madke.scoring.debate_rows import is_share
-from madke.yaml_file import line_of, read_yaml
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
 _MAX_ARMS = 1000

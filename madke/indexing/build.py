@@ -13,9 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from madke._util.files import dir_lock, fingerprint, write_file
+from madke._util.versions import versions
+from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
-from madke.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
-from madke.files import dir_lock, fingerprint, write_file
+from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.indexing import dense
 from madke.indexing.corpus import Skipped, read_unique
 from madke.indexing.index_folder import (
@@ -36,9 +39,6 @@ from madke.indexing.index_folder import (
 )
 from madke.indexing.lucene import index_passages
 from madke.indexing.lucene import start as start_jvm
-from madke.llm.embeddings import open_encoder
-from madke.versions import versions
-from madke.workers import Engine, Workers, open_workers
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def build_index(
         kind: ``bm25`` or ``dense``.
         k1: bm25: term saturation; default 0.9.
         b: bm25: length normalisation; default 0.4.
-        encoder: dense: a name for :func:`madke.llm.embeddings.open_encoder`, or an encoder; default ``minilm``.
+        encoder: dense: a name for :func:`madke.encoding.embeddings.open_encoder`, or an encoder; default ``minilm``.
         dtype: dense: arithmetic of a named encoder; default ``float32``.
         query_prefix: dense: text in front of each query. Default: stored with the model, else by its card; so are the
             next three.
@@ -103,7 +103,7 @@ def build_index(
         file_mb: dense: maximum megabytes of vectors per FAISS file; default by type.
         vectors: dense: keep vectors in this folder for other indexes, one build at a time; default: remove them.
         engine: dense: where to encode, ``local`` or ``ray``.
-        address: dense: of the Ray cluster, see :func:`madke.workers.open_workers`.
+        address: dense: of the Ray cluster, see :func:`madke._util.workers.open_workers`.
         workers: dense: workers to use instead of ``engine`` and ``address``.
         progress: See :data:`Progress`.
 

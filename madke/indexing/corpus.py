@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from madke._util.files import cells_of, is_intact, read_jsonl
+from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, counted
-from madke.files import cells_of, is_intact, read_jsonl
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import Record, StoredPassage
-from madke.yaml_file import read_json
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""

@@ -14,12 +14,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from, noted
+from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.encoders import Encoder, KnowsWindow
-from madke.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from, noted
+from madke.encoding.encoders import Encoder, KnowsWindow
 from madke.indexing.index_folder import CutPassages, DenseSettings, IndexRecall, PassageStore, StoredPassage
-from madke.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import atomic_write, fingerprint, is_intact
+from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, counted
-from madke.encoders import Dtype, Encoding, Pooling, Similarity
-from madke.files import atomic_write, fingerprint, is_intact
-from madke.yaml_file import read_json
+from madke.encoding.encoders import Dtype, Encoding, Pooling, Similarity
 
 MANIFEST = "manifest.json"
 PASSAGES = "passages.arrow"
@@ -140,7 +140,7 @@ class DenseSettings(Record):
     batching: str = ""
     file_mb: float = 64.0
     query_prefix: str | None = None
-    """This and the next three: see :class:`madke.encoders.Encoding`. An older index has none of them."""
+    """This and the next three: see :class:`madke.encoding.encoders.Encoding`. An older index has none of them."""
     passage_prefix: str | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None

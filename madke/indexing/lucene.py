@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import install
+from madke._util.assets import install
 from madke.core.errors import UserError
 from madke.indexing.corpus import has_text
 from madke.indexing.index_folder import PassageStore

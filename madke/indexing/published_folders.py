@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from madke.assets import cache_dir
+from madke._util.assets import cache_dir
+from madke._util.files import atomic_write, opened
 from madke.core.errors import UserError
-from madke.files import atomic_write, opened
 from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
 from madke.indexing.index_folder import MANIFEST, StoredPassage
 from madke.indexing.lucene import attached, open_lucene

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from madke.child_process import Child, quoted, why_ended
+from madke._util.child_process import Child, quoted, why_ended
+from madke._util.terminal import without_keys
 from madke.knowledge.http_search import Fields, MappedOptions, parse_json
 from madke.knowledge.web import WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
-from madke.terminal import without_keys
 
 _LAST_BYTES = 2_000
 """Of standard error, for the reason why the program ended."""

@@ -24,16 +24,16 @@ import requests
 import urllib3
 from pydantic import BaseModel, Field, RootModel, model_validator
 
-from madke.assets import asset, cache_dir
+from madke._util.assets import asset, cache_dir
+from madke._util.files import file_lock, write_file
+from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
-from madke.files import file_lock, write_file
 from madke.indexing.dense import FaissShards, load_faiss
 from madke.indexing.lucene import start
 from madke.indexing.published_folders import DOCIDS, FETCHED, VECTORS, Lines, describe, is_faiss, is_lucene
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
-from madke.yaml_file import read_yaml
 
 Progress = Callable[[int, int | None], None]
 Counter = Callable[[str], Progress]

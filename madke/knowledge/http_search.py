@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn,
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_mapping
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
-from madke.yaml_file import read_mapping
 
 if TYPE_CHECKING:
     import requests

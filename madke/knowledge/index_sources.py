@@ -10,10 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from madke.assets import cache_dir, require
+from madke._util.assets import cache_dir, require
 from madke.core.errors import UserError, counted
 from madke.core.knowledge import Hits, Passage, Source
-from madke.encoders import Encoder, load_encoder
+from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import Encoder, load_encoder
 from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
@@ -42,7 +43,6 @@ from madke.indexing.lucene import (
     rarest_query,
 )
 from madke.knowledge.fusion import DEPTH, fuse
-from madke.llm.embeddings import open_encoder
 
 _log = logging.getLogger(__name__)
 
@@ -279,7 +279,7 @@ class DocumentSource:
 
     The cache is brought up to date whenever the source is opened.
 
-    ``encoder`` is a name for :func:`madke.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
+    ``encoder`` is a name for :func:`madke.encoding.encoders.load_encoder`, or ``none`` for BM25 alone. By default it is
     ``minilm`` if that is installed. The files that are left out are logged with the reason. UserError if the folder
     has no readable document.
     """

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.terminal import without_keys
 from madke.core.addresses import public_url, retry_after
 from madke.knowledge.asking import source_loop
 from madke.knowledge.http_search import HttpService, MappedOptions, Reply, filled, parse_json, variables, with_keys
 from madke.knowledge.web import Address, WebResult
 from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
-from madke.terminal import without_keys
 
 if TYPE_CHECKING:
     import httpx2
@@ -204,7 +204,7 @@ class _Connection:
     def _http_client(self) -> httpx2.AsyncClient:
         import httpx2
 
-        from madke.llm.transport import BoundedReply
+        from madke.endpoints.transport import BoundedReply
 
         def too_long() -> Exception:
             self.reply_too_long = True

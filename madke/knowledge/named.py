@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from madke.assets import asset, cache_dir
+from madke._util.assets import asset, cache_dir
+from madke._util.files import fingerprint
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
-from madke.files import fingerprint
+from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
 from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
@@ -33,7 +34,6 @@ from madke.knowledge.source_spec import (
     parts_of,
     read_sources,
 )
-from madke.llm.embeddings import use_models_file
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from madke.assets import cache_dir
+from madke._util.assets import cache_dir
+from madke._util.files import dir_lock, write_file
+from madke._util.yaml_file import read_entries, validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
-from madke.files import dir_lock, write_file
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
@@ -25,7 +26,6 @@ from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web import SnippetsSource
 from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
-from madke.yaml_file import read_entries, validated
 
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""

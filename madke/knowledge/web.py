@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
+from madke._util.files import fingerprint, read_jsonl
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
-from madke.files import fingerprint, read_jsonl
-from madke.yaml_file import validated
 
 _PER_SITE = 2
 """Google usually lists at most two results of one site."""

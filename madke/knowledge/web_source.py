@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from madke.assets import cache_dir
+from madke._util.assets import cache_dir
 from madke.core.errors import UserError, counted
 from madke.core.knowledge import Hits
 from madke.knowledge.web import WebOptions, WebResult, web_hits

@@ -16,17 +16,17 @@ from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from madke.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.core.chat import ChatRequest, Completion, Purpose, Usage
 from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
+from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
 from madke.engine.scene import Scene
-from madke.llm.prices import estimated_usage
+from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 

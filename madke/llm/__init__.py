@@ -4,11 +4,11 @@ A model stack is ``Stored(Retrying(Limited(open_model(name), limiter)), store)``
 waits for its next attempt holds no slot of the limiter.
 """
 
-from madke.llm.endpoints import read_models
-from madke.llm.limiter import Limited, Limiter, Limits
+from madke.endpoints.endpoint import read_models
+from madke.endpoints.limiter import Limited, Limiter, Limits
+from madke.endpoints.openai_client import OpenAIChat
+from madke.endpoints.retry import Retrying, RetryPolicy
 from madke.llm.models import as_chat_model, close, open_model
-from madke.llm.openai_client import OpenAIChat
-from madke.llm.retry import Retrying, RetryPolicy
 from madke.llm.scripted import ScriptedChat
 from madke.llm.store import CallStore, Stored
 

@@ -15,7 +15,8 @@ from functools import partial
 from textwrap import fill, shorten
 from typing import Literal, TypeVar, cast
 
-from madke.concurrency import in_thread
+from madke._util.concurrency import in_thread
+from madke._util.terminal import printable, say
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.events import DebateFinished, Event, Listener, StanceGiven, VerdictGiven, never_raising
@@ -23,7 +24,6 @@ from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
 from madke.engine.protocol import Protocol
 from madke.tasks.choice import lettered
-from madke.terminal import printable, say
 
 PASSAGES = "Passages (e.g. 0 2, Enter for none): "
 SEARCH = "Search for (Enter for nothing): "

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,56 +9,20 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.llm.endpoints import ADDRESS, Models, read_models
+from madke.endpoints.endpoint import Models, read_models
+from madke.endpoints.model_names import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code, split_address
+from madke.endpoints.openai_client import AzureChat, OpenAIChat
+from madke.endpoints.prices import estimated_usage
+from madke.endpoints.refusals import RETRYABLE
 from madke.llm.gguf import GGUFChat
 from madke.llm.human import HumanChat
 from madke.llm.offline import OfflineChat
-from madke.llm.openai_client import AzureChat, OpenAIChat
-from madke.llm.prices import estimated_usage
-from madke.llm.refusals import RETRYABLE
 from madke.llm.scripted import ScriptedChat
 from madke.llm.transformers_chat import HFChat
 
-MODEL_FORMS = {
-    "offline": "offline",
-    "openai": "openai/NAME",
-    "azure": "azure/DEPLOYMENT",
-    "hf": "hf/NAME_OR_PATH",
-    "gguf": "gguf/PATH_OR_PACKAGE",
-    "scripted": "scripted/FILE",
-    "human": "human",
-}
-
-WITH_ENDPOINT = ("openai", "azure")
-"""Kinds of models that take a base URL."""
-
-LOADED = ("hf", "gguf")
-"""Kinds of models whose weights this machine loads when they are opened."""
-
-UNPAID = ("offline", "scripted", "human")
-"""Kinds of models whose calls cost nothing."""
-
 PLUGINS: Registry[Any] = Registry("model", {}, "madke.models")
 
-_CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
 _THREADS = 256
-
-
-def kind_of(name: str) -> str:
-    """The kind in a model's name: ``openai`` for ``openai/gpt-4o``."""
-    return name.partition("/")[0]
-
-
-def names_code(name: str) -> bool:
-    """Whether the name is ``module:object``. Opening it imports the module, which runs its code."""
-    return kind_of(name) not in MODEL_FORMS and _CODE.fullmatch(name) is not None
-
-
-def split_address(name: str) -> tuple[str, str | None]:
-    """Split ``openai/NAME@URL`` into ``openai/NAME`` and the URL; the URL is None for a name without one."""
-    found = ADDRESS.fullmatch(name)
-    return (found[1], found[2]) if found and kind_of(name) in WITH_ENDPOINT else (name, None)
 
 
 def open_model(
@@ -129,8 +92,8 @@ def as_chat_model(model: Any, name: str | None = None) -> ChatModel:
     Args:
         model: A ChatModel; its class; or a function from chat messages (a list of ``{"role", "content"}``) to the text
             of the reply, sync (run in a thread) or async. The text may have a ``usage``
-            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do. None is an empty reply. A call is
-            repeated if it raises an OSError, or an exception with a retryable ``status_code``.
+            (:class:`madke.core.chat.Usage`), as those of :mod:`madke.adapters` do. None is an empty reply. A
+            call is repeated if it raises an OSError, or an exception with a retryable ``status_code``.
         name: Identifies its calls in the call store. Default: its own ``name``, else ``module:qualified name``.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import BaseModel, RootModel
 
 from madke.core.chat import ChatRequest, Completion, Purpose
-from madke.llm.prices import estimated_usage
+from madke.endpoints.prices import estimated_usage
 
 Reply = str | Completion | Exception
 """A text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
@@ -43,7 +43,7 @@ class ScriptedChat:
         (an id). The first rule whose fields all match the request answers it. The model's name contains a fingerprint
         of the file, so that an edited file is another model.
         """
-        from madke.yaml_file import read_content, validated
+        from madke._util.yaml_file import read_content, validated
 
         path = Path(path)
         content, text = read_content(path)

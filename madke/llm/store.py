@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from madke._util.files import disk_full
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import UserError
-from madke.files import disk_full
 from madke.llm.call_key import call_key
 from madke.llm.store_file import (
     COUNTS,

@@ -16,10 +16,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, FiniteFloat
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import atomic_write, refuse_repeated, text_lines
+from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import atomic_write, refuse_repeated, text_lines
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -28,7 +29,6 @@ from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
 from madke.tasks.choice import lettered
-from madke.yaml_file import read_json
 
 _log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from madke._util.terminal import printable
 from madke.core.errors import counted
 from madke.core.question import Question
 from madke.core.transcript import (
@@ -24,7 +25,6 @@ from madke.core.transcript import (
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
-from madke.terminal import printable
 
 _WIDTH = 96
 _INDENT = " " * 4

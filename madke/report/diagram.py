@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
 from madke.engine.cost import calls, possible_rounds, stage_calls
 from madke.engine.protocol import Debater, Protocol
 from madke.engine.view import view
-from madke.terminal import printable
 
 WIDTH = 100
 """Maximum width of a diagram, in columns."""

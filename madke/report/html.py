@@ -11,8 +11,9 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from madke._util.files import atomic_write
+from madke._util.terminal import printable
 from madke.core.errors import counted
-from madke.files import atomic_write
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings, pool
@@ -27,7 +28,6 @@ from madke.scoring.arms import ArmValues, Results, common_metric, opened
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
-from madke.terminal import printable
 
 _SCRIPTS = "dom data search list matrix quotes pool debate beside summary theme app reload"
 """Joined to one script in this order."""

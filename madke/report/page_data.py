@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
+from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD, Transcript
 from madke.core.transcript import to_json as transcript_to_json
@@ -25,7 +26,6 @@ from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.scoring.scores import shortened
 from madke.tasks import get_task
-from madke.workers import open_workers
 
 _DEBATES, _TEXTS = 100, 200
 """Items of a block."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from madke._util.terminal import printable
 from madke.core.errors import counted
 from madke.report.tables import percent_cell
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.terminal import printable
 
 UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from madke._util.terminal import printable
 from madke.core.errors import counted
 from madke.report.prompt_tokens import prompt_line
 from madke.report.readings import by_status, grades_missing
@@ -15,7 +16,6 @@ from madke.report.tables import (
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.terminal import printable
 
 
 def _repeated(scores: Scores) -> str:

@@ -12,13 +12,13 @@ from itertools import compress, islice
 from pathlib import Path
 from typing import IO, Any
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import atomic_write, write_file
+from madke._util.terminal import FittedTable, printable
 from madke.core.errors import UserError
-from madke.files import atomic_write, write_file
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct, is_share
 from madke.scoring.statistics import Estimate
-from madke.terminal import FittedTable, printable
 
 ORACLE = "analysis: reads the gold answers"
 """Label of debates whose order used the gold answers."""

@@ -13,10 +13,7 @@ from typing import IO, Any, NamedTuple, Self, TypeVar
 import pydantic_core
 from pydantic import ValidationError
 
-from madke.core.errors import UserError, counted
-from madke.core.question import Question
-from madke.core.transcript import Transcript, from_json, to_json
-from madke.files import (
+from madke._util.files import (
     atomic_write,
     file_lock,
     is_held,
@@ -26,7 +23,10 @@ from madke.files import (
     unfinished,
     writing_here,
 )
-from madke.knowledge.pools import asking_folder
+from madke.core.errors import UserError, counted
+from madke.core.question import Question
+from madke.core.transcript import Transcript, from_json, to_json
+from madke.pools.building import asking_folder
 from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import MORE

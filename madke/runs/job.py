@@ -25,8 +25,8 @@ from madke.engine.scene import Scene
 from madke.knowledge import named
 from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source
-from madke.knowledge.pool_file import pool_records, sources_in
 from madke.llm import as_chat_model, close, read_models
+from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions

@@ -12,10 +12,10 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, RunProgress
+from madke.endpoints.model_names import UNPAID, kind_of
+from madke.endpoints.prices import Prices, cost, price_of, read_prices
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
-from madke.llm.models import UNPAID, kind_of
-from madke.llm.prices import Prices, cost, price_of, read_prices
 from madke.runs.options import RunOptions
 from madke.runs.stopping import seconds_until
 

@@ -16,27 +16,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from madke.concurrency import finished, gather
+from madke._util.concurrency import finished, gather
+from madke._util.files import atomic_write
 from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose, call_seed
 from madke.core.errors import Unfinished
 from madke.core.knowledge import Passage, Source, SourceCounts
 from madke.core.question import Question
 from madke.core.transcript import StageUsage
+from madke.endpoints.endpoint import probe
+from madke.endpoints.model_names import has_endpoint
+from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
 from madke.engine.scene import counted
-from madke.files import atomic_write
-from madke.knowledge import stages
 from madke.knowledge.asking import served_by
-from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
-from madke.knowledge.pools import build_pools, candidates
-from madke.knowledge.stages import FurtherQueries, Ranked, Reranking
 from madke.llm import CallStore, Limits, close, read_models
-from madke.llm.endpoints import probe
-from madke.llm.rerank_endpoint import open_rerank_endpoint
-from madke.runs.cast import CrossEncoderReranker, Guard, LiveSearch, has_endpoint, open_models, service_request
+from madke.llm.services import CrossEncoderReranker, service_request
+from madke.pools import stages
+from madke.pools.building import build_pools, depth
+from madke.pools.live_search import LiveSearch
+from madke.pools.loading import candidates
+from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
+from madke.pools.stages import FurtherQueries, Ranked, Reranking
+from madke.runs.cast import open_models
+from madke.runs.guard import Guard
 from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
-from madke.runs.run_pools import depth
 from madke.runs.stopping import drained, until_limit, until_stopped
 
 _log = logging.getLogger(__name__)
@@ -312,7 +316,7 @@ def build_pool_file(
     signals: bool = False,
     **searching: Any,
 ) -> dict[str, SourceCounts]:
-    """As :func:`madke.knowledge.pools.build_pools`, with the query stage and the reranker of ``knowledge``.
+    """As :func:`madke.pools.building.build_pools`, with the query stage and the reranker of ``knowledge``.
 
     Their calls are in :func:`calls_beside`, so the same call again makes no finished one again.
 

@@ -20,15 +20,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from madke._util.versions import versions
+from madke._util.workers.ray_cluster import cause, connected, fetched, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
-from madke.llm.endpoints import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
-from madke.llm.models import OwnModel, kind_of
+from madke.endpoints.endpoint import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
+from madke.endpoints.model_names import kind_of
+from madke.llm.models import OwnModel
 from madke.llm.offline import OfflineChat
 from madke.runs.cast import open_models
 from madke.runs.options import RunOptions
-from madke.versions import versions
-from madke.workers.ray_cluster import cause, connected, fetched, same_versions
 
 _log = logging.getLogger(__name__)
 
@@ -207,7 +208,7 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models
 
         async def open(self) -> dict[str, tuple[str, str | None]]:
             """Model -> its own name and address."""
-            from madke.llm.endpoints import endpoints_of
+            from madke.endpoints.endpoint import endpoints_of
 
             opened = self._models()
             known = endpoints_of(opened.values())
@@ -218,7 +219,7 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models
 
         async def probe(self) -> None:
             from madke.core.errors import UserError
-            from madke.llm.endpoints import probe
+            from madke.endpoints.endpoint import probe
 
             try:
                 probe(self._models().values())
@@ -237,7 +238,7 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models
             if not self._opened:
                 check()
                 from madke.core.errors import UserError
-                from madke.llm.endpoints import ModelEntry, Models
+                from madke.endpoints.endpoint import ModelEntry, Models
                 from madke.runs.cast import open_models
 
                 known = Models(entries={name: ModelEntry(**fields) for name, fields in entries.items()}, named=named)

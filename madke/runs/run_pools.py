@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from madke._util.files import atomic_write, numbered_lines, opened
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
-from madke.files import atomic_write, numbered_lines, opened
-from madke.knowledge.pool_file import PoolRecord, pool_records, record_from_json, sources_in
-from madke.knowledge.pools import build_pools, pool_of
+from madke.pools.building import build_pools, depth
+from madke.pools.loading import pool_of
+from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, sources_in
 from madke.runs.spec import RunSpec, question_hash, short_hash
 
 if TYPE_CHECKING:
@@ -29,17 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-RETRIEVED = 10
-"""Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
-
 MORE = "pools.more.jsonl"
 """Temporary file for pools that are being built."""
-
-
-def depth(knowledge: Knowledge) -> int:
-    """Number of passages to request from each source."""
-    reranked = knowledge.rerank.candidates if knowledge.rerank is not None else 0
-    return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
 
 
 class RunPools:

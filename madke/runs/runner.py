@@ -14,18 +14,21 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
+from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import debate
 from madke.engine.protocol import RETRIEVER
 from madke.llm import CallStore, Limits
-from madke.llm.endpoints import endpoints_of, relocations
 from madke.llm.human import people_in, with_people
-from madke.runs.cast import AnswerScorer, Guard, LiveSearch, allow_connections, debate_services
+from madke.llm.services import AnswerScorer
+from madke.pools.building import depth
+from madke.pools.live_search import LiveSearch
 from madke.runs.directory import RunDirectory
+from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import StageBuild, priced_models, staged
-from madke.runs.run_pools import RunPools, depth, own_pools
+from madke.runs.run_pools import RunPools, own_pools
 from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from madke._util.files import refuse_special, write_file
+from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.engine.protocol import Protocol
-from madke.files import refuse_special, write_file
-from madke.versions import versions
 
 FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.errors import UserError, counted
 from madke.llm import Limits
 

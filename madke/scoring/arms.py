@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from madke._util.files import read_jsonl, refuse_repeated
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine.parse import answer_of, without_reasoning
-from madke.files import read_jsonl, refuse_repeated
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import RunSpec, read_spec
 from madke.scoring.debate_rows import (
@@ -34,7 +35,6 @@ from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
-from madke.yaml_file import validated
 
 _log = logging.getLogger(__name__)
 

@@ -21,28 +21,28 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, Field, FiniteFloat, RootModel
 
-from madke.assets import asset
-from madke.command_scorer import CommandScorer, Item
+from madke._util.assets import asset
+from madke._util.command_scorer import CommandScorer, Item
+from madke._util.files import write_file
+from madke._util.terminal import without_keys
+from madke._util.yaml_file import read_json, read_yaml
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
+from madke.endpoints.endpoint import probe
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
-from madke.files import write_file
 from madke.llm import CallStore, Limits, close, open_model
-from madke.llm.endpoints import probe
-from madke.runs.cast import Guard
 from madke.runs.directory import Key
+from madke.runs.guard import Guard
 from madke.runs.meter import Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
 from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import question_of
 from madke.tasks.choice import lettered
-from madke.terminal import without_keys
-from madke.yaml_file import read_json, read_yaml
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from itertools import islice, product
 from pathlib import Path
 from random import Random
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import refuse_repeated, text_lines
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.files import refuse_repeated, text_lines
 from madke.knowledge.fusion import Method, fuse
-from madke.knowledge.pool_file import PoolRecord, sources_in
+from madke.pools.pool_file import PoolRecord, sources_in
 from madke.scoring.statistics import Estimate, estimate
 
 Judged = Mapping[str, int]

@@ -10,7 +10,8 @@ from itertools import pairwise
 from math import log2
 
 from madke.core.transcript import Round, Transcript, Turn
-from madke.engine.view import Same, agreed, answer_groups, by_cast, matcher, same_answers
+from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
+from madke.engine.order import by_cast
 from madke.scoring.metrics import METRICS, metrics_of, question_of
 from madke.tasks import get_task
 

@@ -14,18 +14,18 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from madke import __version__
-from madke.command_scorer import CommandScorer
+from madke._util.command_scorer import CommandScorer
+from madke._util.files import fingerprint, write_file
+from madke._util.terminal import printable
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.files import fingerprint, write_file
+from madke.endpoints.prices import Prices, cost, price_of, saved
 from madke.llm import CallStore
-from madke.llm.prices import Prices, cost, price_of, saved
 from madke.runs.directory import is_being_written
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, opened
 from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
-from madke.terminal import printable
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,9 @@ from openai.types.chat.chat_completion import Choice
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from madke.assets import asset
-from madke.concurrency import Tell
+from madke._util.assets import asset
+from madke._util.concurrency import Tell
+from madke._util.yaml_file import read_mapping
 from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.view import without_tags
@@ -26,7 +27,6 @@ from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal, header_of
-from madke.yaml_file import read_mapping
 
 _TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
 """Headers that mark a user interface's request for a title, tags or follow-up questions."""

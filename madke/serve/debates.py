@@ -23,6 +23,7 @@ from typing import IO, Self
 
 from fastapi import Request
 
+from madke._util.files import file_lock
 from madke.api.one_question import Debate
 from madke.core.chat import Completion, Message, Usage
 from madke.core.errors import UserError
@@ -30,11 +31,10 @@ from madke.core.events import Listener
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
-from madke.files import file_lock
-from madke.knowledge.pools import pool_of
 from madke.llm import CallStore
-from madke.runs.cast import allow_connections
+from madke.pools.loading import pool_of
 from madke.runs.directory import read_transcripts
+from madke.runs.guard import allow_connections
 from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE

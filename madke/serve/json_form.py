@@ -25,12 +25,12 @@ from pydantic import StringConstraints, TypeAdapter
 from pydantic_core import SchemaError as PatternError
 from referencing.exceptions import Unresolvable
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_mapping
 from madke.core.chat import Completion, Message, Usage, writable
 from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
 from madke.serve.wire import Refusal
-from madke.yaml_file import read_mapping
 
 MAX_SCHEMA = 32_768
 """Characters of a schema."""

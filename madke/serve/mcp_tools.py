@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from madke import __version__
-from madke.concurrency import told
+from madke._util.concurrency import told
 from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown

@@ -14,8 +14,9 @@ from madke.engine.debate import check_needs
 from madke.engine.protocol import Knowledge, role_key
 from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
-from madke.knowledge.pools import pool_of, retrieve
 from madke.llm import Limits, close, read_models
+from madke.pools.building import retrieve
+from madke.pools.loading import pool_of
 from madke.runs.cast import open_models
 from madke.runs.job import Job, prepared, source_specs
 from madke.runs.meter import account

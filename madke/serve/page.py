@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
-from madke.concurrency import Tell
+from madke._util.concurrency import Tell
 from madke.core import events
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError

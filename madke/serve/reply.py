@@ -17,7 +17,7 @@ from madke.serve.debates import Served
 from madke.serve.wire import ChatBody
 
 _CHARACTERS_PER_TOKEN = 4
-"""The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.llm.prices.estimated_usage`."""
+"""The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.endpoints.prices.estimated_usage`."""
 
 
 _THINKING = "<think"

@@ -23,8 +23,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
-from madke.logs import quieten_servers
 from madke.runs.runner import COLLECTING
 from madke.serve import mcp_tools, page
 from madke.serve.answer import Answer

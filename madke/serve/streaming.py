@@ -11,7 +11,7 @@ from fastapi import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from madke.concurrency import Tell, told
+from madke._util.concurrency import Tell, told
 from madke.serve.debates import Debates, Turn
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal

@@ -22,7 +22,7 @@ from itertools import accumulate
 from types import FrameType
 from typing import Any, NamedTuple
 
-from madke.assets import require
+from madke._util.assets import require
 from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
 from madke.tasks.base import BaseTask

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from madke.assets import require
+from madke._util.assets import require
 from madke.core.question import Question
 from madke.tasks.answer_text import unmarked
 from madke.tasks.base import BaseTask

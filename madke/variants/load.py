@@ -16,7 +16,8 @@ import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
 from pydantic import BaseModel, Field
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_mapping, read_yaml, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
 from madke.engine.parse import Marker, marked
@@ -27,7 +28,6 @@ from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
 from madke.variants.trial_values import EXAMPLES
-from madke.yaml_file import read_mapping, read_yaml, validated
 
 _REQUIRED = ("system", "user")
 _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {

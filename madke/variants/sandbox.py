@@ -21,7 +21,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 
 MAX_BYTES = 1 << 16

@@ -10,7 +10,7 @@ from madke.core.errors import counted
 from madke.data import read_dataset
 from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
-from madke.knowledge.pool_file import read_pools
+from madke.pools.pool_file import read_pools
 from tests.data.published import FILES, HOTPOT, RAMDOCS, write
 from tests.support.cli import madke, refused
 from tests.support.pools import load_pool

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from madke import assets
-from madke.assets import install
-from madke.terminal import LogHandler, printed_once
+from madke._util import assets
+from madke._util.assets import install
+from madke._util.terminal import LogHandler, printed_once
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, error, openai_server

@@ -132,7 +132,7 @@ def test_options_of_dense_reach_the_index_and_the_others_keep_their_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss", reason="a dense index needs the extra `wiki`")
-    monkeypatch.setattr("madke.encoders.load_encoder", lambda name, **_: WordEncoder())
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: WordEncoder())
     write_corpus(tmp_path / "c.jsonl")
 
     def built(out: Any, *chosen: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from madke._util.files import fingerprint
 from madke.cli.paths import refuse_overwriting
 from madke.core.errors import UserError
-from madke.files import fingerprint
 from tests.data.published import FILES, HOTPOT, write
 from tests.support.cli import madke, refused
 

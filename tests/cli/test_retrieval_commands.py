@@ -15,7 +15,7 @@ from madke.cli.index import app
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
-from madke.knowledge.pools import build_pools
+from madke.pools.building import build_pools
 from tests.support.cli import madke, refused
 from tests.support.installed import needs
 

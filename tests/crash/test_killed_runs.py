@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from madke._util.files import atomic_write, unexpected_files
 from madke.core.errors import UserError
-from madke.files import atomic_write, unexpected_files
 from madke.llm import CallStore
 from madke.runs.directory import RunDirectory, read_transcripts
 from tests.support.cli import madke, refused, started

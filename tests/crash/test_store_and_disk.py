@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from madke._util.files import write_file
 from madke.core.chat import Completion
 from madke.core.errors import UserError
-from madke.files import write_file
 from madke.llm import CallStore, ScriptedChat, Stored
 from tests.crash.conftest import freeze
 from tests.support.chat_requests import chat_request

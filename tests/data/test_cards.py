@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.data import cards as module
 from madke.data.cards import card, cards

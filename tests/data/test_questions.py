@@ -3,7 +3,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.data import read_dataset
 
 

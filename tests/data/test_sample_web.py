@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 
 ONE_FACT = {"relevant": (65, 35), "beside": (23, 53), "outdated": (4, 4), "wrong": (8, 8)}
 TWO_FACTS = {"relevant": (40, 10), "partial": (30, 40), "beside": (18, 38), "outdated": (4, 4), "wrong": (8, 8)}

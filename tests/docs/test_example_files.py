@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke.endpoints.prices import price_of, read_prices
 from madke.knowledge.source_spec import HttpSpec, keys_of, read_sources
 from madke.llm import read_models
-from madke.llm.prices import price_of, read_prices
 from tests.docs.blocks import blocks
 from tests.docs.page_runner import CHECKOUT
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.view import answer_groups, matcher
+from madke.engine.agreement import answer_groups, matcher
 from madke.tasks import TASKS
 from tests.support import plain
 from tests.support.debates import asked, failing, own_and_others

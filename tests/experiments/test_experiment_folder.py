@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from madke._util.files import fingerprint
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
@@ -16,7 +17,6 @@ from madke.experiments import experiment as experiment_module
 from madke.experiments.experiment import Experiment, read_experiment
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.recipe import read_recipe
-from madke.files import fingerprint
 from madke.llm import CallStore
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS

@@ -8,13 +8,13 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.endpoints.prices import Price
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
-from madke.llm.prices import Price
 from madke.variants import load
 from madke.variants.load import check_templates
 

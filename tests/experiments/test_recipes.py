@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn

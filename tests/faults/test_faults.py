@@ -18,9 +18,9 @@ import pytest
 
 from madke.core.chat import retry_seed
 from madke.core.transcript import to_json
+from madke.endpoints.transport import MAX_REPLY, Transport
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
-from madke.llm.transport import MAX_REPLY, Transport
-from madke.runs import cast
+from madke.runs import cast, guard
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
@@ -171,7 +171,7 @@ def debated(
         model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
         policy = RetryPolicy(attempts=ATTEMPTS)
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
-        monkeypatch.setattr(cast, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
+        monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
         job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
             asyncio.run(execute(job, directory, RunOptions(concurrency=3), pools=pools))

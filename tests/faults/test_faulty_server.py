@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from madke.llm import OpenAIChat, Retrying
-from madke.runs import cast
+from madke.runs import cast, guard
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.job import prepared
 from madke.runs.options import RunOptions
@@ -79,7 +79,7 @@ def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any)
         model = OpenAIChat("m", base_url=server.url, timeout=2.0)
         model.name = "openai/m"  # a server has another port each time
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
-        monkeypatch.setattr(cast, "Retrying", partial(Retrying, sleep=no_sleep))
+        monkeypatch.setattr(guard, "Retrying", partial(Retrying, sleep=no_sleep))
         job = prepared(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
             asyncio.run(execute(job, directory, RunOptions(concurrency=8, **again), pools=pools))

@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
+from madke.endpoints.transport import Transport
 from madke.llm import Limited, Limiter, OpenAIChat, close
-from madke.llm.transport import Transport
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from madke._util.workers import InProcess
 from madke.core.errors import UserError
 from madke.indexing.corpus import Skipped, read_corpus, read_unique
 from madke.indexing.index_folder import StoredPassage
 from madke.indexing.passages.builder import build_passages
-from madke.workers import InProcess
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
 

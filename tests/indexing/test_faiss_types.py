@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from madke.core.errors import UserError
-from madke.encoders import Dtype, Similarity
+from madke.encoding.encoders import Dtype, Similarity
 from madke.indexing.build import build_index
 from madke.indexing.dense import search_parameters
 from madke.indexing.index_folder import DenseSettings, Manifest

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from madke._util.versions import versions
+from madke._util.workers import InProcess, open_workers
 from madke.core.errors import UserError
 from madke.indexing.corpus import Counts, PassagesManifest, read_corpus, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
-from madke.versions import versions
-from madke.workers import InProcess, open_workers
 from tests.support.dump import Page, articles, write_dump
 
 PAGES = [

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from madke._util.workers import InProcess
 from madke.core.errors import UserError
 from madke.indexing.corpus import read_corpus
 from madke.indexing.passages.books import find_books, read_book, sections
 from madke.indexing.passages.builder import build_passages
-from madke.workers import InProcess
 
 HTML = """<!DOCTYPE html><html><head><title>Book of
  Lakes</title><style>p {}</style></head><body><nav>Contents</nav><h1>Book of Lakes</h1><p>Before <b>all</b>.</p>

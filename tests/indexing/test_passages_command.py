@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from madke._util.files import dir_lock
 from madke.cli.index import passages
 from madke.core.errors import UserError
-from madke.files import dir_lock
 from madke.indexing.corpus import read_corpus
 from tests.support.cli import started
 from tests.support.dump import articles, write_dump

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from madke._util.workers import InProcess, open_workers
 from madke.core.errors import UserError
 from madke.indexing.corpus import Counts, read_folder, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
-from madke.workers import InProcess, open_workers
 from tests.support.dump import articles, write_dump
 from tests.support.small_disk import fill_up
 
@@ -24,7 +24,7 @@ KILLED = f"""
 import sys
 from pathlib import Path
 from madke.indexing.passages import builder as passages
-from madke.workers import open_workers
+from madke._util.workers import open_workers
 
 passages._BATCH_CHARACTERS, passages._SHARD_BATCHES = {BATCH_CHARACTERS}, {SHARD_BATCHES}
 batches = 0

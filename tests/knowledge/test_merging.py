@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.knowledge.pool_file import merged_pools, read_pools, write_pools
+from madke.pools.pool_file import merged_pools, read_pools, write_pools
 
 QUESTIONS = [Question(id="a", question="A?"), Question(id="b", question="B?")]
 

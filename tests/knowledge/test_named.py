@@ -194,7 +194,7 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
         encoders.append(WordEncoder())
         return encoders[-1]
 
-    monkeypatch.setattr("madke.encoders.load_encoder", load)
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", load)
 
     first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
     again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)

@@ -21,9 +21,9 @@ from madke.knowledge import asking, named
 from madke.knowledge.asking import ask, close_sources, served_by
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.named import known_sources, open_source, resolve, use_files
-from madke.knowledge.pool_file import read_pools
-from madke.knowledge.pools import build_pools, retrieve
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
+from madke.pools.building import build_pools, retrieve
+from madke.pools.pool_file import read_pools
 from tests.support.search_server import SearchServer, ok
 
 QUESTIONS = [Question(id=str(n), question=f"Question {n}?") for n in range(3)]

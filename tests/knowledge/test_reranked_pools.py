@@ -12,9 +12,9 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
 from madke.engine.protocol import Knowledge, Protocol, Rerank
-from madke.knowledge.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.knowledge.stages import FurtherQueries, Ranked, Reranking, scope_of
-from madke.runs.run_pools import depth
+from madke.pools.building import depth
+from madke.pools.pool_file import PoolRecord, record_from_json, record_to_json
+from madke.pools.stages import FurtherQueries, Ranked, Reranking, scope_of
 from tests.support.pools import load_pool
 
 

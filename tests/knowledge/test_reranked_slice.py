@@ -14,7 +14,7 @@ from madke.core.question import Question
 from madke.engine.protocol import Knowledge, Rerank
 from madke.indexing.build import build_index
 from madke.knowledge.named import open_source
-from madke.knowledge.pool_file import PoolRecord, read_pools
+from madke.pools.pool_file import PoolRecord, read_pools
 from madke.runs.options import RunOptions
 from madke.runs.pool_stages import build_pool_file
 from tests.support.openai_server import Reply, openai_server

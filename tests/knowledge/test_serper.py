@@ -20,10 +20,10 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.core.question import Question
-from madke.knowledge.pool_file import read_pools
-from madke.knowledge.pools import build_pools
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web_source import Spent, WebSource
+from madke.pools.building import build_pools
+from madke.pools.pool_file import read_pools
 from tests.support.cli import command, madke
 
 KEY = "canary-7f3a"

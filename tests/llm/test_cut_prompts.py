@@ -10,8 +10,8 @@ import pytest
 
 from madke.core.chat import Message, Usage
 from madke.core.transcript import StageUsage, from_json, to_json
+from madke.endpoints.cut_prompts import CutPrompts
 from madke.llm import CallStore, OpenAIChat
-from madke.llm.cut_prompts import CutPrompts
 from madke.runs.directory import read_transcripts
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.cli import madke

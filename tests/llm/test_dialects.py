@@ -9,9 +9,9 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import CallError
+from madke.endpoints.endpoint import ModelEntry, endpoints_of
+from madke.endpoints.refusals import Dialect, ServerError
 from madke.llm import OpenAIChat, close
-from madke.llm.endpoints import ModelEntry, endpoints_of
-from madke.llm.refusals import Dialect, ServerError
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

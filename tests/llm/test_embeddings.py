@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoders import Encoding
+from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import Encoding
+from madke.endpoints import retry
+from madke.endpoints.retry import RetryPolicy
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
 from madke.knowledge.asking import ask
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.named import use_files
-from madke.llm import retry
-from madke.llm.embeddings import open_encoder
-from madke.llm.retry import RetryPolicy
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Reply, error, openai_server

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
+from madke.endpoints.endpoint import endpoints_of, probe, relocations
 from madke.llm import Limits, OpenAIChat, ScriptedChat, close, open_model, read_models
-from madke.llm.endpoints import endpoints_of, probe, relocations
 from madke.runs.cast import open_models
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, openai_server
@@ -176,7 +176,7 @@ def test_a_server_that_is_not_there_is_found_at_once(dead: Any) -> None:
 
 
 def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.llm.endpoints.PROBE_SECONDS", 0.5)
+    monkeypatch.setattr("madke.endpoints.endpoint.PROBE_SECONDS", 0.5)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

@@ -17,10 +17,10 @@ import pytest
 
 from madke.core.chat import Message
 from madke.core.errors import CallError, UserError
+from madke.endpoints.endpoint import endpoints_of, probe, refuse_two_addresses, relocations
+from madke.endpoints.model_names import split_address
 from madke.llm import close, open_model
-from madke.llm.endpoints import endpoints_of, probe, refuse_two_addresses, relocations
 from madke.llm.gguf import server as servers
-from madke.llm.models import split_address
 from tests.support.chat_requests import chat_request
 from tests.support.gguf_files import save_model, save_package, save_stand_in
 
@@ -180,7 +180,7 @@ def test_a_file_that_the_server_cannot_load_says_why(tmp_path: Path, behaviour: 
 
 
 def test_a_missing_extra_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.assets.find_spec", lambda package: None)
+    monkeypatch.setattr("madke._util.assets.find_spec", lambda package: None)
     with pytest.raises(UserError, match=rf"gguf/{path} needs xllamacpp: pip install .*\[local\]"):
         gguf(str(path))
 

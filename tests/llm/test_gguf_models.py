@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from madke._util.files import read_jsonl
 from madke.core.errors import UserError
-from madke.files import read_jsonl
 from madke.llm import close, open_model
 from madke.llm.gguf.file import find_file
 from tests.support.chat_requests import chat_request

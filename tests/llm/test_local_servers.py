@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.llm.local_servers import PORTS, asked_ports, find_servers
+from madke.endpoints.local_servers import PORTS, asked_ports, find_servers
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from madke.core.errors import UserError
+from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, ScriptedChat, close, open_model
 from madke.llm.human import HumanChat
-from madke.llm.openai_client import AzureChat
 from madke.llm.transformers_chat import HFChat
 
 

@@ -9,11 +9,12 @@ import pytest
 from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
-from madke.llm import OpenAIChat, close, transport
-from madke.llm.openai_client import AzureChat
-from madke.llm.openai_wire import read_completion
-from madke.llm.patience import chosen_timeout
-from madke.llm.transport import Transport
+from madke.endpoints import transport
+from madke.endpoints.openai_client import AzureChat
+from madke.endpoints.openai_wire import read_completion
+from madke.endpoints.patience import chosen_timeout
+from madke.endpoints.transport import Transport
+from madke.llm import OpenAIChat, close
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

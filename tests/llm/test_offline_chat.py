@@ -14,7 +14,7 @@ from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import CallError
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
-from madke.encoders import Dtype, Similarity
+from madke.encoding.encoders import Dtype, Similarity
 from madke.engine.parse import (
     parse_answer,
     parse_confidence,

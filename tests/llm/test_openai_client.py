@@ -7,9 +7,9 @@ import pytest
 from madke.core.addresses import retry_after
 from madke.core.chat import Usage
 from madke.core.errors import CallError, UserError
+from madke.endpoints.endpoint import endpoints_of
+from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, Retrying, RetryPolicy, close
-from madke.llm.endpoints import endpoints_of
-from madke.llm.openai_client import AzureChat
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

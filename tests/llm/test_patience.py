@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eval.benchmarks.jumping_loop import at_once
-from madke.llm.patience import Patience
+from madke.endpoints.patience import Patience
 
 NEVER = 10**6
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from madke.endpoints.endpoint import Endpoint, ModelEntry
 from madke.llm import Limited, Limits, OpenAIChat, close, read_models
-from madke.llm.endpoints import Endpoint, ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
 from tests.llm.test_prefixes import sibling
 from tests.support.chat_requests import chat_request, said_by

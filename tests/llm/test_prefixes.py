@@ -20,10 +20,10 @@ from madke.core.chat import Completion, Message, Usage, shared_length
 from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
+from madke.endpoints.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limited, Limiter, Stored
-from madke.llm.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
 from madke.tasks import get_task
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request, purpose

@@ -11,9 +11,9 @@ import pytest
 from madke.core.addresses import public_url
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
+from madke.endpoints.endpoint import endpoints_of
+from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, Retrying, close
-from madke.llm.endpoints import endpoints_of
-from madke.llm.openai_client import AzureChat
 from tests.llm.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke

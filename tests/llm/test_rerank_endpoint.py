@@ -11,9 +11,9 @@ import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
+from madke.endpoints.endpoint import Models
+from madke.endpoints.rerank_endpoint import open_rerank_endpoint, read_scores
 from madke.llm import close, read_models
-from madke.llm.endpoints import Models
-from madke.llm.rerank_endpoint import open_rerank_endpoint, read_scores
 from tests.support.openai_server import Reply, openai_server
 
 

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from jinja2 import Environment
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question

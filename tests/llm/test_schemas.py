@@ -12,10 +12,10 @@ import pytest
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
 from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
+from madke.endpoints.endpoint import ModelEntry
+from madke.endpoints.refusals import Dialect
+from madke.endpoints.schemas import readable
 from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored, as_chat_model, open_model
-from madke.llm.endpoints import ModelEntry
-from madke.llm.refusals import Dialect
-from madke.llm.schemas import readable
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
 

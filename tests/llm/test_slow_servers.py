@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
+from madke.endpoints.refusals import Dialect, ServerError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
-from madke.llm.refusals import Dialect, ServerError
 from tests.llm.test_dialects import CHUNKS, events
 from tests.llm.test_streaming import WHOLE, parts_of
 from tests.support.chat_requests import chat_request, said_by

@@ -10,8 +10,8 @@ import madke
 from madke.core.chat import Usage
 from madke.core.errors import CallError
 from madke.core.events import CallDelta, DebateFinished
+from madke.endpoints.endpoint import ModelEntry
 from madke.llm import OpenAIChat
-from madke.llm.endpoints import ModelEntry
 from tests.llm.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server

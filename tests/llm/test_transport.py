@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import pytest
 
 from madke.core.errors import CallError, UserError
+from madke.endpoints.openai_client import AzureChat, chosen_transport
+from madke.endpoints.transport import MAX_PACKED_REPLY, MAX_REPLY
 from madke.llm import OpenAIChat, close
-from madke.llm.openai_client import AzureChat, chosen_transport
-from madke.llm.transport import MAX_PACKED_REPLY, MAX_REPLY
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server
 

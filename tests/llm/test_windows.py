@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
+from madke.endpoints.refusals import MIN_FREE, ServerError, free_tokens
 from madke.llm import CallStore, OpenAIChat
-from madke.llm.refusals import MIN_FREE, ServerError, free_tokens
 from madke.runs.directory import read_transcripts
 from tests.llm.test_dialects import vllm
 from tests.support.chat_requests import chat_request, said_by

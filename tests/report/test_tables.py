@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from madke._util.terminal import printable
 from madke.core.errors import UserError
 from madke.report import tables
 from madke.report.comparison import compare, paired_table
@@ -33,7 +34,6 @@ from madke.scoring.outside import arm_of
 from madke.scoring.paired import paired_tests
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
-from madke.terminal import printable
 from tests.report.test_compare import shown
 from tests.support.transcripts import transcript
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from madke._util.terminal import FittedTable, as_text, say_table, say_wrapped
 from madke.core.transcript import Final
 from madke.report.comparison import compare, paired_table
 from madke.report.debate_text import pair_table, question_table
@@ -16,7 +17,6 @@ from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table, score_cell
 from madke.scoring.scores import score
 from madke.scoring.statistics import Estimate
-from madke.terminal import FittedTable, as_text, say_table, say_wrapped
 from tests.report.run_folders import debate
 
 WIDTHS = range(60, 141, 10)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatRequest, Message, Purpose
 from madke.core.errors import UserError
-from madke.runs.cast import CrossEncoderReranker
+from madke.llm.services import CrossEncoderReranker
 from tests.support.installed import needs
 from tests.support.tiny_reranker import save_tiny_reranker
 

@@ -11,9 +11,10 @@ import pytest
 from madke.core.chat import Completion, Purpose, Usage, call_seed
 from madke.core.errors import CallError, UserError
 from madke.core.question import Question
+from madke.pools.building import depth
 from madke.runs.cast import role_models
 from madke.runs.meter import Meter
-from madke.runs.run_pools import RunPools, depth
+from madke.runs.run_pools import RunPools
 from madke.runs.spec import question_hashes
 from madke.variants import load_variant
 

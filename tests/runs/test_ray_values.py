@@ -13,9 +13,9 @@ from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.stage import Stage
+from madke.endpoints.openai_client import OpenAIChat
 from madke.llm.models import OwnModel, as_chat_model
 from madke.llm.offline import OfflineChat
-from madke.llm.openai_client import OpenAIChat
 from madke.llm.scripted import ScriptedChat
 from madke.runs.options import RunOptions
 from madke.runs.ray_cast import _OnNodes, ray_models

@@ -17,7 +17,8 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.engine.protocol import Knowledge
 from madke.llm import CallStore, Stored
-from madke.runs.cast import AnswerScorer, LiveSearch, answer_scoring, searching
+from madke.llm.services import AnswerScorer, answer_scoring
+from madke.pools.live_search import LiveSearch, searching
 
 QUESTION = Question(id="q1", question="Wie tief ist der See?", task="translation")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from madke.command_scorer import CommandScorer, Item
+from madke._util.command_scorer import CommandScorer, Item
 from madke.core.errors import UserError
 from tests.support.cli import started
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.outside import GradingPrompt, read_grade
 from madke.tasks import TASKS
 from madke.variants import variant_folders
-from madke.yaml_file import read_yaml
 
 PROMPT = read_yaml(Path(asset("prompts", "grading", "grade.yaml")), GradingPrompt)
 HILLARY = Question(id="q", question="Who came second?", answers=("Sir Edmund Hillary", "Hillary"))

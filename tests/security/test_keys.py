@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from madke._util.terminal import LogHandler
 from madke.core.errors import CallError
+from madke.endpoints.openai_client import AzureChat
+from madke.endpoints.transport import Transport
 from madke.llm import OpenAIChat, close
-from madke.llm.openai_client import AzureChat
-from madke.llm.transport import Transport
-from madke.terminal import LogHandler
 from tests.support.canary import NAMES, Ended, forms, leaks, run
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.variants import load_variant
 from madke.variants.sandbox import MAX_BYTES

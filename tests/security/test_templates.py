@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question

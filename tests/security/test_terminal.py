@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import pytest
 
 import madke as package
+from madke._util.terminal import LogHandler, printable, printable_json, say
 from madke.cli.app import main
 from madke.core.transcript import PoolEntry, StageUsage
-from madke.terminal import LogHandler, printable, printable_json, say
 from tests.support.cli import command, madke
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -250,7 +250,7 @@ def test_a_terminal_shows_styles_of_ours_and_none_of_the_datas(
     from rich.table import Table
     from rich.text import Text
 
-    from madke.terminal import console
+    from madke._util.terminal import console
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")

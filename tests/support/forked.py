@@ -266,8 +266,8 @@ def _ended(report: int, pid: int, asking: socket.socket) -> None:
             load = sys.modules["madke.variants.load"]
             for name in load.variant_folders():
                 load.load_variant(name)
-        if "madke.llm.transport" in new:
-            sys.modules["madke.llm.transport"].certificates()
+        if "madke.endpoints.transport" in new:
+            sys.modules["madke.endpoints.transport"].certificates()
         gc.collect()
         gc.freeze()
 

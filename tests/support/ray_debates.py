@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from madke.concurrency import gather
+from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
@@ -16,7 +16,7 @@ from madke.core.transcript import to_json
 from madke.engine.debate import debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limits, close
-from madke.runs.cast import Guard
+from madke.runs.guard import Guard
 from madke.runs.meter import Meter
 from madke.tasks import get_task
 from madke.variants import load_variant

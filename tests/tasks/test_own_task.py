@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.scoring.metrics import METRICS, Metric, is_binary, metric, metrics_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.assets import asset
+from madke._util.assets import asset
 from tests.support.cli import madke, refused
 
 STANCES = {"Proposer": "I say [Lena].", "Tester": "The weak step is the lake. The answer is [Angara]."}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from madke.assets import asset
+from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.tasks.short_answer import ShortAnswer

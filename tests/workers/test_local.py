@@ -13,15 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from madke._util.workers import open_workers
 from madke.core.errors import UserError
-from madke.workers import open_workers
 from tests.support.rendezvous import meet, prepare
 from tests.workers.work import NoModel, die, refuse, square, stumble
 
 PROGRAM = """
 import signal, sys
 from pathlib import Path
-from madke.workers import open_workers
+from madke._util.workers import open_workers
 from tests.workers.work import meet_test
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
+from madke._util.versions import versions
+from madke._util.workers import Workers, open_workers
 from madke.core.errors import UserError
-from madke.versions import versions
-from madke.workers import Workers, open_workers
 from tests.support.installed import needs
 from tests.support.ray_nodes import another_node, kill, running_cluster
 from tests.support.rendezvous import meet, prepare, release
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 PROGRAM = """
 import signal, sys
 from pathlib import Path
-from madke.workers import open_workers
+from madke._util.workers import open_workers
 from tests.workers.work import meet_test
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -98,7 +98,7 @@ def test_a_node_with_other_versions_is_refused_before_its_first_task(
 ) -> None:
     here = versions() | {"torch": "0.0.1", "newer": "7"}
     del here["pydantic"]
-    monkeypatch.setattr("madke.workers.ray_cluster.versions", lambda: here)
+    monkeypatch.setattr("madke._util.workers.ray_cluster.versions", lambda: here)
     log = tmp_path / "log"
 
     with pytest.raises(UserError) as refused:
@@ -280,7 +280,7 @@ def test_java_keeps_the_signals_that_it_lives_by() -> None:
     script = """
 import ctypes
 from madke.indexing.lucene import start
-from madke.workers import open_workers
+from madke._util.workers import open_workers
 
 def handler():
     action = ctypes.create_string_buffer(512)

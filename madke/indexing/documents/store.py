@@ -21,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from madke._util.files import dir_lock, fingerprint
 from madke.core.errors import UserError
-from madke.encoders import Encoder
-from madke.files import dir_lock, fingerprint
+from madke.encoding.encoders import Encoder
 from madke.indexing.documents.bounded import BoundedReader
 from madke.indexing.documents.reading import Document, Unreadable, is_document
 from madke.indexing.documents.word_index import WordIndex, best

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from madke._util.files import text_lines
 from madke.core.errors import UserError
-from madke.files import text_lines
 
 _FORMS = {".txt": "text", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html"}
 _NO_PROSE = frozenset(

@@ -15,9 +15,11 @@ from itertools import count, groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
+from madke._util.versions import versions
+from madke._util.workers import Workers
 from madke.core.errors import UserError
-from madke.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
 from madke.indexing.corpus import (
     UNFINISHED,
     Counts,
@@ -30,8 +32,6 @@ from madke.indexing.corpus import (
 )
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.passages.raw_pages import Batch, Made, RawPage, describe_sources, make_passages, read_pages
-from madke.versions import versions
-from madke.workers import Workers
 
 _log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 from xml.etree.ElementTree import ParseError
 
-from madke.assets import install
+from madke._util.assets import install
+from madke._util.files import fingerprint
 from madke.core.errors import UserError
-from madke.files import fingerprint
 from madke.indexing.corpus import Counts, Kind, SourceFile
 from madke.indexing.passages.books import find_books, read_book, sections
 from madke.indexing.passages.wikitext import HIDDEN, plain_text

@@ -5,11 +5,11 @@ from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import CallError
+from madke.endpoints.endpoint import Endpoint
+from madke.endpoints.openai_client import OpenAIChat
 from madke.llm.control_tokens import ControlTokens
-from madke.llm.endpoints import Endpoint
 from madke.llm.gguf.file import find_file, read_header
 from madke.llm.gguf.server import CONTEXT, LlamaServer, ServerSettings, shared_server
-from madke.llm.openai_client import OpenAIChat
 
 _NOT_STARTED = "http://127.0.0.1/v1"
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from select import select
 from threading import Lock
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.terminal import environment_without_keys
 from madke.core.errors import UserError
 from madke.llm.gguf import process as served
-from madke.terminal import environment_without_keys
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from madke.assets import cache_dir
+from madke._util.assets import cache_dir
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from madke.encoders import Encoder
+    from madke.encoding.encoders import Encoder
     from madke.llm.offline.language import Embed
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -61,7 +61,7 @@ class OfflineChat:
     has changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
     Args:
-        encoder: Default: ``madke.encoders.load_encoder("minilm")``, loaded at the first call.
+        encoder: Default: ``madke.encoding.encoders.load_encoder("minilm")``, loaded at the first call.
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
@@ -87,7 +87,7 @@ class OfflineChat:
     def _embeddings(self) -> Embeddings:
         encoder = self._encoder
         if encoder is None:
-            from madke.encoders import load_encoder
+            from madke.encoding.encoders import load_encoder
 
             encoder = load_encoder("minilm")
         return Embeddings(encoder, self._cache or cache_dir("embeddings") / "offline.sqlite")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from madke.files import write_file
+from madke._util.files import write_file
 from madke.report.figures import by_arm, by_setting
 from madke.report.figures.canvas import Drawing, Format, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results

@@ -13,12 +13,12 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
+from madke._util.terminal import printable
 from madke.report.tables import ORACLE
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
-from madke.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
+from madke._util.files import refuse_special
 from madke.core.errors import UserError, nearest
-from madke.files import refuse_special
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, PositiveInt
 
 from madke.core.chat import ChatRequest, Completion, writable
 from madke.core.errors import CallError
-from madke.llm.schemas import LIMITS_REFUSED, REFUSED, response_format
+from madke.endpoints.schemas import LIMITS_REFUSED, REFUSED, response_format
 
 RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
@@ -192,7 +192,7 @@ class Dialect(BaseModel, extra="forbid", frozen=True):
     """False: the system text is put before the first user message."""
     stream: bool | None = None
     """True: the server only streams. False: it never does. None: it streams if somebody listens to the reply, and as
-    long as the server is not known to be fast (:mod:`madke.llm.patience`)."""
+    long as the server is not known to be fast (:mod:`madke.endpoints.patience`)."""
     stream_options: bool = True
     """Whether the server accepts ``stream_options``, which make a stream report its usage."""
     json_schema: bool = True

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from madke.terminal import without_keys
+from madke._util.terminal import without_keys
 
 _QUOTED = 200
 """Characters of a program's output that an error quotes."""

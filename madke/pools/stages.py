@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_mapping
 from madke.core.chat import Completion, Message
 from madke.core.knowledge import Passage
 from madke.core.question import Question
@@ -14,7 +15,6 @@ from madke.core.stage import Stage as CallStage
 from madke.core.transcript import StageUsage
 from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
 from madke.engine.view import without_tags
-from madke.yaml_file import read_mapping
 
 Stage = Literal["rewrite", "decompose", "rerank"]
 

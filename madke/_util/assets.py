@@ -7,7 +7,7 @@ from shlex import quote
 
 from madke.core.errors import UserError
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def asset(*parts: str) -> Path:

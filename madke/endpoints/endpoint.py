@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Positive
 from madke.core.addresses import SECRET, public_url
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
-from madke.llm.prices import Price
-from madke.llm.refusals import Dialect
+from madke.endpoints.prices import Price
+from madke.endpoints.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
 ADDRESS = re.compile(r"(.+)@(https?://.*)")
@@ -66,9 +66,9 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     rpm: PositiveInt | None = None
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """How many seconds the server may be silent (:mod:`madke.llm.patience`)."""
+    """How many seconds the server may be silent (:mod:`madke.endpoints.patience`)."""
     prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
-    """Whether calls that begin alike wait for one of them (:mod:`madke.llm.prefixes`). Default: the run's option."""
+    """Whether calls that begin alike wait for one of them (:mod:`madke.endpoints.prefixes`). Default: as the run."""
     prefix_tokens: PositiveInt | None = None
     """Least length in tokens of a beginning that is waited for. Default: 1,024; 64 on the local network."""
     extra_body: dict[str, Any] = {}
@@ -116,7 +116,7 @@ class Models:
 
 def read_models(file: Path | None = None) -> Models:
     """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""
-    from madke.yaml_file import read_entries, validated
+    from madke._util.yaml_file import read_entries, validated
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
     path = named or Path(_FILE)
@@ -294,7 +294,7 @@ def _unreachable(address: str) -> str | None:
     """Why no server can be reached at an address; None if one can, or if that is not known in time."""
     import httpx2
 
-    from madke.llm.transport import certificates
+    from madke.endpoints.transport import certificates
 
     timeout = httpx2.Timeout(_ANSWER_SECONDS, connect=PROBE_SECONDS)
     try:

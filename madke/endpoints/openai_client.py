@@ -16,9 +16,9 @@ from urllib.parse import quote
 from madke.core.addresses import without_path_secrets
 from madke.core.chat import BoundForm, ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
-from madke.llm.cut_prompts import CutPrompts, cut_warning
-from madke.llm.endpoints import Endpoint, checked_url, from_environment, openai_endpoint, origin
-from madke.llm.openai_wire import (
+from madke.endpoints.cut_prompts import CutPrompts, cut_warning
+from madke.endpoints.endpoint import Endpoint, checked_url, from_environment, openai_endpoint, origin
+from madke.endpoints.openai_wire import (
     assembled,
     delta_text,
     has_slots,
@@ -28,14 +28,14 @@ from madke.llm.openai_wire import (
     read_refusal,
     writes,
 )
-from madke.llm.patience import Patience, chosen_timeout
-from madke.llm.refusals import REFUSALS, Dialect, ServerError, free_tokens, unexplained
-from madke.llm.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
+from madke.endpoints.patience import Patience, chosen_timeout
+from madke.endpoints.refusals import REFUSALS, Dialect, ServerError, free_tokens, unexplained
+from madke.endpoints.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-    from madke.llm.transport import Transport
+    from madke.endpoints.transport import Transport
 
 _log = logging.getLogger(__name__)
 
@@ -60,10 +60,10 @@ class OpenAIChat:
         base_url: Address of the API, including ``/v1``. Default: ``OPENAI_BASE_URL``, else OpenAI's address.
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
-        timeout: How many seconds the server may be silent (:mod:`madke.llm.patience`). Default: the entry's, else
+        timeout: How many seconds the server may be silent (:mod:`madke.endpoints.patience`). Default: the entry's, else
             ``MADKE_TIMEOUT``, else 300.
         transport: Default: :func:`chosen_transport`.
-        **where: Further arguments of :func:`madke.llm.endpoints.openai_endpoint`.
+        **where: Further arguments of :func:`madke.endpoints.endpoint.openai_endpoint`.
     """
 
     takes_schemas = True
@@ -271,7 +271,7 @@ class OpenAIChat:
     def _connected(self) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
-        from madke.llm.transport import open_transport
+        from madke.endpoints.transport import open_transport
 
         if self._client is None:
             # The package requires a key; local servers ignore it.

@@ -1,7 +1,7 @@
 """What the loggers of other packages may tell. Debug lines of HTTP clients hold addresses, headers, bodies: secrets.
 
 ``madke/__init__`` calls :func:`guard_http_logs`. So it applies before any request, also in worker processes and in
-other programs that import madke. :class:`madke.terminal.LogHandler` prints the log lines of the command line.
+other programs that import madke. :class:`madke._util.terminal.LogHandler` prints the log lines of the command line.
 """
 
 import logging

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from madke import encoders
-from madke.concurrency import finished, gather
+from madke._util.concurrency import finished, gather
 from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
-from madke.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
-from madke.llm.endpoints import OPENAI_URL, origin, read_models
-from madke.llm.limiter import Limited, Limits
-from madke.llm.models import split_address
-from madke.llm.openai_client import OpenAIChat
-from madke.llm.openai_wire import parsed, provider_usage
-from madke.llm.prices import estimated_usage
-from madke.llm.refusals import Dialect, ServerError, field, refused
-from madke.llm.retry import Retrying
+from madke.encoding import encoders
+from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
+from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
+from madke.endpoints.limiter import Limited, Limits
+from madke.endpoints.model_names import split_address
+from madke.endpoints.openai_client import OpenAIChat
+from madke.endpoints.openai_wire import parsed, provider_usage
+from madke.endpoints.prices import estimated_usage
+from madke.endpoints.refusals import Dialect, ServerError, field, refused
+from madke.endpoints.retry import Retrying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def use_models_file(file: Path | None) -> None:
 def open_encoder(
     name: str = "minilm", *, dtype: Dtype = "float32", encoding: Encoding = AS_STORED, use_card: bool = True
 ) -> Encoder:
-    """The encoder of that name, behind an endpoint or local; arguments as for :func:`madke.encoders.load_encoder`."""
+    """The encoder of that name, behind an endpoint or local; arguments as for ``load_encoder`` of ``encoders``."""
     calls = _calls(name)
     if calls is None:
         return encoders.load_encoder(name, dtype=dtype, encoding=encoding, use_card=use_card)
@@ -80,11 +80,11 @@ class EndpointEncoder:
         self.dimension = self._encode("", ["dimension"]).shape[1]
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`madke.encoders.Encoder`."""
+        """See :class:`madke.encoding.encoders.Encoder`."""
         return self._encode(self.encoding.query_prefix, texts)
 
     def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`madke.encoders.Encoder`. The bytes depend on the server."""
+        """See :class:`madke.encoding.encoders.Encoder`. The bytes depend on the server."""
         return self._encode(self.encoding.passage_prefix, list(map(titled_text, titles, texts)))
 
     def _encode(self, prefix: str | None, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -41,7 +41,7 @@ class Workers(Protocol):
 class InProcess:
     """Runs tasks one after another in this process: for functions that use all cores themselves."""
 
-    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:  # noqa: D102  (as Workers.map)
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         return map(function, tasks)
 
 
@@ -61,7 +61,7 @@ def open_workers(
             are none, as many CPUs as the smallest node has. If False, each task gets one CPU.
     """
     if engine == "ray":
-        from madke.workers.ray_cluster import ray_workers
+        from madke._util.workers.ray_cluster import ray_workers
 
         return ray_workers(address, gpus=gpus)
     if address is not None:

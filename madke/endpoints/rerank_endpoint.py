@@ -9,11 +9,11 @@ from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.llm.endpoints import ADDRESS, Models
-from madke.llm.openai_client import OpenAIChat
-from madke.llm.openai_wire import parsed, read_refusal
-from madke.llm.prices import estimated_usage
-from madke.llm.refusals import ServerError
+from madke.endpoints.endpoint import ADDRESS, Models
+from madke.endpoints.openai_client import OpenAIChat
+from madke.endpoints.openai_wire import parsed, read_refusal
+from madke.endpoints.prices import estimated_usage
+from madke.endpoints.refusals import ServerError
 
 _TEI_BATCH = 32
 

@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
+from madke.endpoints.prices import estimated_usage
+from madke.endpoints.refusals import ServerError, field, refused, text_of
 from madke.engine.parse import checked
-from madke.llm.prices import estimated_usage
-from madke.llm.refusals import ServerError, field, refused, text_of
 
 if TYPE_CHECKING:
     import httpx2

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
 
+from madke._util.files import atomic_write, numbered_lines, parse_object, refuse_repeated
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError, counted
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.files import atomic_write, numbered_lines, parse_object, refuse_repeated
-from madke.knowledge.stages import FurtherQueries, Reranking
-from madke.yaml_file import validated
+from madke.pools.stages import FurtherQueries, Reranking
 
 _Name = Annotated[str, Field(min_length=1)]
 

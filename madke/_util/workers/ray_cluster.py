@@ -16,10 +16,10 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.versions import versions
+from madke._util.workers import R, T, Workers, in_order
 from madke.core.errors import UserError
-from madke.versions import versions
-from madke.workers import R, T, Workers, in_order
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _ENOUGH = 512
@@ -53,7 +53,7 @@ _SETTINGS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_USAGE_STATS_ENABLED
 
 @contextmanager
 def ray_workers(address: str | None, *, gpus: bool) -> Iterator[Workers]:
-    """See :func:`madke.workers.open_workers`."""
+    """See :func:`madke._util.workers.open_workers`."""
     with connected(address) as ray:
         yield _Cluster(ray, gpus=gpus)
 
@@ -87,8 +87,8 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
     """A check that a node runs before its first task. Pickled with its code, so that it can report a missing madke."""
 
     def check() -> None:
+        from madke._util.versions import versions
         from madke.core.errors import UserError
-        from madke.versions import versions
 
         found = versions()
         names = (name for name in sorted(found.keys() | expected.keys()) if found.get(name) != expected.get(name))

@@ -11,9 +11,9 @@ from itertools import count
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix, takes_schemas
 from madke.core.errors import CallError
-from madke.llm.endpoints import AtEndpoint
-from madke.llm.patience import chosen_timeout
-from madke.llm.prefixes import Prefixes
+from madke.endpoints.endpoint import AtEndpoint
+from madke.endpoints.patience import chosen_timeout
+from madke.endpoints.prefixes import Prefixes
 
 SLOW_START = 16
 LONGEST_PAUSE = 120.0
@@ -256,7 +256,7 @@ class Limiter:
 class Limits:
     """The limiters of a run: one for each endpoint, one for all models on this machine, one for services.
 
-    Arguments as for :class:`Limiter` and :class:`madke.llm.prefixes.Prefixes`.
+    Arguments as for :class:`Limiter` and :class:`madke.endpoints.prefixes.Prefixes`.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ Names of encoders:
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
 
 An existing folder takes precedence over a Hugging Face name, also in ``dpr:``. Encoders behind an endpoint are in
-:mod:`madke.llm.embeddings`.
+:mod:`madke.encoding.embeddings`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from madke.assets import require
+from madke._util.assets import require
+from madke._util.files import fingerprint
+from madke._util.terminal import printed_once
 from madke.core.errors import UserError
-from madke.files import fingerprint
-from madke.terminal import printed_once
 
 if TYPE_CHECKING:
     import numpy as np

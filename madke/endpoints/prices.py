@@ -30,7 +30,7 @@ Prices = Mapping[str, Price]
 
 def read_prices(path: Path) -> dict[str, Price]:
     """Read prices from a YAML file: ``openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}``."""
-    from madke.yaml_file import read_mapping, validated
+    from madke._util.yaml_file import read_mapping, validated
 
     return {
         str(name): validated(content, Price, file=path, within=(str(name),))

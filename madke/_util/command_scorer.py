@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from madke.child_process import Child, quoted, why_ended
+from madke._util.child_process import Child, quoted, why_ended
 from madke.core.errors import UserError
 
 _BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from madke.core.chat import ChatRequest, Completion, Message, Prefix, shared_length
-from madke.llm.endpoints import AtEndpoint
+from madke.endpoints.endpoint import AtEndpoint
 
 Sign = Literal["token", "reply", "turn"]
 

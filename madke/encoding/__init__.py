@@ -1,0 +1,1 @@
+"""Sentence encoders: loaded in this process (``encoders``) or behind an endpoint (``embeddings``)."""
