@@ -27,8 +27,7 @@ from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
 Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
-r"""How a protocol asks for answers: "The answer is X.", the answer and nothing else, ``[X]``, ``(X)``, ``\boxed{X}``, or
-free text."""
+r"""How a protocol asks for answers: "The answer is X.", the answer alone, ``[X]``, ``(X)``, ``\boxed{X}``, or free text."""
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets; they count as a marker."""
@@ -85,10 +84,10 @@ def parse_answer(
            ``short_line``), the Yes or No before a sentence if the question asks for one (``yes_no``), or the last
            number (``last_number``).
 
-        With ``marker="alone"``, which asks for the answer and nothing else, a reply of one sentence without any of these
-        is the answer as a whole (``whole``). With ``marker="text"`` the whole reply (``text``). Otherwise the rule is ``declined`` (the reply says that
-        there is no answer: ``abstained``), ``undecided``, ``unreadable`` (the marked text is not an answer of this
-        task) or ``none`` (``unmarked``), or ``placeholder``, ``example``, ``copy`` (``echoed``).
+        With ``marker="alone"``, which asks for nothing else, a reply of one sentence without any of these is the answer
+        as a whole (``whole``). With ``marker="text"`` the whole reply (``text``). Otherwise the rule is ``declined``
+        (the reply says that there is no answer: ``abstained``), ``undecided``, ``unreadable`` (the marked text is not
+        an answer of this task) or ``none`` (``unmarked``), or ``placeholder``, ``example``, ``copy`` (``echoed``).
     """
     if marker == "text":
         return _whole(text, read)
