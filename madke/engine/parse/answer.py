@@ -27,7 +27,7 @@ from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
 Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
-r"""How a protocol asks for answers: "The answer is X.", the answer alone, ``[X]``, ``(X)``, ``\boxed{X}``, or free text."""
+r"""How a protocol asks for answers: "The answer is X.", the answer alone, in ``[X]``, ``(X)``, ``\boxed{X}``, free."""
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets; they count as a marker."""
