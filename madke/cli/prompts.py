@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from madke._util.terminal import say, say_json
 from madke.cli import flags
-from madke.terminal import say, say_json
 
 app = typer.Typer(help="Print a prompt as models get it, or copy a protocol to change its prompts.")
 

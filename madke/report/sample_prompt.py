@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Hits, KnowledgePool, Passage
@@ -12,9 +13,9 @@ from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
 from madke.engine.debate import debate
 from madke.engine.parse import marked
-from madke.engine.protocol import Knowledge, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge
 from madke.engine.scene import Scene
-from madke.files import read_jsonl
 from madke.knowledge.web import SnippetsSource
 from madke.tasks import get_task
 from madke.variants import Variant

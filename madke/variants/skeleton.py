@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from madke.assets import asset
+from madke._util.assets import asset
+from madke._util.yaml_file import read_mapping, validated
 from madke.core.errors import UserError
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.variants.load import Variant
-from madke.yaml_file import read_mapping, validated
 
 VALUES: Mapping[str, str] = {
     "question": "question.question is its text; question.instructions is what the user wants of the answer, or empty",
