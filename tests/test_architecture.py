@@ -15,12 +15,11 @@ import madke
 
 PACKAGE = Path(madke.__file__).parent
 ROOT = PACKAGE.parent
-HEAVY = set(
-    """
-    bm25s datasets faiss ir_measures jnius jnius_config lxml math_verify matplotlib mwparserfromhell mwxml numpy pyarrow
-    pypdfium2 pyserini ray sacrebleu scipy sentence_transformers sklearn torch transformers xllamacpp
-    """.split()
-)
+HEAVY = {
+    *("bm25s", "datasets", "faiss", "ir_measures", "jnius", "jnius_config", "lxml", "math_verify", "matplotlib"),
+    *("mwparserfromhell", "mwxml", "numpy", "pyarrow", "pypdfium2", "pyserini", "ray", "sacrebleu", "scipy", "sklearn"),
+    *("sentence_transformers", "torch", "transformers", "xllamacpp"),
+}
 
 
 def test_the_contracts_of_import_linter_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
