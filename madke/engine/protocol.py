@@ -46,7 +46,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "plain"
     """How replies state the answer. ``plain``: "The answer is X." ``brackets``, ``parentheses``, ``boxed``: ``[X]``,
-    ``(X)``, ``\\boxed{X}`` in that sentence. ``text``: the whole reply is the answer."""
+    ``(X)``, ``\\boxed{X}`` in that sentence. ``alone``: the answer and nothing else. ``text``: free text."""
     examples: Annotated[int, Field(ge=0, le=8)] = 0
     """The number of the task's worked examples that a first stance sees, as earlier turns of the chat."""
     level: Literal[0, 1, 2, 3] = 2
