@@ -1,7 +1,7 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
 :func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
-loaded lazily: ``import madke`` alone loads nothing else but :mod:`madke._util.logs`.
+loaded lazily: ``import madke`` alone loads little else but :mod:`madke._util.logs`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from madke._util.logs import guard_http_logs
+from madke._version import __version__
 
 if TYPE_CHECKING:
     from madke.api.batch import Run, arun, build_pools, compare, run, score
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
-
-__version__ = "0.3.0"
 
 guard_http_logs()
 

@@ -22,7 +22,7 @@ from madke.core.knowledge import SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.named import open_source, use_files
 from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.directory import RunDirectory, read_transcripts

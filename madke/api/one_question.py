@@ -17,7 +17,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.engine.debate import debate
-from madke.engine.protocol import RETRIEVER
+from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.llm import Limits
 from madke.llm.human import with_people
@@ -27,8 +27,8 @@ from madke.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
 from madke.runs.options import DEFAULTS, RunOptions
+from madke.runs.own_pools import from_thread
 from madke.runs.pool_stages import StageBuild, staged
-from madke.runs.run_pools import from_thread
 from madke.runs.runner import live_search
 from madke.tasks.base import Task
 from madke.variants import Variant

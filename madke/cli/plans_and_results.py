@@ -30,8 +30,7 @@ from madke.runs.spec import endpoints_before
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
-    from madke.experiments.load import Load, Pace
-    from madke.experiments.plan import Planned
+    from madke.experiments.load import Load, Pace, Planned
 
 _SHOWN_REASONS = 3
 

@@ -49,7 +49,7 @@ def build(
     from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.data import read_dataset
-    from madke.engine.protocol import Knowledge
+    from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
     from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, resolve, source_paths, source_specs

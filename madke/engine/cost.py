@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from madke.engine.protocol import STAGES, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import STAGES
 
 
 class StageCalls(NamedTuple):

@@ -11,7 +11,8 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, never_raising, silent
 from madke.experiments.experiment import Experiment
 from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
-from madke.experiments.plan import REPLY_TOKENS, Planned, Planner, planned
+from madke.experiments.load import Planned
+from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS, RunOptions

@@ -8,26 +8,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from madke._util.files import file_lock, is_written, unexpected_files, writing_here
+from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
 from madke.core.errors import UserError, counted
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
 from madke.data import first_rounds
 from madke.endpoints.model_names import has_endpoint
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
-from madke.experiments.plan import Planned
+from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.knowledge.named import open_source
 from madke.pools.building import asking_folder, build_pools, depth
+from madke.pools.lines import MORE, missing_pools
 from madke.pools.pool_file import merged_pools, record_to_json, write_pools
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
+from madke.runs.own_pools import pool_progress
 from madke.runs.pool_stages import POOLS, StageBuild
-from madke.runs.run_pools import MORE, missing_pools, pool_progress
 from madke.runs.runner import execute
-from madke.runs.spec import question_hashes, read_record, read_spec, short_hash, write_record
+from madke.runs.spec import question_hashes, read_record, read_spec, write_record
 from madke.scoring.scored import score_run
 from madke.scoring.scores import Scores
 

@@ -19,7 +19,7 @@ from madke.data.dataset import chosen, is_sample_data, sample
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
-from madke.engine.protocol import RETRIEVER, Knowledge
+from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample, known_sources, resolve, source_specs

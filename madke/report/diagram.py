@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
 from madke.engine.cost import calls, possible_rounds, stage_calls
-from madke.engine.protocol import Debater, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
 
 WIDTH = 100

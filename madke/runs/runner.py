@@ -16,7 +16,7 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import debate
-from madke.engine.protocol import RETRIEVER
+from madke.engine.protocol_parts import RETRIEVER
 from madke.llm import CallStore, Limits
 from madke.llm.human import people_in, with_people
 from madke.llm.services import AnswerScorer
@@ -27,8 +27,9 @@ from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
+from madke.runs.own_pools import own_pools
 from madke.runs.pool_stages import StageBuild, priced_models, staged
-from madke.runs.run_pools import RunPools, own_pools
+from madke.runs.run_pools import RunPools
 from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
 

@@ -11,7 +11,7 @@ from madke.core.errors import UserError, unknown
 from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
-from madke.engine.protocol import Knowledge, role_key
+from madke.engine.protocol_parts import Knowledge, role_key
 from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
 from madke.llm import Limits, close, read_models
