@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
+from madke.core.agreement import Agreement
+
 ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 """What was read from a reply.
 
@@ -272,6 +274,8 @@ class Transcript:
     """Source -> why it failed."""
     retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
+    agreement: Annotated[Agreement | None, Field(exclude_if=lambda value: value is None)] = None
+    """Who agrees, and what the passages say. None: nobody spoke in the last round, or an older version wrote this."""
 
     @property
     def reading(self) -> ParseStatus:

@@ -15,6 +15,7 @@ from madke.core.transcript import (
     Search,
     Selection,
     Stance,
+    Turn,
     Verdict,
 )
 from madke.engine import parse
@@ -154,6 +155,13 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
         return [place] if place < len(scene.pool.passages) else []
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
+
+
+def readable(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
+    """The numbers of the passages that a debater reads when it speaks: those it chose and found, else all it may see."""
+    if turn.selection is None:
+        return allowed(scene, debater)
+    return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:

@@ -14,14 +14,15 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 import re
 import unicodedata
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines
+from madke.tasks.answer_text import bare, declines, has_words
 from madke.tasks.base import BaseTask
 from madke.tasks.phrases import Date, Phrase, Reading, is_name, may_be_in_name, phrase_of, plain, read, same_name
 from madke.tasks.units import conflict
-from madke.tasks.words import CONTRASTS, Word, stems, vocabulary, words
+from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, stems, vocabulary, words
 
 _YES_NO_QUESTION = re.compile(
     r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"
@@ -69,6 +70,30 @@ class ShortAnswer(BaseTask):
         else:
             stated = (phrase_of(_DENIED.sub(" ", plain(answer))),)
         return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
+
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
+        if read(answer).polarity:
+            return None
+        if has_words(text, answer):
+            return True
+        asked = replace(question, answers=(answer,))
+        parts = frozenset(part for word in words(answer) for part in _parts(word))
+        near = (one for one in _SENTENCE.split(text[:_READ_PASSAGE]) if _shares(one, parts))
+        return any(self.accepts(one, asked) for one in near)
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
+_READ_PASSAGE = 20_000
+
+
+def _shares(sentence: str, parts: Container[str]) -> bool:
+    return any(part in parts for word in words(sentence) for part in _parts(word))
+
+
+def _parts(word: Word) -> frozenset[str]:
+    return frozenset() if word.key in SMALL_WORDS else stems(word.key) | {word.key}
 
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
