@@ -22,7 +22,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("protocol model sources task cast answer_scorer settings prompts", without=_ONLY_FOR_RUNS)
+@flags.shared_options("protocol model sources task cast answer_scorer settings cite prompts", without=_ONLY_FOR_RUNS)
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
     shared: dict[str, Any],

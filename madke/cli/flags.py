@@ -119,9 +119,10 @@ _SHARED: Mapping[str, Any] = {
     "limit": Limit,
     "sample_seed": SampleSeed,
     "settings": Settings,
+    "cite": Annotated[bool, switch("--cite", "Ask debaters to quote the passage that shows their answer.", KNOWLEDGE)],
     "prompts": Prompts,
 }
-_DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
+_DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline", "cite": False}
 """The defaults of shared options; None for the others."""
 
 
@@ -155,6 +156,8 @@ def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., 
             for name, read in (("settings", settings_of), ("cast", cast_overrides)):
                 if name in shared:
                     shared[name] = read(shared[name])
+            if shared.pop("cite", False):
+                shared["settings"]["cite"] = True
             command(**values, shared=shared, options=options)
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

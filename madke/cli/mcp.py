@@ -21,7 +21,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("model sources task cast answer_scorer settings prompts", without=NOT_FOR_SERVERS)
+@flags.shared_options("model sources task cast answer_scorer settings cite prompts", without=NOT_FOR_SERVERS)
 def command(
     out: Out,
     shared: dict[str, Any],

@@ -20,7 +20,9 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("protocol model sources task limit cast answer_scorer dataset ids sample_seed settings prompts")
+@flags.shared_options(
+    "protocol model sources task limit cast answer_scorer dataset ids sample_seed settings cite prompts"
+)
 def command(
     data: flags.Questions,
     out: Annotated[Path, flags.option("Run directory. The same command resumes it.", "DIR")],

@@ -57,7 +57,9 @@ def recorded_agreement(transcript: Transcript, task: Task) -> Agreement | None:
     """The agreement of a transcript; of one that an older version wrote, without what only passages can tell."""
     if transcript.agreement is not None:
         return transcript.agreement
-    question = Question(id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices)
+    question = Question(
+        id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices
+    )
     known = {entry.n for entry in transcript.pool}
     return agreement_of(
         transcript.rounds, transcript.final, task=task, question=question, texts=None, shown=lambda turn: known
@@ -70,7 +72,9 @@ def _holds(group: Sequence[Turn], answer: str | None, same: Callable[[str, str],
 
 def _cited(right: Sequence[Position]) -> tuple[int, ...]:
     found = {n for position in right for n in position.containing or ()}
-    found |= {n for position in right for quote in position.quotes for n in quote.found_in if quote.status != "stitched"}
+    found |= {
+        n for position in right for quote in position.quotes for n in quote.found_in if quote.status != "stitched"
+    }
     return tuple(sorted(found))
 
 
@@ -105,9 +109,7 @@ class _Lookup:
             (entry.n, turn)
             for entry in self._rounds
             for turn in entry.turns
-            if turn.agent in supporters
-            and turn.stance.answer is not None
-            and self._same(turn.stance.answer, answer)
+            if turn.agent in supporters and turn.stance.answer is not None and self._same(turn.stance.answer, answer)
         ]
         numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
         quotes = [quote for n, turn in turns for quote in self._quotes(n, turn)]

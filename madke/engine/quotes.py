@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from madke.core.agreement import QuoteStatus
+from madke.tasks.words import vocabulary
 
 MIN_QUOTE = 12
 """Characters, after normalisation, of the shortest quote that is looked up."""
@@ -37,7 +38,7 @@ _LOOK_ALIKES = str.maketrans(
     "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
     "abekmhopctyxijsdqwaeikvoptuxi",
 )
-_SMALL = frozenset("a an the of in on at to by for from with as and is are was were that which it its".split())
+_SMALL = vocabulary("a an the of in on at to by for from with as and is are was were that which it its")
 """Words that an approximate quote may leave out or add."""
 
 
@@ -54,7 +55,7 @@ def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> Looked
     wanted = " ".join(parts)
     if len(wanted) < MIN_QUOTE:
         return LookedUp("too_short")
-    named = [passage] if passage in texts else []
+    named = [passage] if passage is not None and passage in texts else []
     others = [n for n in texts if n not in named]
     if len(parts) == 1:
         for numbers, status in _attributed(named, others, "found", passage):

@@ -22,6 +22,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
+from madke.report.agreement_text import agreement_in, agreement_lines
 from madke.report.comparison import ComparedQuestion, Outcome, Pair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -152,6 +153,8 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)
+    if (agreement := agreement_in(transcript)) is not None:
+        yield from agreement_lines(agreement)
     if not transcript.usage:
         return
     used = transcript.total

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +20,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
+from madke.report.agreement_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -263,7 +265,8 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
     """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
     own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
-    return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
+    known = replace(transcript, agreement=agreement_in(transcript))
+    return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:

@@ -25,6 +25,7 @@ from starlette.routing import Route
 from madke._util.concurrency import told
 from madke._version import __version__
 from madke.core import events
+from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
 from madke.core.transcript import UNREAD
@@ -69,8 +70,10 @@ class DebateArguments(_Record):
 
 
 class Citation(_Record):
-    """A passage that the answer rests on."""
+    """A passage that contains the answer, or a quote for it."""
 
+    number: int
+    """Its number in the pool, as the debaters name it."""
     title: str
     address: str
     """Of the passage, or of its place in the transcript."""
@@ -86,6 +89,8 @@ class DebateResult(_Record):
     citations: list[Citation]
     status: Literal["answered", "abstained", "unread"]
     """``abstained``: the debate declined to answer. ``unread``: no answer could be read."""
+    agreement: Agreement | None
+    """Consensus or split, and each answer with its supporters, passages and quotes. Tell the user of a split."""
     rounds: int
     transcript: str
     """Address of the whole debate as text."""
@@ -213,7 +218,8 @@ class McpServer(Server[Any]):
         return DebateResult(
             answer=done.answer,
             text=done.final.text or done.answer or "",
-            citations=[Citation(title=title, address=url) for title, url in cited],
+            citations=[Citation(number=n, title=title, address=url) for n, title, url in cited],
+            agreement=done.agreement,
             status="answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained",
             rounds=len(done.rounds),
             transcript=address,

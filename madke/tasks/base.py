@@ -59,6 +59,9 @@ class BaseTask:
     reads_whole_line: bool = False
     """Whether answers are whole texts, such as translations: after "Answer:" the line is not shortened."""
 
+    cites: bool = False
+    """Whether debaters are asked to quote the passage that shows their answer, as with ``cite: true``."""
+
     def read(self, text: str, question: Question) -> str | None:
         """The text without quotes and emphasis, or one of ``choices`` as spelled there; None if it is not an answer."""
         answer = bare(text)

@@ -71,7 +71,6 @@ class ShortAnswer(BaseTask):
             stated = (phrase_of(_DENIED.sub(" ", plain(answer))),)
         return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
 
-
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
         if read(answer).polarity:

@@ -8,10 +8,12 @@ from madke.engine.parse.context import NEAR, WINDOW, before, sentences
 from madke.engine.parse.forms import IDS, NUMBERS
 
 _SPAN = re.compile(
-    "[\"\u201c\u201d](?P<double>[^\"\u201c\u201d\n]{1,2000})[\"\u201d\u201c]|\u201e(?P<low>[^\u201e\u201c\u201d\n]{1,2000})[\u201c\u201d]"
+    '["\u201c\u201d](?P<double>[^"\u201c\u201d\n]{1,2000})["\u201d\u201c]|\u201e(?P<low>[^\u201e\u201c\u201d\n]{1,2000})[\u201c\u201d]'
     "|\u00ab(?P<angle>[^\u00ab\u00bb\n]{1,2000})\u00bb|\u300c(?P<corner>[^\u300c\u300d\n]{1,2000})\u300d"
 )
-_AFTER = re.compile(rf"[\s.,;:)]{{0,4}}(?:[(\[]\s*(?:[a-z]{{1,9}}\s+){{0,2}})?(?P<ids>\[[^\[\]\n]{{1,40}}\]|{IDS})", re.I)
+_AFTER = re.compile(
+    rf"[\s.,;:)]{{0,4}}(?:[(\[]\s*(?:[a-z]{{1,9}}\s+){{0,2}})?(?P<ids>\[[^\[\]\n]{{1,40}}\]|{IDS})", re.I
+)
 _BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]|\b(?:passage|knowledge|document|source)s?\s+\[?(\d{1,4})\b", re.I)
 _QUOTED_LINE = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
 _MOST = 20
@@ -50,8 +52,8 @@ def _passage(text: str, span: re.Match[str]) -> int | None:
         if (number := _first(marker[1] or marker[2])) is not None:
             return number
     rest = text[span.end() : span.end() + NEAR].split("\n", 1)[0].split(". ", 1)[0]
-    marker = _BRACKETED.search(rest)
-    return _first(marker[1] or marker[2]) if marker else None
+    following = _BRACKETED.search(rest)
+    return _first(following[1] or following[2]) if following else None
 
 
 def _first(ids: str) -> int | None:
@@ -65,7 +67,9 @@ _CITED = re.compile(rf"\[(\s*{IDS}\s*)\]", re.IGNORECASE)
 def parse_citations(text: str, shown: Collection[int]) -> tuple[int, ...]:
     """The numbers in square brackets that name passages, in order of mention; only those that were ``shown``."""
     text = _QUOTED_LINE.sub("", text[-WINDOW:])
-    named = (int(n) for ids in _CITED.findall(text) for first, last in NUMBERS.findall(ids) for n in _range(first, last))
+    named = (
+        int(n) for ids in _CITED.findall(text) for first, last in NUMBERS.findall(ids) for n in _range(first, last)
+    )
     return tuple(n for n in dict.fromkeys(named) if n in shown)
 
 

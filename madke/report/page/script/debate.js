@@ -122,6 +122,7 @@ function outcomePart(number, record) {
       { class: "answered" },
       el("span", { class: "label" }, "Answer"),
       record.answer != null && shortened(record.answer),
+      isSplit(record) && el("span", { class: "divided" }, "no consensus"),
       mark(outcome(number)),
       flagsOf(number),
     ),
@@ -246,19 +247,21 @@ function verdictPart(verdict) {
   return aside(["Judge: ", el("b", {}, found), held.map((each) => `, ${each}`)], verdict);
 }
 
-function finalPart({ record }) {
+function finalPart(part) {
+  const { record } = part;
   const { final } = record;
   const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", tie broken by order");
   const whose = final.agent ? [", ", agentName(final.agent)] : null;
   return [
     el(
       "p",
-      { class: "who" },
+      { class: isSplit(record) ? "who split" : "who" },
       given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
+    agreementPart(part),
   ];
 }
 
