@@ -14,7 +14,6 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 import re
 import unicodedata
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from itertools import takewhile
 
 from madke.core.question import Question
@@ -77,10 +76,11 @@ class ShortAnswer(BaseTask):
             return None
         if has_words(text, answer):
             return True
-        asked = replace(question, answers=(answer,))
+        reading = read(answer)
         parts = frozenset(part for word in words(answer) for part in _parts(word))
+        asked = frozenset(word.key for word in words(question.question))
         near = (one for one in _SENTENCE.split(text[:_READ_PASSAGE]) if _shares(one, parts))
-        return any(self.accepts(one, asked) for one in near)
+        return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, asked) for one in near)
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
@@ -89,6 +89,21 @@ _READ_PASSAGE = 20_000
 
 def _shares(sentence: str, parts: Container[str]) -> bool:
     return any(part in parts for word in words(sentence) for part in _parts(word))
+
+
+def _states_all(stated: Phrase, answer: Reading, asked: Container[str]) -> bool:
+    """Whether ``stated`` has every word of an answer; of a person's name, at least the family name."""
+
+    def states(item: Phrase) -> bool:
+        if conflict(stated.counted, item.counted):
+            return False
+        dated = all(any(date.agrees(other) for other in stated.dates) for date in item.dates)
+        left = (word for word in item.content if word.key not in stated.keys)
+        missing = any(stated.stems.isdisjoint(stems(word.key)) for word in left)
+        return dated and (not missing or (is_name(item.order) and _states_name(stated.order, item.order, asked)))
+
+    enough = any if answer.either else all
+    return enough(map(states, answer.items))
 
 
 def _parts(word: Word) -> frozenset[str]:

@@ -178,8 +178,8 @@ def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream,
         page = server.client()._client.get(url.split("#")[0])
         wrong = server.client()._client.get(url.split("#")[0][:-1] + "x")
     citation = message.annotations[0].url_citation
-    assert message.content == "Author 1 [1]"
-    assert message.content[citation.start_index : citation.end_index] == " [1]"
+    assert message.content == "Author 1 [0]"  # as the debaters number it
+    assert message.content[citation.start_index : citation.end_index] == " [0]"
     assert citation.title == "A book" and url.startswith(f"{server.url}/debates/")
     assert page.status_code == 200 and "It has an author." in page.text and "Author 1" in page.text
     assert wrong.status_code == 404
