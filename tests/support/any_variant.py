@@ -20,11 +20,14 @@ from tests.conftest import passage
 from tests.support.debates import QUESTION, Reply
 
 
-def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
-    """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike."""
+def play_any(variant: Variant, reply: Reply, *, first_round: Sequence[Turn] = ()) -> tuple[Transcript, ScriptedChat]:
+    """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike.
+
+    ``first_round``: the given one; by default, stances of the debaters that all differ.
+    """
     protocol, model = variant.protocol, ScriptedChat(reply)
     agents = [debater.name for debater in protocol.cast]
-    first = [Turn(agent=agent, stance=Stance(text=f"[{agent}]", answer=agent)) for agent in agents]
+    first = first_round or [Turn(agent=name, stance=Stance(text=f"[{name}]", answer=name)) for name in agents]
     played = debate(
         Scene(
             QUESTION,
