@@ -20,7 +20,24 @@ class StageCalls(NamedTuple):
 def possible_rounds(protocol: Protocol) -> range:
     """The numbers of rounds that a debate can have."""
     first = {"never": protocol.rounds, "stability": 2}.get(protocol.stop, 1)
+    if protocol.stop == "budget" and protocol.first_round_given and not _spends_before(protocol):
+        first = 2  # no call has used a token after a given round
     return range(min(first, protocol.rounds), protocol.rounds + 1)
+
+
+def _spends_before(protocol: Protocol) -> bool:
+    """Whether calls of models precede the first round."""
+    return bool(pool_calls(protocol)) or any(debater.prepare for debater in protocol.cast)
+
+
+def pool_calls(protocol: Protocol) -> tuple[StageCalls, ...]:
+    """The calls that make a question's pool before its debate, once for all repeats. Models in this process cost none."""
+    knowledge = protocol.knowledge
+    if knowledge is None:
+        return ()
+    reranked = knowledge.rerank is not None and not knowledge.rerank.model.startswith("hf/")
+    stages = ([knowledge.query] if knowledge.query != "none" else []) + (["rerank"] if reranked else [])
+    return tuple(StageCalls(stage, "1", 1, 1) for stage in stages)
 
 
 def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:

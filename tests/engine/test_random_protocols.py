@@ -1,20 +1,29 @@
 """Random protocols: what is foretold of a debate is what happens."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import product
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from madke.core.chat import Completion, Usage
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Stance, Turn
-from madke.engine.cost import calls, possible_rounds, stage_calls
+from madke.data import FirstRounds
+from madke.engine.cost import calls, pool_calls, possible_rounds, stage_calls
 from madke.engine.protocol import STAGES, Protocol
+from madke.experiments.plan import Planner
+from madke.runs.job import job_of, with_first_rounds
+from tests.conftest import passage
 from tests.engine.test_cost import WAYS, debating
 from tests.support.any_variant import play_any
+from tests.support.debates import QUESTION, Reply
 from tests.support.random_protocols import protocols, variant_of
 
 OUTSIDERS = ("Eve", "Flo")
 """Agents outside of every cast, who may have given the first stances."""
+BOTH = "all agree and the judge settles"
 
 any_protocol = settings(
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
@@ -35,17 +44,31 @@ def given_rounds(protocol: Protocol) -> list[list[Turn]]:
     ]
 
 
+def replying(protocol: Protocol, way: str, end: int) -> Reply:
+    """Replies of a debate that ends so, if it can. No debater only repeats the words of another."""
+    reply = debating(protocol, "all agree" if way == BOTH else way, end)
+    judging = debating(protocol, "the judge settles", end) if way == BOTH else reply
+
+    def counting(request: ChatRequest) -> Completion:
+        purpose = request.purpose
+        text = (judging if purpose.stage == "judge" else reply)(request)
+        if purpose.stage in ("speak", "reply") and protocol.marker != "text":
+            own = " ".join(f"{purpose.agent}{purpose.round}w{number}" for number in range(8))
+            answer, _, confidence = text.partition("\n")
+            text = f"{confidence}\n{own}.\n{answer}"
+        return Completion(text=text, usage=Usage(prompt_tokens=1))
+
+    return counting
+
+
 def counted(protocol: Protocol) -> dict[int, list[Counter[str]]]:
     """Number of rounds -> calls of each stage, of debates that end in all ways and rounds. A call takes one token."""
     found: dict[int, list[Counter[str]]] = defaultdict(list)
-    budgets = range(1, calls(protocol, protocol.rounds)[1] + 2) if protocol.stop == "budget" else [None]
-    for way, end, first, budget in product(WAYS, range(1, protocol.rounds + 2), given_rounds(protocol), budgets):
+    spent = calls(protocol, protocol.rounds)[1] + len(pool_calls(protocol))
+    budgets = range(1, spent + 2) if protocol.stop == "budget" else [None]
+    for way, end, first, budget in product((*WAYS, BOTH), range(1, protocol.rounds + 2), given_rounds(protocol), budgets):
         variant = variant_of(protocol.model_copy(update={"token_budget": budget}))
-        reply = debating(protocol, way, end)
-        one = Usage(prompt_tokens=1)
-        transcript, model = play_any(
-            variant, lambda request, reply=reply: Completion(text=reply(request), usage=one), first_round=first
-        )
+        transcript, model = play_any(variant, replying(protocol, way, end), first_round=first)
         assert not transcript.degraded
         found[len(transcript.rounds)].append(Counter(stage_of(request.purpose.stage) for request in model.requests))
     return found
@@ -70,3 +93,18 @@ def test_debates_take_the_calls_that_their_protocol_says(protocol: Protocol) -> 
         totals = [spent.total() for spent in debates]
         assert (min(totals), max(totals)) == calls(protocol, rounds) == (cheapest.total(), dearest.total())
         assert all(spent.keys() <= dearest.keys() and spent <= dearest for spent in debates)
+
+
+@any_protocol
+@given(protocols())
+def test_a_plan_foretells_the_same_calls(protocol: Protocol) -> None:
+    question = replace(QUESTION, id="planned")
+    job = job_of([question], data="", dataset=None, task=None, sample_seed=None, protocol=variant_of(protocol))
+    if protocol.first_round_given:
+        job = with_first_rounds(job, FirstRounds(rounds={question.id: {0: given_rounds(protocol)[1]}}))
+    names = [debater.name for debater in protocol.cast]
+    pool = KnowledgePool(passages=tuple(passage("wiki", name, "T", f"text of {name}") for name in names))
+    plan = Planner(prices={}).plan("a run", job, (lambda asked: pool) if protocol.knowledge else None)
+    before, possible = len(pool_calls(protocol)), possible_rounds(protocol)
+    assert plan.most.calls == before + calls(protocol, protocol.rounds)[1]
+    assert plan.least.calls == pytest.approx(before + calls(protocol, possible[0])[0])
