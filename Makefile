@@ -2,7 +2,7 @@
 # make test           install the other packages too; run the tests except slow ones (SLOW=1: all)
 # make test-random    the quick tests of several packages in three random orders, at the same time; SEEDS="7 8" for others
 # make test-python    the version-dependent tests, on PYTHON=python3.12 or later, without torch
-# make lint           formatting, lint rules and types
+# make lint           formatting, lint rules, types and the direction of imports
 # make bench          the benchmarks of eval/benchmarks/, and the table of their results
 # make docs           write the generated pages and build the documentation into site/; a dead link or reference fails
 # make audit          known vulnerabilities of the versions in constraints.txt; "not run" if the data is unreachable
@@ -63,6 +63,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 # make coverage  branch coverage of madke/ over the same tests: the largest gaps, the total, and pages in build/coverage/
 # Processes that tests start are measured too. A failed test (tracing can cause timeouts) does not stop the report.

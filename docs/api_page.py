@@ -38,7 +38,7 @@ def page() -> str:
     for name in sorted(madke.__all__, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)):
         if not name.startswith("__") and not inspect.ismodule(getattr(madke, name)):
             groups[_group(getattr(madke, name))].append(f"madke.{name}")
-    groups["Parts of a protocol"] = [f"madke.engine.protocol.{name}" for name in PARTS]
+    groups["Parts of a protocol"] = [f"madke.engine.protocol_parts.{name}" for name in PARTS]
     groups["Modules"] = list(MODULES)
     parts = [HEAD]
     for title, names in groups.items():

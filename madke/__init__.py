@@ -1,7 +1,7 @@
 """madke: batch question answering by debate between language models over a shared pool of retrieved knowledge.
 
 :func:`ask` debates one question, :func:`run` a dataset, and :func:`stream` yields the events of a debate. Names are
-loaded lazily: ``import madke`` alone loads nothing else but :mod:`madke._util.logs`.
+loaded lazily: ``import madke`` alone loads little else but :mod:`madke._util.logs`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from madke._util.logs import guard_http_logs
+from madke._version import __version__
 
 if TYPE_CHECKING:
     from madke.api.batch import Run, arun, build_pools, compare, run, score
@@ -40,13 +41,12 @@ if TYPE_CHECKING:
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.runs.options import RunOptions
+    from madke.runs.request import RunRequest
     from madke.runs.spec import RunSpec
     from madke.scoring.metrics import Metric, metric
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
-
-__version__ = "0.3.0"
 
 guard_http_logs()
 
@@ -65,6 +65,7 @@ _MODULES = {
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
     "madke.runs.options": "RunOptions",
+    "madke.runs.request": "RunRequest",
     "madke.runs.spec": "RunSpec",
     "madke.scoring.metrics": "Metric metric",
     "madke.scoring.scores": "Scores",
@@ -77,8 +78,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose",
-    "Question", "Reflection", "Round", "Run", "RunOptions", "RunSpec", "Scores", "Search", "Selection", "Source",
-    "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
+    "Question", "Reflection", "Round", "Run", "RunOptions", "RunRequest", "RunSpec", "Scores", "Search", "Selection",
+    "Source", "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
     "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
     "debate", "events", "metric", "run", "score", "stream",
 ]  # fmt: skip

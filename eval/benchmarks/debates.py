@@ -32,8 +32,9 @@ from madke.core.transcript import (
     Verdict,
     to_json,
 )
-from madke.engine.protocol import Knowledge, Protocol
-from madke.runs.run_pools import lines_of
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge
+from madke.pools.lines import lines_of
 from madke.runs.spec import RunSpec
 
 DEBATERS = ("Debater 1", "Debater 2")

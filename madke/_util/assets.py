@@ -7,20 +7,21 @@ from shlex import quote
 
 from madke.core.errors import UserError
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[1]
+"""The folder of the package ``madke``."""
 
 
 def asset(*parts: str) -> Path:
     """The path of a shipped asset in ``prompts``, ``indexes``, ``eval`` or ``examples``, in a checkout or a wheel."""
-    installed = _PACKAGE / "_assets"
-    return (installed if installed.is_dir() else _PACKAGE.parent).joinpath(*parts)
+    installed = PACKAGE / "_assets"
+    return (installed if installed.is_dir() else PACKAGE.parent).joinpath(*parts)
 
 
 def install(extra: str) -> str:
     """The command that installs an extra: for this checkout, or for the installed package."""
-    if (_PACKAGE / "_assets").is_dir():
+    if (PACKAGE / "_assets").is_dir():
         return f"pip install 'madke[{extra}]'"
-    checkout = "." if Path.cwd() == _PACKAGE.parent else str(_PACKAGE.parent)
+    checkout = "." if Path.cwd() == PACKAGE.parent else str(PACKAGE.parent)
     return f"pip install -e {quote(f'{checkout}[{extra}]')}"
 
 

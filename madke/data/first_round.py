@@ -19,7 +19,8 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
-from madke.engine.protocol import Protocol, is_name
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import is_name
 from madke.tasks import get_task
 
 Order = Literal["same", "reversed", "rotated"]

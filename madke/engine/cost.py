@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from madke.engine.protocol import STAGES, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import STAGES
 
 
 class StageCalls(NamedTuple):
@@ -31,7 +32,7 @@ def _spends_before(protocol: Protocol) -> bool:
 
 
 def pool_calls(protocol: Protocol) -> tuple[StageCalls, ...]:
-    """The calls that make a question's pool before its debate, once for all repeats. Models in this process cost none."""
+    """The calls for a question's pool before its debate, once for all repeats. Models in this process need none."""
     knowledge = protocol.knowledge
     if knowledge is None:
         return ()
@@ -68,7 +69,7 @@ def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     if p.extract == "each_round":
         counts["extract"] = ("r", r, r)
     elif p.extract == "unsettled" and "judge" in p.stages:
-        # Where all agree at the end, the judge is not asked. So it has not settled the debate, and its answer is missing.
+        # Where all agree at the end, the judge is not asked. So it has settled nothing, and given no answer.
         counts["extract"] = ("(0 or 1)", int(p.stop == "agreement_then_judge"), 1)
     if p.finish != "summarizer":
         counts["summarize"] = ("(0 or 1)", 0, 0 if p.stop == "agreement" and r < p.rounds else 1)

@@ -13,7 +13,8 @@ from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcom
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.order import order_for, reading_order
-from madke.engine.protocol import Debater, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Scene
 from madke.engine.schemas import bound_roles
 from madke.engine.view import View, stances_of, view

@@ -8,7 +8,7 @@ from itertools import pairwise
 from madke.core.question import Question
 from madke.core.transcript import Round, Turn
 from madke.engine.agreement import Same, answer_groups, matcher, same_answers
-from madke.engine.protocol import Order
+from madke.engine.protocol_parts import Order
 from madke.tasks.base import Task
 
 

@@ -1,184 +1,32 @@
 """The declarative description of a debate, as in a variant's ``protocol.yaml``."""
 
-import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from madke.engine.parse import Marker
-
-NON_DEBATERS = ("judge", "summarizer")
-RETRIEVER = "retriever"
-"""The role that writes queries and orders passages before the debate."""
-STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "pick", "summarize")
-"""The built-in stages; ``prepare`` names further ones."""
-MAX_DEBATERS = 200
-
-_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
-_RESERVED = {*NON_DEBATERS, "you", "anotherdebater"}
-_Count = Annotated[int, Field(ge=1, strict=True)]
-_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-_Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Topology = str | tuple[tuple[bool, ...], ...]
-
-
-def is_name(name: str) -> bool:
-    """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
-    return bool(_NAME.fullmatch(name) and role_key(name))
+from madke.engine.protocol_parts import (
+    MAX_DEBATERS,
+    RESERVED,
+    RETRIEVER,
+    STAGES,
+    Count,
+    Debater,
+    Knowledge,
+    Order,
+    Sees,
+    Talk,
+    Temperature,
+    is_name,
+    readable_by,
+    role_key,
+)
 
 
 def _none_as_null(value: Any) -> Any:
     return None if value == "none" else value
-
-
-def role_key(role: str) -> str:
-    """The key by which role names are compared: letters and digits, without case."""
-    return re.sub(r"[\W_]+", "", role.casefold())
-
-
-class Rerank(BaseModel, frozen=True, extra="forbid", serialize_by_alias=True):
-    """A second ranking of retrieved passages by a model that reads them together with the question."""
-
-    model: Annotated[str, Field(min_length=1)]
-    """``hf/NAME_OR_PATH``: a cross-encoder in this process. ``llm``: one call of the role ``retriever`` orders all.
-    Otherwise an endpoint with ``/rerank``: a name in ``models.yaml``, or ``NAME@URL``."""
-    candidates: _Count = Field(default=100, alias="from")  # "from" is a keyword of Python.
-    """How many passages of each source are ranked, after duplicates are removed."""
-    keep: _Count | None = None
-    """How many passages the pool keeps, over all sources. None: the sum of ``per_source``."""
-
-
-class Knowledge(BaseModel, frozen=True, extra="forbid"):
-    """Which retrieved passages the debaters get."""
-
-    sources: Annotated[tuple[str, ...], Field(min_length=1)] = ("wiki", "google")
-    """Names of the sources whose passages form the pool, in this order (Wang et al., Eq. 1)."""
-    per_source: _Count | dict[str, _Count] = 5
-    """Passages kept from each source, after duplicates are removed: one number for all, or source -> number."""
-    query: Annotated[Literal["none", "rewrite", "decompose"], Field(exclude_if=lambda value: value == "none")] = "none"
-    """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
-    single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
-    rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
-    """A second ranking, over the passages of all sources together. A text is short for its model."""
-    fusion: Literal["none", "rrf", "weighted"] = "none"
-    """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
-    reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""
-    weights: dict[str, _Weight] | None = None
-    """``rrf`` and ``weighted``: source -> weight of its ranking; the default is 1."""
-    max_passages: _Count | None = None
-    """``rrf`` and ``weighted``: passages kept from the merged ranking; None keeps all."""
-    select: Literal["adaptive", "all", "one_each", "none"] = "adaptive"
-    """``adaptive``: each debater chooses before every turn (Eq. 2). ``all``: every debater gets the whole pool.
-    ``one_each``: the first debater gets only passage 0, the second passage 1, ...; a question with fewer passages has
-    fewer debaters. ``none``: the pool is recorded in the transcript, but no debater sees it."""
-    max_selected: _Count = 3
-    """Passages that one adaptive selection may choose (Prompt 3.1)."""
-    per_debater_sources: dict[str, tuple[str, ...]] | None = None
-    """Debater -> the sources it may see; the other debaters see all. Passages keep their pool numbers."""
-    allow_search: bool = False
-    """A debater may request one search with each selection. The passages found are added to the pool."""
-
-    @field_validator("rerank", mode="before")
-    @classmethod
-    def _short_rerank(cls, value: Any) -> Any:
-        return None if value == "none" else {"model": value} if isinstance(value, str) else value
-
-    @property
-    def needs_retriever(self) -> bool:
-        """Whether a chat model takes part in the retrieval."""
-        return self.query != "none" or (self.rerank is not None and self.rerank.model == "llm")
-
-    @property
-    def staged(self) -> bool:
-        """Whether pools need more than a search with the question."""
-        return self.query != "none" or self.rerank is not None
-
-    def count(self, source: str) -> int:
-        """How many passages of a source are kept without a reranker."""
-        return self.per_source if isinstance(self.per_source, int) else self.per_source[source]
-
-    @property
-    def pool_limit(self) -> int:
-        """The largest number of passages that a pool can hold before debaters search."""
-        kept = sum(map(self.count, self.sources))
-        if self.rerank is not None:
-            return self.rerank.keep or kept
-        return kept if self.max_passages is None else min(kept, self.max_passages)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.sources)) < len(self.sources):
-            raise ValueError("knowledge.sources names a source twice")
-        if isinstance(self.per_source, dict) and (missing := [s for s in self.sources if s not in self.per_source]):
-            raise ValueError(f"knowledge.per_source has no number for source {missing[0]!r}")
-        for name in ("weights", "max_passages"):
-            if self.fusion == "none" and getattr(self, name) is not None:
-                raise ValueError(f"knowledge.{name} needs knowledge.fusion = rrf or weighted")
-        if unknown := [source for source in self.weights or {} if source not in self.sources]:
-            raise ValueError(f"knowledge.weights: {unknown[0]!r} is not among the sources")
-        if self.fusion != "none" and self.rerank is not None:
-            raise ValueError("knowledge.rerank makes one ranking over all sources; leave out knowledge.fusion")
-        if self.allow_search and self.select != "adaptive":
-            raise ValueError("knowledge.allow_search needs knowledge.select = adaptive: selections request the search")
-        return self
-
-
-class Debater(BaseModel, frozen=True, extra="forbid"):
-    """One debater with settings of its own."""
-
-    name: str
-    prompt: str | None = Field(default=None, pattern=r"^[\w-]+$")
-    """Its templates are ``<stage>.<prompt>.j2`` where the folder has them, else ``<stage>.j2``."""
-    persona: str = ""
-    """One or two sentences about who it is, for its system prompt."""
-    model: str | None = None
-    """A model name (``openai/...``); None: the run's model."""
-    temperature: _Temperature | None = None
-    """None: the protocol's temperature."""
-    prepare: tuple[str, ...] = ()
-    """Stages called once before its first turn; templates get their texts as ``prepared.<stage>``."""
-
-
-class Talk(BaseModel, frozen=True, extra="forbid"):
-    """When debaters speak."""
-
-    first: Literal["simultaneous", "sequential"] = "simultaneous"
-    later: Literal["simultaneous", "sequential", "simultaneous_with_summary"] = "simultaneous"
-    """``simultaneous_with_summary``: debaters read a summary of the debate instead of each other (ChatEval)."""
-
-
-class Sees(BaseModel, frozen=True, extra="forbid"):
-    """What a debater reads from the second round on (with sequential talk: from the second turn on)."""
-
-    peers: Literal["last_round", "latest", "history", "answers", "none"] = "last_round"
-    """``last_round``: the others' stances of the previous round (Eq. 4). ``latest``: the newest stance of each, from
-    this round if it has spoken. ``history``: all, in order of time. ``answers``: only the previous round's answers."""
-    own: Literal["last", "history", "none"] = "last"
-    """The debater's own newest stance, or all of its own. Selection always sees its newest (Eq. 2)."""
-    topology: Topology = "full"
-    """Which debaters a debater may read: ``full`` (all), ``ring`` (its two neighbours), ``star`` (the first reads all,
-    the others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix of 1 and 0, a row per reader."""
-    anonymous: bool = False
-    """Whether peers are shown without names."""
-    grouped: bool = False
-    """Whether peers are also grouped by answer, for the templates' ``groups``."""
-    form: Literal["text", "chat"] = "text"
-    """``chat``: the history as chat messages, the reader's own turns as ``assistant``, the others' as ``user``."""
-
-
-class Order(BaseModel, frozen=True, extra="forbid"):
-    """The order in which a debater reads the others, and in which they speak if talk is sequential (Zhang et al.)."""
-
-    by: Literal["fixed", "random", "truth_first", "truth_last", "madc"] = "fixed"
-    """``random``: shuffled in every round, seeded. ``truth_first``, ``truth_last``: by the gold answers, for analysis
-    only. ``madc``: ascending path consistency (Eq. 2)."""
-    score: Literal["global", "per_reader"] = "global"
-    """``madc``: one order for all (Algorithm 1), or one per reader that ignores its own answer (the released code)."""
-    decay: float = Field(default=1.0, gt=0, le=1)
-    """``madc``: multiplies a debater's score for each earlier round in which it was read last (power decay)."""
-    rotate_personas: bool = False
-    """Personas move to the next debater in every round (dynamic role switching)."""
 
 
 class Protocol(BaseModel, frozen=True, extra="forbid"):
@@ -190,7 +38,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """A count, or a list (Wang et al., section 4.4: 2)."""
     knowledge: Annotated[Knowledge | None, BeforeValidator(_none_as_null)] = Knowledge()
     """None or ``none``: no knowledge pool."""
-    rounds: _Count = 3
+    rounds: Count = 3
     """At most this many (section 4.4: 3)."""
     talk: Talk = Talk()
     sees: Sees = Sees()
@@ -198,14 +46,14 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """``order: madc`` is short for ``{by: madc}``."""
     marker: Marker = "plain"
     """How replies state the answer. ``plain``: "The answer is X." ``brackets``, ``parentheses``, ``boxed``: ``[X]``,
-    ``(X)``, ``\\boxed{X}`` in that sentence. ``text``: the whole reply is the answer."""
+    ``(X)``, ``\\boxed{X}`` in that sentence. ``alone``: the answer and nothing else. ``text``: free text."""
     examples: Annotated[int, Field(ge=0, le=8)] = 0
     """The number of the task's worked examples that a first stance sees, as earlier turns of the chat."""
     level: Literal[0, 1, 2, 3] = 2
     """How strongly debaters are told to disagree, from 0 (not at all) to 3 (always) (Liang et al., Table 12)."""
-    temperature: _Temperature = 0.5
+    temperature: Temperature = 0.5
     """Sampling temperature of every role (section 4.4: 0.5)."""
-    max_tokens: _Count = 1024
+    max_tokens: Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     structured: Annotated[
@@ -254,14 +102,12 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):
                 raise ValueError("debaters must have distinct names; case, spaces, hyphens and underscores are ignored")
-            if reserved := set(keys) & _RESERVED:
+            if reserved := set(keys) & RESERVED:
                 raise ValueError(f"a debater cannot have the reserved name {reserved.pop()!r}")
         return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        from madke.engine.conflicts import conflicts  # it imports this module
-
         if reason := next(conflicts(self), None):
             raise ValueError(reason)
         return self
@@ -329,16 +175,74 @@ def _numbered(count: int) -> tuple[Debater, ...]:
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
-def readable_by(topology: Topology, here: int, n: int) -> set[int] | None:
-    """Indexes (0 .. n - 1) of the debaters that debater ``here`` may read; None if the topology does not fit n."""
-    if not isinstance(topology, str):
-        square = len(topology) == n and all(len(row) == n for row in topology)
-        return {place for place, reads in enumerate(topology[here]) if reads} if square else None
-    if topology == "ring":
-        return {(here - 1) % n, (here + 1) % n}
-    if topology == "full" or (topology == "star" and here == 0):
-        return set(range(n))
-    sparse = re.fullmatch(r"sparse\((\d{1,3})\)", topology)
-    if sparse and int(sparse[1]):
-        return {(here + step) % n for step in range(1, int(sparse[1]) + 1)}
-    return {0} if topology == "star" else None
+def conflicts(p: Protocol) -> Iterator[str]:
+    """Why the settings cannot work together, one reason for each conflict."""
+    yield from _conflicts_reading(p)
+    yield from _conflicts_end(p)
+    if p.knowledge is not None:
+        yield from _conflicts_knowledge(p, p.knowledge)
+    for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
+        yield f"debaters.prepare: {stage!r} is the name of a built-in stage; choose another name"
+
+
+def _conflicts_reading(p: Protocol) -> Iterator[str]:
+    sees, order, n = p.sees, p.order, len(p.cast)
+    summed_up = p.talk.later == "simultaneous_with_summary"
+    if sees.peers == "latest" and "sequential" not in (p.talk.first, p.talk.later):
+        yield "sees.peers = latest needs talk.first or talk.later = sequential"
+    if p.talk.first == "sequential" and sees.peers in ("last_round", "answers"):
+        yield "talk.first = sequential needs sees.peers = latest or history: round 1 has no previous round to read"
+    if sees.form == "chat" and (sees.peers, sees.own) != ("history", "history"):
+        yield "sees.form = chat needs sees.peers and sees.own = history"
+    if sees.anonymous and summed_up:
+        yield "sees.anonymous does not work with talk.later = simultaneous_with_summary: the summary names debaters"
+    if readable_by(sees.topology, 0, n) is None:
+        forms = f"full, ring, star, sparse(k) or a matrix of {n} x {n}"
+        yield f"sees.topology: {sees.topology!r} is not a topology for {n} debaters; expected {forms}"
+    sequential = p.talk.first == "sequential" or (p.rounds > 1 and p.talk.later == "sequential")
+    read = p.rounds > 1 and p.sees.peers in ("last_round", "latest", "answers") and not summed_up
+    if order.by != "fixed" and not read and not (sequential and order.by == "random"):
+        yield f"order.by = {order.by} has no effect: debaters do not read each other, or only in order of time"
+    if order.by != "madc" and order.decay != 1:
+        yield "order.decay needs order.by = madc"
+    if order.by != "madc" and order.score != "global":
+        yield "order.score needs order.by = madc"
+    if order.score == "per_reader" and order.decay != 1:
+        yield "order.decay needs order.score = global"
+    if order.rotate_personas and not any(debater.persona for debater in p.cast):
+        yield "order.rotate_personas needs debaters with personas"
+
+
+def _conflicts_end(p: Protocol) -> Iterator[str]:
+    n = len(p.cast)
+    if p.finish == "only" and n != 1:
+        yield f"finish = only needs exactly one debater, found {n}"
+    if p.finish in ("judge_pick", "agreed_or_summarizer") and n < 2:
+        yield f"finish = {p.finish} needs at least two debaters"
+    if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
+        yield f"stop = {p.stop} needs at least two debaters"
+    if (p.stop == "budget") != (p.token_budget is not None):
+        yield "stop = budget and token_budget must be set together; one of them is missing"
+    if p.extract != "unsettled" and p.finish != "judge_extract":
+        yield f"extract = {p.extract} needs finish = judge_extract"
+    if p.first_round_given and p.rounds < 2:
+        yield "first_round_given needs rounds >= 2: the given stances are round 1"
+
+
+def _conflicts_knowledge(p: Protocol, knowledge: Knowledge) -> Iterator[str]:
+    names, passages = [debater.name for debater in p.cast], knowledge.pool_limit
+    restricted = knowledge.per_debater_sources or {}
+    if knowledge.select == "one_each":
+        if len(names) < passages:
+            needed = f"a debater for each of up to {passages} passages, found {len(names)}"
+            yield f"knowledge.select = one_each needs {needed}"
+        if restricted:
+            yield "knowledge.per_debater_sources does not work with select = one_each: each debater has one passage"
+        if not isinstance(p.sees.topology, str):
+            yield "sees.topology: a matrix needs a fixed number of debaters; with select = one_each it varies"
+    if knowledge.needs_retriever and RETRIEVER in map(role_key, names):
+        yield f"knowledge.query and knowledge.rerank call the role {RETRIEVER!r}; give the debater another name"
+    for name in (name for name in restricted if name not in names):
+        yield f"knowledge.per_debater_sources: there is no debater {name!r}"
+    for source in (source for sources in restricted.values() for source in sources if source not in knowledge.sources):
+        yield f"knowledge.per_debater_sources: {source!r} is not among the sources"

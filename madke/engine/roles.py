@@ -18,7 +18,8 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.engine import parse
-from madke.engine.protocol import Debater, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Reply, Scene
 from madke.engine.view import View, stances_of
 

@@ -8,7 +8,8 @@ from functools import cache
 from madke.core.stage import Spoken
 from madke.core.transcript import Round, Turn
 from madke.engine.agreement import Same, answer_groups
-from madke.engine.protocol import Protocol, readable_by
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import readable_by
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.endpoints.prefixes import HOSTED_TOKENS
 from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.llm import read_models
+from madke.pools.stage_calls import LLM, LOCAL
 from madke.pools.stages import messages
 from madke.runs.options import RunOptions
-from madke.runs.pool_stages import LLM, LOCAL
 from madke.runs.spec import sessions_of
-
-if TYPE_CHECKING:
-    from madke.experiments.plan import Planned
 
 PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
@@ -53,6 +49,25 @@ class Load:
 
     def __mul__(self, times: float) -> Load:
         return Load(**{f.name: getattr(self, f.name) * times for f in fields(Load)})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """The estimate for one run."""
+
+    name: str
+    debates: int
+    """Questions times repeats."""
+    least: Load
+    """If every debate ends as early as possible."""
+    most: Load
+    """If every debate plays all rounds."""
+    models: tuple[str, ...] = ()
+    unpriced: tuple[str, ...] = ()
+    assumed_passages: bool = False
+    """Whether placeholders replace passages, because no pool file contains all of the run's knowledge yet."""
+    debaters: tuple[int, int] | None = None
+    """Minimum and maximum number of debaters, if it depends on the cost of other runs."""
 
 
 def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Load:

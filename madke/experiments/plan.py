@@ -23,9 +23,10 @@ from madke.engine.cost import possible_rounds, stage_calls
 from madke.engine.debate import debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
-from madke.engine.protocol import MAX_DEBATERS, RETRIEVER, Knowledge, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import MAX_DEBATERS, RETRIEVER, Knowledge
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
-from madke.experiments.load import PASSAGE, Load, load_of, planned_usage, stage_load
+from madke.experiments.load import PASSAGE, Load, Planned, load_of, planned_usage, stage_load
 from madke.experiments.recipe import Arm
 from madke.llm.call_key import call_key
 from madke.pools.loading import pool_of
@@ -45,25 +46,6 @@ _ANSWERING = ("speak", "reply", "summarize", "extract")
 """Stages whose replies contain an answer."""
 
 PoolOf = Callable[[Question], KnowledgePool]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
-    """The estimate for one run."""
-
-    name: str
-    debates: int
-    """Questions times repeats."""
-    least: Load
-    """If every debate ends as early as possible."""
-    most: Load
-    """If every debate plays all rounds."""
-    models: tuple[str, ...] = ()
-    unpriced: tuple[str, ...] = ()
-    assumed_passages: bool = False
-    """Whether placeholders replace passages, because no pool file contains all of the run's knowledge yet."""
-    debaters: tuple[int, int] | None = None
-    """Minimum and maximum number of debaters, if it depends on the cost of other runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from madke import __version__
+from madke._version import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
 from madke.knowledge.http_search import HttpService, Reply, parse_json

@@ -24,7 +24,8 @@ from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
-from madke.engine.protocol import NON_DEBATERS, Debater, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import NON_DEBATERS, Debater
 from madke.engine.scene import Scene
 from madke.lemmas.adapters import AsyncCompleteFn, ChatMessages, CompleteFn
 from madke.tasks import get_task

@@ -19,7 +19,7 @@ from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source, SourceCounts
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.asking import ask, served_by
 from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.pools.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools

@@ -9,7 +9,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.engine.scene import Retrieve
 from madke.llm.batching import Batching
 from madke.llm.services import failed_call, service_request

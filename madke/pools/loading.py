@@ -7,7 +7,7 @@ from itertools import zip_longest
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Retrieval
-from madke.engine.protocol import Knowledge, Rerank
+from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.knowledge.fusion import Method, fuse
 from madke.pools.pool_file import PoolRecord
 from madke.pools.stages import Reranking, scope_of

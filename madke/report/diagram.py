@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
 from madke.engine.cost import calls, pool_calls, possible_rounds, stage_calls
-from madke.engine.protocol import Debater, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
 
 WIDTH = 100
@@ -177,7 +178,8 @@ _MARKERS = {
     "brackets": "answers are marked [X]",
     "parentheses": "answers are marked (X)",
     "boxed": "answers are marked \\boxed{X}",
-    "text": "the whole reply is the answer",
+    "alone": "a reply is the answer and nothing else",
+    "text": "the whole reply, free text, is the answer",
 }
 _SCHEMAS = {
     "auto": "JSON schemas where the endpoint takes them",
@@ -319,7 +321,8 @@ def _cost(protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("", f"n = {len(protocol.cast)}; {'; '.join(counts)}")
     knowledge = protocol.knowledge
     if before := pool_calls(protocol):
-        yield from _wrapped("", f"before the debate, for its pool: {' + '.join(f'1 {stage.stage}' for stage in before)}")
+        formula = " + ".join(f"{stage.formula} {stage.stage}" for stage in before)
+        yield from _wrapped("", f"before the debate, for its pool: {formula}")
     if knowledge is not None and knowledge.allow_search:
         yield from _wrapped("", f"and up to {'n(r - 1)' if protocol.first_round_given else 'n r'} searches")
     elif knowledge is not None and knowledge.select == "adaptive":

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from madke.endpoints.prices import Prices, cost, price_of
-from madke.experiments.plan import Planned
+from madke.experiments.load import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.store import Paid
 from madke.report.tables import HEADINGS, NOTHING, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of

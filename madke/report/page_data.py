@@ -18,8 +18,8 @@ from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD, Transcript
 from madke.core.transcript import to_json as transcript_to_json
+from madke.pools.lines import PoolLines
 from madke.report.tables import ORACLE
-from madke.runs.run_pools import PoolLines
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers

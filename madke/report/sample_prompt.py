@@ -13,7 +13,8 @@ from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
 from madke.engine.debate import debate
 from madke.engine.parse import marked
-from madke.engine.protocol import Knowledge, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge
 from madke.engine.scene import Scene
 from madke.knowledge.web import SnippetsSource
 from madke.tasks import get_task

@@ -6,7 +6,8 @@ from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
 from madke.endpoints.endpoint import Models, probe, refuse_two_addresses
 from madke.endpoints.model_names import has_endpoint, names_code
-from madke.engine.protocol import Protocol, role_key
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import role_key
 from madke.llm import open_model
 
 

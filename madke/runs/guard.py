@@ -7,7 +7,7 @@ from typing import Any
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, Limited, Limits, Retrying, Stored
 from madke.llm.services import AnswerScorer, answer_scoring
 from madke.pools.live_search import LiveSearch, searching

@@ -16,8 +16,8 @@ from madke.endpoints.model_names import UNPAID, kind_of
 from madke.endpoints.prices import Prices, cost, price_of, read_prices
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
+from madke.runs.deadline import seconds_until
 from madke.runs.options import RunOptions
-from madke.runs.stopping import seconds_until
 
 MAX_FAILED_IN_A_ROW = 20
 """Number of consecutive failed or empty calls of one model after which no further question starts. A revoked key or an

@@ -1,180 +1,45 @@
-"""Query stages and rerankers of pools: their calls through the call store, for one pool or a pool file.
+"""Query stages and rerankers of the pools of a run or a pool file: their models opened, their calls stored and paid.
 
-Like sources, rerankers are :class:`madke.core.chat.ChatModel` objects here, so a build that was killed makes no
-finished call again.
+A build that was killed makes no finished call again.
 """
 
 import asyncio
-import json
-import logging
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from madke._util.concurrency import finished, gather
+from madke._util.concurrency import finished
 from madke._util.files import atomic_write
-from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose, call_seed
+from madke.core.chat import ChatModel
 from madke.core.errors import Unfinished
-from madke.core.knowledge import Passage, Source, SourceCounts
+from madke.core.knowledge import Source, SourceCounts
 from madke.core.question import Question
-from madke.core.transcript import StageUsage
 from madke.endpoints.endpoint import probe
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
-from madke.engine.protocol import RETRIEVER, Knowledge, Rerank
-from madke.engine.scene import counted
+from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close, read_models
-from madke.llm.services import CrossEncoderReranker, service_request
-from madke.pools import stages
+from madke.llm.services import CrossEncoderReranker
 from madke.pools.building import build_pools, depth
 from madke.pools.live_search import LiveSearch
-from madke.pools.loading import candidates
-from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, record_to_json
-from madke.pools.stages import FurtherQueries, Ranked, Reranking
+from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
+from madke.pools.stage_calls import LLM, LOCAL, SEARCH, PoolStages
 from madke.runs.cast import open_models
 from madke.runs.guard import Guard
 from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.stopping import drained, until_limit, until_stopped
 
-_log = logging.getLogger(__name__)
-
-_MAX_TOKENS = 2048
 _CHUNK = 500
 """Pools in memory at a time."""
 
 POOLS = "(pools)"
 """Pays for the stages of pools that several arms share; no arm can have this name."""
-
-LLM, SEARCH = "llm", ""
-LOCAL = "hf/"
-"""Prefix of rerankers in this process, which cost nothing."""
-
-
-@dataclass(kw_only=True)
-class PoolStages:
-    """The models and searches of query stages and rerankers, wrapped in the call store."""
-
-    wanted: Sequence[Knowledge]
-    """The settings whose stages every pool gets."""
-    models: Mapping[str, ChatModel]
-    """By ``knowledge.rerank.model``; :data:`LLM` is the role ``retriever``, :data:`SEARCH` the sources."""
-    seed: int | None = None
-    wrong: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """What went wrong -> the reason for each pool."""
-
-    async def add(self, record: PoolRecord) -> PoolRecord:
-        """The record with all stages; those that it has already are kept."""
-        for stage in dict.fromkeys(each.query for each in self.wanted if each.query != "none"):
-            if stage not in record.queries:
-                record = await self._with_queries(record, stage)
-        for each in self.wanted:
-            if each.rerank is not None:
-                record = await self._with_ranking(record, each, each.rerank)
-        return record
-
-    async def _with_queries(self, record: PoolRecord, stage: Literal["rewrite", "decompose"]) -> PoolRecord:
-        completion = await self._call(record, stage)
-        queries, error = stages.read_queries(completion, stage, record.question)
-        known = {passage.query for passage in record.passages}
-        purpose = Purpose(question=record.id, stage="search", agent=RETRIEVER, round=1)
-        asked = [service_request(purpose, query) for query in queries if query not in known]
-        replies = await gather(self.models[SEARCH].complete(request) for request in asked)
-        if failed := next((reply for reply in replies if reply.outcome != "ok"), None):
-            queries, replies, error = (), [], f"a search failed: {failed.error}"
-        added = [
-            replace(passage, query=found.question)
-            for reply in replies
-            for found in [record_from_json(reply.text)]
-            for passage in found.passages
-        ]
-        self._note(stage, error)
-        further = FurtherQueries(by=self.models[LLM].name, queries=queries, error=error, usage=_usage(completion))
-        return replace(record, passages=(*record.passages, *added), queries={**record.queries, stage: further})
-
-    async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
-        found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
-        listwise = rerank.model == LLM
-        scope = stages.scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
-        mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
-        name = self.models[rerank.model].name
-        ranking = mine[0] if mine else Reranking(model=rerank.model, by=name, scope=scope)
-        scored = ranking.scores
-        if todo := [passage for passage in found if (passage.source, passage.key) not in scored]:
-            ranking = await (self._listed(record, ranking, todo) if listwise else self._scored(record, ranking, todo))
-            self._note("rerank", ranking.error)
-            if ranking.repaired:
-                self.wrong["the rerank reply was repaired"].append("it was no permutation")
-        elif mine:
-            return record
-        others = (each for each in record.reranked if each not in mine)
-        return replace(record, reranked=(*others, ranking))
-
-    async def _listed(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
-        """One call that orders all passages; scores are reciprocal ranks."""
-        completion = await self._call(record, "rerank", found)
-        order, repaired, error = stages.read_order(completion, len(found))
-        scores = [(found[n], 1 / (after + 1)) for after, n in enumerate(order)]
-        ranked = _ranked(scores, found)
-        return replace(ranking, passages=ranked, error=error, repaired=repaired, usage=_usage(completion))
-
-    async def _scored(self, record: PoolRecord, ranking: Reranking, found: Sequence[Passage]) -> Reranking:
-        """Scores of single passages, in addition to those that the ranking holds."""
-        local = ranking.model.startswith(LOCAL)
-        texts = (f"{p.title}\n{p.text}" if p.title else p.text for p in found)
-        stage = "score" if local else "rerank"  # a service costs nothing
-        purpose = Purpose(question=record.id, stage=stage, agent=ranking.model, round=1)
-        completion = await self.models[ranking.model].complete(service_request(purpose, record.question, *texts))
-        usage = StageUsage() if local else _usage(completion, ranking.usage)
-        if completion.outcome != "ok":
-            return replace(ranking, error=completion.error or completion.outcome, usage=usage)
-        scores: list[float] = json.loads(completion.text)
-        held = {(p.source, p.key): p for p in record.passages}
-        older = [(held[p.source, p.key], p.score) for p in ranking.passages]
-        both = [*older, *zip(found, scores, strict=True)]
-        return replace(ranking, passages=_ranked(both, [p for p, _ in both]), usage=usage)
-
-    async def _call(self, record: PoolRecord, stage: stages.Stage, passages: Sequence[Passage] = ()) -> Completion:
-        purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
-        return await self.models[LLM].complete(
-            ChatRequest(
-                messages=stages.messages(stage, record.question, passages),
-                purpose=purpose,
-                temperature=0.0,
-                max_tokens=_MAX_TOKENS,
-                seed=call_seed(self.seed, purpose),
-                stage=stages.values(stage, record.question, passages),
-            )
-        )
-
-    def _note(self, stage: str, error: str | None) -> None:
-        if error is not None:
-            self.wrong[f"{stage} failed, and the pool is the one without it"].append(" ".join(error.split()))
-
-    def report(self, total: int) -> None:
-        """Log what went wrong."""
-        for what, reasons in self.wrong.items():
-            _log.warning("%d of %d pools: %s (first: %s)", len(reasons), total, what, reasons[0])
-
-
-def _ranked(scores: Iterable[tuple[Passage, float]], before: Sequence[Passage]) -> tuple[Ranked, ...]:
-    places = {(passage.source, passage.key): place for place, passage in enumerate(before)}
-    ordered = sorted(scores, key=lambda scored: -scored[1])
-    return tuple(
-        Ranked(source=p.source, key=p.key, score=score, before=places[p.source, p.key], after=after)
-        for after, (p, score) in enumerate(ordered)
-    )
-
-
-def _usage(completion: Completion, before: StageUsage | None = None) -> StageUsage:
-    """The usage of a call. Arms read it from the pool file, so for them it is not paid."""
-    return counted(before or StageUsage(), replace(completion, paid=False), max(0, completion.attempts - 1))
 
 
 def rerankers(wanted: Iterable[Knowledge]) -> list[str]:

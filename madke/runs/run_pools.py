@@ -1,37 +1,16 @@
-"""The pools of a run: read from a pool file, or built once in the run directory and frozen."""
+"""The pools of a run: one for each question, read from a pool file on demand."""
 
-from __future__ import annotations
-
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
-from io import BytesIO
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pydantic_core import from_json
-
-from madke._util.files import atomic_write, numbered_lines, opened
 from madke.core.errors import UserError
-from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool, SourceCounts
+from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
-from madke.pools.building import build_pools, depth
+from madke.engine.protocol_parts import Knowledge
+from madke.pools.lines import PoolLines
 from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolRecord, pool_records, record_from_json, sources_in
-from madke.runs.spec import RunSpec, question_hash, short_hash
-
-if TYPE_CHECKING:
-    from madke.runs.directory import RunDirectory
-    from madke.runs.job import Job
-
-_log = logging.getLogger(__name__)
-
-MORE = "pools.more.jsonl"
-"""Temporary file for pools that are being built."""
+from madke.pools.pool_file import PoolRecord, pool_records, sources_in
+from madke.runs.spec import RunSpec, question_hash
 
 
 class RunPools:
@@ -80,52 +59,6 @@ class RunPools:
         return pool_of(record, self._knowledge)
 
 
-class PoolLines:
-    """The lines of a pool file for some questions or all, read on demand; UserError if the file cannot be read."""
-
-    def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
-        self._file = file
-        lines = lines_of(file, ids)
-        self._unpacked: bytes | None = None
-        if file.suffix == ".gz":  # it has no random access
-            with opened(file) as whole:
-                self._unpacked = whole.read()
-        self.hashes = {id_: found for id_, (found, _) in lines.items()}
-        """Question id -> hash of its line."""
-        self._starts = {id_: start for id_, (_, start) in lines.items()}
-
-    def record(self, id_: str) -> PoolRecord | None:
-        """The record of a question; None if the file has none, or if its line has changed since."""
-        if id_ not in self._starts:
-            return None
-        try:
-            with self._file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
-                lines.seek(self._starts[id_])
-                line = lines.readline()
-        except OSError:
-            return None
-        return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
-
-    def append(self, id_: str, line: bytes) -> None:
-        """Add the line of a question to the file."""
-        with self._file.open("ab") as file:
-            self._starts[id_], self.hashes[id_] = file.tell(), short_hash(line)
-            file.write(line + b"\n")
-
-
-def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
-    """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
-    found = {}
-    start = 0
-    for _, line in numbered_lines(file):
-        with suppress(ValueError, TypeError, KeyError):
-            id_ = str(from_json(line)["id"])
-            if ids is None or id_ in ids:
-                found[id_] = (short_hash(line.strip()), start)
-        start += len(line)
-    return found
-
-
 def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:
     """Check all lines; returns source in use -> its description."""
     left = {question.id: question.question for question in questions}
@@ -153,70 +86,3 @@ def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) ->
         if source not in served:
             raise UserError(f"holds nothing from source {source!r}, only from {', '.join(sorted(served))}", file=file)
     return {source: served[source] for source in knowledge.sources}
-
-
-async def own_pools(
-    job: Job,
-    directory: RunDirectory,
-    tell: Listener = silent,
-    *,
-    replay: bool,
-    stage: Callable[[Path], Awaitable[None]] | None = None,
-) -> Path:
-    """The run's own pool file, after missing pools are retrieved; UserError if a source or the file fails.
-
-    ``stage`` adds query stages and rerankings to a file of pools.
-    """
-    knowledge, file = job.protocol.knowledge, directory.path / "pools.jsonl"
-    assert knowledge is not None
-    if directory.begun and not file.exists():
-        raise UserError("holds a run without its own pools; pass its pool file with --pools", file=directory.path)
-    if replay:
-        return file
-    if not directory.begun:
-        # Pools without a run come from one that was stopped early; their origin is unknown.
-        file.unlink(missing_ok=True)
-    counts: Mapping[str, SourceCounts] = {}
-    with missing_pools(file, job.questions) as (missing, more):
-        if missing:
-            listen = from_thread(tell)
-            k, progress = depth(knowledge), partial(pool_progress, listen)
-            counts = await asyncio.to_thread(
-                lambda: build_pools(missing, job.sources(listen), k, more, progress=progress)
-            )
-            if stage is not None:
-                await stage(more)
-    for name, count in counts.items():
-        if count.failed:
-            _log.warning("source %s failed for %d of %d questions: %s", name, count.failed, count.asked, count.reason)
-    if counts:
-        tell(PoolsReady(found=counts))
-    return file
-
-
-@contextmanager
-def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[list[Question], Path]]:
-    """The questions that a pool file lacks, and where to write their pools; the file gets them after the block."""
-    held = lines_of(file, None) if file.exists() else {}
-    missing, more = [question for question in questions if question.id not in held], file.with_name(MORE)
-    yield missing, more
-    if missing:
-        with atomic_write(file) as whole:
-            whole.write(file.read_bytes() if file.exists() else b"")
-            whole.write(more.read_bytes())
-        more.unlink()
-
-
-def pool_progress(listen: Listener, done: int, total: int) -> None:
-    """Send the progress of a search for pools."""
-    listen(PoolProgress(done=done, total=total))
-
-
-def from_thread(listen: Listener) -> Listener:
-    """A listener for another thread, which passes events to ``listen`` in this event loop."""
-    loop = asyncio.get_running_loop()
-
-    def forward(event: Event) -> None:
-        loop.call_soon_threadsafe(lambda: listen(event))
-
-    return forward

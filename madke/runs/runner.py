@@ -16,7 +16,7 @@ from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.endpoints.endpoint import endpoints_of, relocations
 from madke.engine.debate import debate
-from madke.engine.protocol import RETRIEVER
+from madke.engine.protocol_parts import RETRIEVER
 from madke.llm import CallStore, Limits
 from madke.llm.human import people_in, with_people
 from madke.llm.services import AnswerScorer
@@ -27,8 +27,9 @@ from madke.runs.guard import Guard, allow_connections, debate_services
 from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
+from madke.runs.own_pools import own_pools
 from madke.runs.pool_stages import StageBuild, priced_models, staged
-from madke.runs.run_pools import RunPools, own_pools
+from madke.runs.run_pools import RunPools
 from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
 
@@ -40,23 +41,35 @@ COLLECTING = (20_000, 20, 20)
 
 async def execute(
     job: Job,
-    directory: RunDirectory,
+    path: Path,
     options: RunOptions,
     *,
-    pools: Path | None = None,
     shared: Account | None = None,
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Meter:
-    """Debate every question that has no outcome in the directory.
+    """Debate every question that has no outcome in the run directory ``path``.
 
-    The caller has entered the directory; the run begins here. Without a pool file the run builds its own. With
-    ``signals``, SIGINT, SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
+    Without a pool file the run builds its own. ``shared``: the account of several runs. With ``signals``, SIGINT,
+    SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
         The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
         that have no outcome as a result.
     """
+    with RunDirectory(path, replay=options.replay) as directory:
+        return await _execute(job, directory, options, shared, listen, signals=signals)
+
+
+async def _execute(
+    job: Job,
+    directory: RunDirectory,
+    options: RunOptions,
+    shared: Account | None,
+    listen: Listener | None,
+    *,
+    signals: bool,
+) -> Meter:
     tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
     own = shared or account(options)
@@ -72,9 +85,8 @@ async def execute(
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
-        if knowledge is None:
-            pools = None
-        elif pools is None:
+        pools = None if knowledge is None else job.pools
+        if knowledge is not None and pools is None:
 
             async def add_stages(file: Path) -> None:
                 model, seed = models.get(RETRIEVER), job.spec.seed

@@ -7,13 +7,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from madke._util.files import refuse_special, write_file
+from madke._util.files import refuse_special, short_hash, write_file
 from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
@@ -85,11 +84,6 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
     def first_round_sha256(self) -> str | None:
         """Fingerprint of all supplied first-round stances; None without any."""
         return short_hash(json.dumps(dict(self.first_round), sort_keys=True).encode()) if self.first_round else None
-
-
-def short_hash(content: bytes) -> str:
-    """The first 16 hexadecimal digits of the SHA-256: in a million, two are equal with a chance of 1 in 37 million."""
-    return sha256(content).hexdigest()[:16]
 
 
 def question_hash(question: Question) -> str:

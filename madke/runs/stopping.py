@@ -4,23 +4,17 @@ No further call starts. Calls in flight may finish and are stored. Debates that 
 The same command starts them again, and the call store answers their finished calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
-import re
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from madke._util.concurrency import gather
-from madke.core.errors import UserError, counted
+from madke.core.errors import counted
 from madke.llm import Limits
-
-if TYPE_CHECKING:
-    from madke.runs.meter import Meter
+from madke.runs.meter import Meter
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +25,6 @@ GRACE = 30.0
 
 _LAST_STEPS = 0.2
 """Maximum wait for debates after their last call, in seconds."""
-
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
-_LONGEST = 3e9
-"""About a century, in seconds."""
-
-_TIME = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -156,26 +144,3 @@ def _handled(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
-
-
-def seconds_until(text: str, now: datetime) -> float:
-    """Seconds from now until a deadline; its form is in the help text of :attr:`madke.RunOptions.deadline`."""
-    text = text.strip()
-    if text and (duration := _DURATION.fullmatch(text)):
-        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
-        left = 3600 * hours + 60 * minutes + seconds
-    else:
-        try:
-            if time := _TIME.fullmatch(text):
-                until = now.replace(hour=int(time[1]), minute=int(time[2]), second=0, microsecond=0)
-                until += timedelta(days=until <= now)
-            else:
-                until = datetime.fromisoformat(text)
-                until = until if until.tzinfo else until.replace(tzinfo=now.tzinfo)
-            # Use timestamps, since a change to or from summer time may come between two times of day.
-            left = until.timestamp() - now.timestamp()
-        except (ValueError, OverflowError):
-            raise UserError(f"--deadline {text!r}: expected 90s, 45m, 1h30m, 06:30 or 2027-01-31T06:30") from None
-    if not 0 < left < _LONGEST:
-        raise UserError(f"--deadline {text!r} is past or too far away; expected a future time within a century")
-    return left

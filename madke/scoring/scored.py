@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from madke import __version__
 from madke._util.command_scorer import CommandScorer
 from madke._util.files import fingerprint, write_file
 from madke._util.terminal import printable
+from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.endpoints.prices import Prices, cost, price_of, saved

@@ -32,10 +32,10 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.llm import CallStore
+from madke.pools.lines import PoolLines
 from madke.pools.loading import pool_of
 from madke.runs.directory import read_transcripts
 from madke.runs.guard import allow_connections
-from madke.runs.run_pools import PoolLines
 from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE
 from madke.serve.json_form import JsonForm, Written

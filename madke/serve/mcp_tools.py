@@ -22,8 +22,8 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
 
-from madke import __version__
 from madke._util.concurrency import told
+from madke._version import __version__
 from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown

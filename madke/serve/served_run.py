@@ -12,6 +12,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from madke._util.files import short_hash
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose, call_seed, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, PoolReady
@@ -22,22 +23,23 @@ from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.endpoints.endpoint import endpoints_of
 from madke.engine.debate import debate
-from madke.engine.protocol import RETRIEVER
+from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close
 from madke.llm.services import AnswerScorer, service_request
 from madke.pools.building import depth
+from madke.pools.lines import PoolLines
 from madke.pools.live_search import LiveSearch
 from madke.pools.loading import pool_of
 from madke.pools.pool_file import record_from_json, record_to_json
+from madke.pools.stage_calls import LLM, SEARCH, PoolStages
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import Job
 from madke.runs.meter import Budget, Meter
 from madke.runs.options import RunOptions
-from madke.runs.pool_stages import LLM, SEARCH, PoolStages, guarded, open_rerankers, staged
-from madke.runs.run_pools import PoolLines
-from madke.runs.spec import RunFiles, question_hash, read_spec, short_hash
+from madke.runs.pool_stages import guarded, open_rerankers, staged
+from madke.runs.spec import RunFiles, question_hash, read_spec
 from madke.scoring.metrics import question_of
 from madke.serve.wire import Refusal
 

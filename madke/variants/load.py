@@ -21,7 +21,8 @@ from madke._util.yaml_file import read_mapping, read_yaml, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
 from madke.engine.parse import Marker, marked
-from madke.engine.protocol import Knowledge, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.engine.view import quoted
 from madke.tasks.base import Task

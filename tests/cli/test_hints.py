@@ -17,7 +17,7 @@ from tests.support.openai_server import chat, error, openai_server
 def test_extras_are_installed_into_a_checkout_or_next_to_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assets, "_PACKAGE", tmp_path / "my checkout" / "madke")
+    monkeypatch.setattr(assets, "PACKAGE", tmp_path / "my checkout" / "madke")
     (tmp_path / "my checkout" / "madke").mkdir(parents=True)
     assert install("wiki") == f"pip install -e '{tmp_path}/my checkout[wiki]'"
     monkeypatch.chdir(tmp_path / "my checkout")

@@ -3,15 +3,17 @@
 import pytest
 
 from madke.core.question import Question
-from madke.engine.parse import Parsed, answer_of
+from madke.engine.parse import Marker, Parsed, answer_of
 from madke.tasks import TASKS
 
 OPEN = "Which city hosts the game?"
 YES_NO = "Were both houses built before 1900?"
 
 
-def read(text: str, question: str = OPEN, *, task: str = "short_answer", cut: bool = False) -> Parsed[str | None]:
-    return answer_of(text, TASKS[task], Question(id="q", question=question, task=task), cut=cut)
+def read(
+    text: str, question: str = OPEN, *, task: str = "short_answer", marker: Marker = "brackets", cut: bool = False
+) -> Parsed[str | None]:
+    return answer_of(text, TASKS[task], Question(id="q", question=question, task=task), marker, cut=cut)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,32 @@ def read(text: str, question: str = OPEN, *, task: str = "short_answer", cut: bo
 def test_a_short_reply_or_last_line_is_the_answer(text: str, answer: str, rule: str) -> None:
     found = read(text)
     assert (found.value, found.status, found.rule) == (answer, "ok", rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "rule"),
+    [
+        ("The hall is in Bern.", "The hall is in Bern", "whole"),
+        ("The answer is Bern.", "Bern", "stated"),
+        ("The answer is the old hall by the lake.", "the old hall by the lake", "stated"),
+        ("Bern", "Bern", "short"),
+        ("I do not know.", None, "declined"),
+        ("[answer]", None, "placeholder"),
+        ("The hall is in Bern.\nIt has two towers and a clock.", None, "none"),
+        ("The hall " + "of the old town " * 8, None, "none"),
+        ("...", None, "none"),
+    ],
+)
+def test_a_reply_of_one_sentence_is_the_answer_where_nothing_else_was_asked_for(
+    text: str, answer: str | None, rule: str
+) -> None:
+    found = read(text, marker="alone")
+    assert (found.value, found.rule) == (answer, rule)
+
+
+def test_a_whole_sentence_that_is_cut_off_or_names_no_option_is_not_read() -> None:
+    assert read("The hall is in the town of Bern and", marker="alone", cut=True).value is None
+    assert read("The hall is in Bern.", task="choice", marker="alone").value is None
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Stance, Turn
 from madke.data import FirstRounds
 from madke.engine.cost import calls, pool_calls, possible_rounds, stage_calls
-from madke.engine.protocol import STAGES, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import STAGES
 from madke.experiments.plan import Planner
 from madke.runs.job import job_of, with_first_rounds
+from madke.runs.request import RunRequest
 from tests.conftest import passage
 from tests.engine.test_cost import WAYS, debating
 from tests.support.any_variant import play_any
@@ -66,7 +68,9 @@ def counted(protocol: Protocol) -> dict[int, list[Counter[str]]]:
     found: dict[int, list[Counter[str]]] = defaultdict(list)
     spent = calls(protocol, protocol.rounds)[1] + len(pool_calls(protocol))
     budgets = range(1, spent + 2) if protocol.stop == "budget" else [None]
-    for way, end, first, budget in product((*WAYS, BOTH), range(1, protocol.rounds + 2), given_rounds(protocol), budgets):
+    for way, end, first, budget in product(
+        (*WAYS, BOTH), range(1, protocol.rounds + 2), given_rounds(protocol), budgets
+    ):
         variant = variant_of(protocol.model_copy(update={"token_budget": budget}))
         transcript, model = play_any(variant, replying(protocol, way, end), first_round=first)
         assert not transcript.degraded
@@ -99,9 +103,10 @@ def test_debates_take_the_calls_that_their_protocol_says(protocol: Protocol) -> 
 @given(protocols())
 def test_a_plan_foretells_the_same_calls(protocol: Protocol) -> None:
     question = replace(QUESTION, id="planned")
-    job = job_of([question], data="", dataset=None, task=None, sample_seed=None, protocol=variant_of(protocol))
+    request = RunRequest(questions=[question], protocol=variant_of(protocol))
+    job = job_of(request, [question], data="", dataset=None, task=None)
     if protocol.first_round_given:
-        job = with_first_rounds(job, FirstRounds(rounds={question.id: {0: given_rounds(protocol)[1]}}))
+        job = with_first_rounds(job, FirstRounds(rounds={question.id: {0: tuple(given_rounds(protocol)[1])}}))
     names = [debater.name for debater in protocol.cast]
     pool = KnowledgePool(passages=tuple(passage("wiki", name, "T", f"text of {name}") for name in names))
     plan = Planner(prices={}).plan("a run", job, (lambda asked: pool) if protocol.knowledge else None)

@@ -8,8 +8,7 @@ import pytest
 
 from madke.cli.progress import duration
 from madke.core.errors import UserError
-from madke.experiments.load import Load, Pace, measured_pace
-from madke.experiments.plan import Planned
+from madke.experiments.load import Load, Pace, Planned, measured_pace
 from madke.runs.options import RunOptions
 from tests.support.cli import madke
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from madke._util.workers import R, T, Workers, open_workers
+from madke._util.workers import Workers, open_workers
+from madke._util.workers.base import R, T
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, Source
 from madke.core.question import Question

@@ -11,7 +11,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
-from madke.engine.protocol import Knowledge, Protocol, Rerank
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.pools.building import depth
 from madke.pools.pool_file import PoolRecord, record_from_json, record_to_json
 from madke.pools.stages import FurtherQueries, Ranked, Reranking, scope_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge, Rerank
+from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.indexing.build import build_index
 from madke.knowledge.named import open_source
 from madke.pools.pool_file import PoolRecord, read_pools

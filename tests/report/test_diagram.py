@@ -5,7 +5,8 @@ from typing import Any, get_args
 
 import pytest
 
-from madke.engine.protocol import Order, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Order
 from madke.report.diagram import FINISHES, STOPS, WIDTH, diagram, readings
 from madke.variants import load_variant, variant_folders
 from tests.support.any_variant import play_any, stating

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from madke.engine.protocol import Debater, Knowledge, Protocol, Rerank
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Debater, Knowledge, Rerank
 from madke.report.diagram import diagram
 from tests.engine.test_cost import WAYS
 from tests.engine.test_random_protocols import any_protocol, replying
@@ -94,7 +95,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def fields_of(model: type[BaseModel], path: str = "") -> Iterator[str]:
     parts = {"debaters": Debater, "knowledge": Knowledge, "rerank": Rerank}
     for name, field in model.model_fields.items():
-        part = parts.get(name, field.annotation)
+        part: Any = parts.get(name, field.annotation)
         is_part = isinstance(part, type) and issubclass(part, BaseModel)
         if name in parts or not is_part:
             yield path + name

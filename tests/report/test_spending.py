@@ -4,8 +4,7 @@ from typing import Any
 
 from madke.core.chat import Usage
 from madke.endpoints.prices import Price
-from madke.experiments.load import Load
-from madke.experiments.plan import Planned
+from madke.experiments.load import Load, Planned
 from madke.llm.store import Paid
 from madke.report.experiment_tables import spending_table
 from madke.scoring.scores import score

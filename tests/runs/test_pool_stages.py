@@ -13,7 +13,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import Unfinished, UserError
 from madke.core.knowledge import Hits, Passage
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, ScriptedChat
 from madke.pools.pool_file import read_pools
 from madke.runs.options import RunOptions

@@ -15,7 +15,7 @@ from madke.core.chat import Purpose
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore, Stored
 from madke.llm.services import AnswerScorer, answer_scoring
 from madke.pools.live_search import LiveSearch, searching

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madke.core.knowledge import KnowledgePool
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord
 

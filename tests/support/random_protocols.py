@@ -12,7 +12,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from madke.engine.protocol import STAGES, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import STAGES
 from madke.engine.roles import PREPARE_VALUES, STAGE_VALUES
 from madke.variants import Variant, load_variant
 
@@ -140,7 +141,9 @@ def _folder() -> Path:
         shown = "".join(f"{name}: {{{{ {name} }}}}\n" for name in values if name not in ("bound", "own", "task"))
         own = "{% block own %}{{ own or '' }}{% endblock %}" if "own" in values else ""
         for name in (stage, f"{stage}.{PROMPT}"):
-            text = f"{{% block system %}}{name}{{% endblock %}}{own}{{% block user %}}{shown}Confidence?{{% endblock %}}"
+            text = (
+                f"{{% block system %}}{name}{{% endblock %}}{own}{{% block user %}}{shown}Confidence?{{% endblock %}}"
+            )
             (folder / f"{name}.j2").write_text(text, encoding="utf-8")
     return folder
 

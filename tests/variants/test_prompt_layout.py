@@ -10,7 +10,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
-from madke.engine.protocol import Knowledge
+from madke.engine.protocol_parts import Knowledge
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders

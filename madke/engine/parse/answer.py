@@ -13,7 +13,7 @@ from madke.engine.parse.context import Parsed, Reader, found, nothing, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked, is_example, repeats_another
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.quotation import unquoted
-from madke.engine.parse.short import before_run_on, short_reply, yes_or_no
+from madke.engine.parse.short import before_run_on, short_reply, whole_sentence, yes_or_no
 from madke.engine.parse.worded import (
     Form,
     declined,
@@ -26,8 +26,8 @@ from madke.engine.parse.worded import (
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
-Marker = Literal["plain", "brackets", "parentheses", "boxed", "text"]
-r"""How a protocol asks for answers: "The answer is X.", with ``[X]``, ``(X)`` or ``\boxed{X}``, or the whole reply."""
+Marker = Literal["plain", "alone", "brackets", "parentheses", "boxed", "text"]
+r"""How a protocol asks for answers: "The answer is X.", the answer alone, in ``[X]``, ``(X)``, ``\boxed{X}``, free."""
 
 _DISPLAYED = re.compile(r"\\\[([^\[\]\\=+^_{}\n]{1,100})\\\]")
 """Words or a number in LaTeX's display brackets; they count as a marker."""
@@ -84,9 +84,10 @@ def parse_answer(
            ``short_line``), the Yes or No before a sentence if the question asks for one (``yes_no``), or the last
            number (``last_number``).
 
-        With ``marker="text"`` the whole reply (``text``). Otherwise the rule is ``declined`` (the reply says that
-        there is no answer: ``abstained``), ``undecided``, ``unreadable`` (the marked text is not an answer of this
-        task) or ``none`` (``unmarked``), or ``placeholder``, ``example``, ``copy`` (``echoed``).
+        With ``marker="alone"``, which asks for nothing else, a reply of one sentence without any of these is the answer
+        as a whole (``whole``). With ``marker="text"`` the whole reply (``text``). Otherwise the rule is ``declined``
+        (the reply says that there is no answer: ``abstained``), ``undecided``, ``unreadable`` (the marked text is not
+        an answer of this task) or ``none`` (``unmarked``), or ``placeholder``, ``example``, ``copy`` (``echoed``).
     """
     if marker == "text":
         return _whole(text, read)
@@ -128,11 +129,12 @@ def _said(
         or _marked(cleaned, marks, stated, reader, form)
         or _unmarked(cleaned, marks, reader, form)
         or lone_label(cleaned, reader)
-        or (requested_sentence(cleaned, reader, form) if marker == "plain" and not form.is_math else None)
+        or (requested_sentence(cleaned, reader, form) if marker in ("plain", "alone") and not form.is_math else None)
         or (yes_or_no(cleaned, reader) if form.is_yes_no else None)
         or (None if form.is_math else short_reply(cleaned, reader))
         or (nothing(None, "declined") if declined(cleaned) else None)
         or (last_number(cleaned, reader) if form.is_math else None)
+        or (whole_sentence(cleaned, reader) if marker == "alone" else None)
         or nothing(None, "placeholder" if _gives_back_a_placeholder(marks, stated) else "none")
     )
 
@@ -248,6 +250,7 @@ def marked(answer: str, marker: Marker) -> str:
     """Put an answer into its marker."""
     left, right = {
         "plain": ("", ""),
+        "alone": ("", ""),
         "brackets": "[]",
         "parentheses": "()",
         "boxed": ("\\boxed{", "}"),

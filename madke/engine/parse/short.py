@@ -20,6 +20,8 @@ MOST_PLAIN_WORDS = 4
 """Of these, words of one that is no name: it has words in lower case, besides "of", "the" and the like."""
 LABELLED_WORDS = 12
 """Words of an answer after "Answer:" that is kept as it is; a longer one is shortened."""
+WHOLE_WORDS = 30
+"""Words of a whole reply that is taken as the answer where nothing else was asked for."""
 
 _LINE = re.compile(r"[^\n]+")
 _ASIDE = re.compile(r"[^\w\n]{0,9}(?:confidence|side|source|sources|note)\b[^\n]{0,40}:", re.IGNORECASE)
@@ -73,6 +75,20 @@ def short_reply(text: str, reader: Reader) -> Parsed[str | None] | None:
     if context.is_placeholder(context.unwrap(answer)):
         return nothing(None, "placeholder")
     return nothing(None, "declined") if declines(answer) else None
+
+
+def whole_sentence(text: str, reader: Reader) -> Parsed[str | None] | None:
+    """The whole reply, if it is one line of at most :data:`WHOLE_WORDS` words (rule ``whole``).
+
+    Only where nothing but the answer was asked for: whoever calls this knows.
+    """
+    line = text.strip()
+    if not reader.is_open or "\n" in line or len(line.split()) > WHOLE_WORDS or not re.search(r"\w", line):
+        return None
+    if context.is_placeholder(context.unwrap(line)):
+        return nothing(None, "placeholder")
+    value = reader(line)
+    return None if value is None else found(value, "whole", (text.index(line), text.index(line) + len(line)))
 
 
 def _answer(line: str, most: int) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-import madke
+from madke._util.assets import PACKAGE
 from madke.indexing.documents.reading import Document, Unreadable, read_document
 
 SECONDS = 120.0
@@ -73,7 +73,7 @@ class BoundedReader:
     def _start(self) -> subprocess.Popen[bytes]:
         limits = [str(self._memory_mb), str(int(self._seconds) + 1)]
         environment = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-        package = str(Path(madke.__file__).parents[1])
+        package = str(PACKAGE.parent)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
         return subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, *limits],

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 
-from madke.engine.protocol import STAGES
+from madke.engine.protocol_parts import STAGES
 from madke.report.figures import canvas
 from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.scoring.arms import ArmValues

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from madke.engine.protocol import Knowledge, Protocol
+from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import Knowledge
 from madke.report.figures import canvas
 from madke.report.figures.canvas import COLOURS, Drawing, DrawnArm
 from madke.runs.spec import RunSpec
