@@ -20,8 +20,8 @@ Every debate that madke ships, drawn from its `protocol.yaml`. `madke protocols 
 for a protocol of your own and with fields changed (`--set debaters=3`).
 
 **The words of all prompts are madke's own**, also where a paper prints its prompts: calls, order, and who sees what
-follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper, see
-[Run the printed prompts](printed_prompts.md).
+follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
+see [Run the printed prompts](printed_prompts.md).
 """
 
 STOPS = {
