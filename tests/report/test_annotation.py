@@ -14,6 +14,7 @@ from madke.core.question import Question
 from madke.report.annotation import human_scores, kappa, read_key, read_sheet, write_sheet
 from madke.scoring.arms import open_results
 from madke.scoring.debate_rows import GRADER
+from madke.scoring.metrics import is_binary
 from madke.scoring.outside import answers_of, keep_scores
 from madke.tasks import get_task
 
