@@ -12,8 +12,9 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError
+from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:
     from madke.report.tables import Table
@@ -68,7 +69,7 @@ def command(
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
-    if watch and (figures or tables or answers or qrels or data):
+    if watch and any((figures, tables, answers, qrels, data)):
         others = "--figures, --tables, --answers, --qrels and --data"
         raise UserError(f"--watch writes only the page of runs; leave out {others}")
     folder = paths[0].parent if paths[0].is_file() else paths[0]

@@ -1,5 +1,7 @@
 """The shared settings of an experiment, and the run of each of its arms."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from madke._util.yaml_file import line_of
 from madke.core.chat import ChatModel
@@ -20,14 +21,15 @@ from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
-from madke.experiments.own_choice import sources_of, with_models, with_sources
+from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample, known_sources, resolve, source_specs
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
-from madke.runs.job import NOTHING, Job, Model, job_of
+from madke.runs.job import Job, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
+from madke.runs.request import NOTHING, Model, RunRequest
 from madke.variants import Variant, load_variant
 
 Data = Sequence[str | Path | Question]
@@ -45,19 +47,12 @@ class ExperimentSpec:
     """The datasets' file names, for display."""
     datasets: Sequence[str] = ()
     """The published formats of the datasets."""
-    task: str | None = None
-    sample_seed: int | None = None
     questions: Sequence[Question]
+    request: RunRequest = field(default_factory=RunRequest)
+    """What all arms are asked for: task, prompts, sample seed, answer scorer, and repeats and seed unless an arm sets
+    them."""
     pools: Sequence[Path] = ()
     """Existing pool files; other sources are queried."""
-    prompts: Path | None = None
-    """A folder with the user's protocols, searched first."""
-    answer_scorer: str | None = None
-    """The command of an answer scorer, for arms with ``finish: rerank``."""
-    repeats: int = 1
-    """Runs per question, unless an arm sets it."""
-    seed: int = 0
-    """Seed of the arms' samples; a negative number sends no seed."""
     own_model: ChatModel | None = None
     """The default model, if it was given as an object."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
@@ -67,7 +62,7 @@ class ExperimentSpec:
     changed: bool = False
     """Whether the arms are not those of the recipe's file."""
     _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
-    _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
+    _variants: dict[tuple[str, Path | None], Variant] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -76,7 +71,7 @@ class ExperimentSpec:
 
     def debates(self, arm: Arm) -> int:
         """The number of debates of an arm."""
-        return len(self.questions) * (arm.repeats or self.repeats)
+        return len(self.questions) * (arm.repeats or self.request.repeats)
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
@@ -118,25 +113,30 @@ class ExperimentSpec:
         key = arm.name, debaters
         if key in self._jobs:
             return self._jobs[key]
-        name, seed = arm.protocol or "madke", self.seed if arm.seed is None else arm.seed
+        name, shared = arm.protocol or "madke", self.request
+        folder = shared.prompts if arm.prompts is None else arm.prompts
+        prompts = None if folder is None else Path(folder)
         with self._at(arm):
-            variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
+            words = (name, prompts)
+            variant = self._variants.setdefault(words, self._variants.get(words) or load_variant(name, prompts))
             specs = self._specs(arm, variant)
-            job = job_of(
-                self.questions,
-                data=self.data,
-                dataset=", ".join(self.datasets) or None,
-                task=self.task,
-                sample_seed=self.sample_seed,
+            request = replace(
+                shared,
                 protocol=variant,
                 settings=arm.set if debaters is None else {**arm.set, "debaters": debaters},
                 model=arm.model or self.recipe.model,
                 cast=arm.cast,
                 sources={name: self.own_sources.get(name, spec) for name, spec in specs.items()},
+                seed=shared.seed if arm.seed is None else arm.seed if arm.seed >= 0 else None,
+                repeats=arm.repeats or shared.repeats,
+            )
+            job = job_of(
+                request,
+                self.questions,
+                data=self.data,
+                dataset=", ".join(self.datasets) or None,
+                task=None if shared.task is None else str(shared.task),
                 first_round_given=arm.first_round is not None,
-                answer_scorer=self.answer_scorer,
-                seed=seed if seed >= 0 else None,
-                repeats=arm.repeats or self.repeats,
             )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
         return self._jobs.setdefault(key, replace(job, own_models=own_models))
@@ -174,7 +174,7 @@ class ExperimentSpec:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
-        if self.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
+        if self.request.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
             raise UserError("--answer-scorer requires finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
         for arm, job in self.jobs:
@@ -251,42 +251,42 @@ class ExperimentSpec:
 def read_experiment_spec(
     recipe: str | Path | Recipe,
     data: Data,
+    request: RunRequest | None = None,
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
+    wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
-    task: str | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    **same: Any,
+    pools: Sequence[str | Path] = (),
 ) -> ExperimentSpec:
     """Combine a recipe with data.
 
     Args:
         recipe: See :func:`madke.experiments.ablation.ablate`.
         data: A list of question files or questions.
+        request: What all arms are asked for. Its limit is for each dataset; default: the recipe's, and with it the
+            recipe's sample seed.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
+        wordings: Folders of protocols in other words: the arms of these protocols run with the shipped prompts, and
+            with those of each folder.
         sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
             of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
             the arms have all of these names, the objects are these sources.
-        task: The answer format of questions without a task.
-        ids: Only the questions of this list.
-        limit: Maximum number of questions per dataset. Default: the recipe's.
-        sample_seed: Seed of the sample. Default: the recipe's, else the first questions are taken.
-        **same: ``pools``, ``prompts``, ``answer_scorer``, ``repeats``, ``seed``: see :class:`ExperimentSpec`.
+        pools: Existing pool files; other sources are queried.
 
     Raises:
         UserError: The recipe or the data are invalid.
     """
+    request = request or RunRequest()
     found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
     if model is not None:
         found = found.model_copy(update={"model": own.name if own else model})
-    limit = found.limit if limit is None else limit
+    limit, sample_seed = found.limit if request.limit is None else request.limit, request.sample_seed
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
+    request = replace(request, limit=limit, sample_seed=sample_seed)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
     own_specs = source_specs(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
@@ -299,27 +299,29 @@ def read_experiment_spec(
         found = with_sources(found, list(own_specs))
     if models:
         found = with_models(found, models)
+    if wordings:
+        if request.prompts is not None:
+            raise UserError("--wordings is given with --prompts; leave out one")
+        found = with_wordings(found, list(map(Path, wordings)))
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
     return ExperimentSpec(
         recipe=found,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
         data=", ".join(Path(path).name for _, _, path in named),
         datasets=tuple(name for name, equals, _ in named if equals),
-        task=task,
-        sample_seed=sample_seed,
-        questions=_questions(found, data, task, ids, limit, sample_seed),
+        questions=_questions(found, data, request),
+        request=request,
+        pools=[Path(file) for file in pools],
         own_model=own,
         own_sources={} if isinstance(sources, str) else sources,
         own_specs=own_specs,
-        changed=bool(other or models),
-        **same,
+        changed=bool(other or models or wordings),
     )
 
 
-def _questions(
-    recipe: Recipe, data: Data, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
-) -> list[Question]:
+def _questions(recipe: Recipe, data: Data, request: RunRequest) -> list[Question]:
     """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
+    task, limit, sample_seed = None if request.task is None else str(request.task), request.limit, request.sample_seed
     if not data:
         expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
@@ -328,7 +330,7 @@ def _questions(
     for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)
-        listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
+        listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
         found += [(name or Path(path).stem, question) for question in read]
     if len({question.id for _, question in found}) == len(found):

@@ -38,7 +38,8 @@ def test_a_consensus_names_supporters_passages_and_who_changed() -> None:
     found = ended()
     assert (found.outcome, found.by, found.same, found.dissent) == ("consensus", "judge", True, ())
     (position,) = found.positions
-    assert position.answer == "Lake Baikal" and position.supporters == ("Debater 1", "Debater 2")
+    assert position.answer == "Lake Baikal"
+    assert position.supporters == ("Debater 1", "Debater 2")
     assert (position.passages, position.containing, found.cited) == ((0, 2), (0,), (0,))
     (change,) = found.changes
     assert (change.agent, change.round, change.before, change.after) == (
@@ -88,7 +89,9 @@ def test_a_missing_answer_is_no_agreement() -> None:
 @pytest.mark.parametrize(("question", "answer"), [("Is Baikal a lake?", "yes"), ("Is Baikal a lake?", "No")])
 def test_yes_and_no_cannot_be_looked_up(question: str, answer: str) -> None:
     found = ended(lambda request: f"The answer is {answer}.", "rag", question=Question(id="q", question=question))
-    assert found.positions[0].containing is None and found.cited == () and not found.checked
+    assert found.positions[0].containing is None
+    assert found.cited == ()
+    assert not found.checked
 
 
 def test_the_words_of_an_option_are_looked_up() -> None:
@@ -112,7 +115,8 @@ def test_quotes_are_looked_up_and_a_false_one_is_no_citation() -> None:
     assert [(quote.passage, quote.status, quote.found_in) for quote in found.quotes] == [
         (1, "misattributed", (0,)), (2, "not_found", ()),
     ]  # fmt: skip
-    assert found.cited == (0,) and found.checked
+    assert found.cited == (0,)
+    assert found.checked
 
 
 def test_prompts_ask_for_quotes_only_if_told_to() -> None:
@@ -128,5 +132,7 @@ def test_prompts_ask_for_quotes_only_if_told_to() -> None:
 
 def test_a_debate_without_a_pool_has_positions_and_nothing_looked_up() -> None:
     transcript, _ = play("mad", lambda request: "The answer is Lake Baikal.", question=QUESTION)
-    assert transcript.agreement is not None and transcript.agreement.outcome == "consensus"
-    assert transcript.agreement.by == "matcher" and transcript.agreement.positions[0].containing is None
+    assert transcript.agreement is not None
+    assert transcript.agreement.outcome == "consensus"
+    assert transcript.agreement.by == "matcher"
+    assert transcript.agreement.positions[0].containing is None

@@ -20,6 +20,7 @@ from madke.experiments.recipe import read_recipe
 from madke.llm import CallStore
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS
+from madke.runs.request import RunRequest, askable
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"
@@ -67,7 +68,8 @@ def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **ch
     file.write_text(f"title: Lakes\nsource: a test\nmodel: {model}\narms:\n{listed}")
     fields = {"recipe": read_recipe(str(file)), "file": file, "data": "questions.jsonl"}
     fields |= {"questions": read_dataset(folder / "questions.jsonl"), "pools": [folder / name for name in pools]}
-    return ExperimentSpec(**fields | changes)
+    request = {name: changes.pop(name) for name in [*changes] if name in askable("experiment")}
+    return ExperimentSpec(request=RunRequest(**request), **fields | changes)
 
 
 @contextmanager
@@ -301,7 +303,6 @@ def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path:
     said = []
     for arm in wanted.arms:
         with pytest.raises(UserError) as refused:
-            wanted.job(arm)
-            wanted.job(wanted.arms[1])
+            wanted.job(arm if arm.name != "one-all" else wanted.arms[1])
         said.append(str(refused.value).removeprefix(f"{file}:").partition(": unknown")[0])
     assert said == ["13: arm 'one-few'", "13: arm 'one-few'", "12: arm 'two-all': set", "13: arm 'two-few': set"]
