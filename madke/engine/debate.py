@@ -76,6 +76,8 @@ async def debate(scene: Scene) -> Transcript:
         usage=scene.usage_by_stage(),
         agreement=_agreement(scene, rounds, final),
     )
+    if scene.settle is not None:
+        transcript = scene.settle(transcript)
     scene.tell(events.DebateFinished, transcript=transcript)
     return transcript
 

@@ -150,6 +150,8 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
+    if (deferral := transcript.deferral) is not None:
+        yield one_line(f"Deferred: {deferral.reason}. It would have answered [{deferral.answer}].")
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)

@@ -134,6 +134,7 @@ OUTCOMES: Mapping[str, str] = {
     "abstained": "abstained",
     "unread": "no readable answer: unmarked, only its prompt given back, or cut off",
     "failed": "failed",
+    "deferred": "deferred to a person",
     "corrected": "corrected: wrong after round 1, right at the end",
     "collapsed": "collapsed: right after round 1, wrong at the end",
     "divided": "no consensus",
@@ -142,7 +143,7 @@ OUTCOMES: Mapping[str, str] = {
     "shortened": "shortened: a prompt was too long",
     "oracle": ORACLE,
 }
-"""Outcome -> label. The first six exclude each other."""
+"""Outcome -> label. The first seven exclude each other."""
 
 _VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
 """Values of a debate that determine its outcomes."""
@@ -209,7 +210,7 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
     values = {name: repeats[repeat] for name, repeats in held.items() if repeat in repeats}
     score = values.get("correct")
     found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
-    if score is not None and not outcomes & _bits(("abstained", "unread", "failed")):
+    if score is not None and not outcomes & _bits(("abstained", "unread", "failed", "deferred")):
         found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
     if values.get("cons_judge", values.get("cons_matcher")) == 0:
         found.append("divided")

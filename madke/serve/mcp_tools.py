@@ -28,7 +28,7 @@ from madke.core import events
 from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
-from madke.core.transcript import UNREAD
+from madke.core.transcript import UNREAD, Transcript
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
@@ -87,8 +87,11 @@ class DebateResult(_Record):
     text: str
     """The final reply, from which the answer was read."""
     citations: list[Citation]
-    status: Literal["answered", "abstained", "unread"]
-    """``abstained``: the debate declined to answer. ``unread``: no answer could be read."""
+    status: Literal["answered", "abstained", "unread", "deferred"]
+    """``abstained``: the debate declined to answer. ``unread``: no answer could be read. ``deferred``: it is left to a
+    person; see ``deferred``."""
+    deferred: str | None
+    """Why the answer is left to a person."""
     agreement: Agreement | None
     """Consensus or split, and each answer with its supporters, passages and quotes. Tell the user of a split."""
     rounds: int
@@ -217,10 +220,11 @@ class McpServer(Server[Any]):
         cited = citations(done, served.pool, address) if done.answer is not None else ()
         return DebateResult(
             answer=done.answer,
-            text=done.final.text or done.answer or "",
+            text=served.text if done.deferral else done.final.text or done.answer or "",
             citations=[Citation(number=n, title=title, address=url) for n, title, url in cited],
             agreement=done.agreement,
-            status="answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained",
+            status=_status(done),
+            deferred=done.deferral.reason if done.deferral else None,
             rounds=len(done.rounds),
             transcript=address,
         )
@@ -271,6 +275,12 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
         output_schema=tool.result.model_json_schema(mode="serialization"),
         annotations=types.ToolAnnotations(read_only_hint=tool.read_only, destructive_hint=False),
     )
+
+
+def _status(done: Transcript) -> Literal["answered", "abstained", "unread", "deferred"]:
+    if done.deferral is not None:
+        return "deferred"
+    return "answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained"
 
 
 def _failed(reason: str) -> types.CallToolResult:

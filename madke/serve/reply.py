@@ -59,6 +59,7 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
         annotations.append(Annotation(type="url_citation", url_citation=citation))
     own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
     own |= {"agreement": to_jsonable_python(done.agreement)}
+    own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     usage = tokens(served.usage)
     headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
     return FinalText(

@@ -30,7 +30,8 @@ function sayAnswer(record) {
   byId("state").classList.toggle("split", split);
   const label = el("span", { class: "label" }, split ? "No consensus" : "Answer");
   const side = (one) => el("span", { class: "side" }, el("span", { dir: "auto" }, one.answer), ` (${one.supporters.join(", ")})`);
-  if (split) fill(byId("state"), label, agreement.positions.map(side));
+  if (record.deferral) fill(byId("state"), el("span", { class: "label" }, "Deferred"), record.deferral.reason);
+  else if (split) fill(byId("state"), label, agreement.positions.map(side));
   else fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
 }
 

@@ -259,6 +259,7 @@ function finalPart(part) {
       given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
+    record.deferral && el("p", { class: "note" }, `Deferred: ${record.deferral.reason}. It would have answered ${record.deferral.answer}.`),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
     agreementPart(part),
