@@ -24,7 +24,7 @@ PLANTED = {
     "without a passage": ("Lake Baikal is the deepest lake in the world", None, "found", (0,)),
     "with its full stop": ("It holds a fifth of the fresh water.", 0, "found", (0,)),
     "ligatures": ("Its fish flourish", 1, "found", (1,)),
-    "curly quotes and dashes": ('the fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
+    "curly quotes and dashes": ('fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
     "hyphenated at a line break": ("is the second deepest lake", 1, "found", (1,)),
     "a hyphen less": ("The wellknown cooperative opened", 3, "found", (3,)),
     "CJK": ("東京は日本の首都であり、最大の都市です", 2, "found", (2,)),

@@ -58,7 +58,7 @@ def test_a_plain_debate_shows_nothing_of_what_it_does_not_have() -> None:
         "",
         "Final answer, by majority: [Baikal]",
         "Agreement: consensus, by the task's matcher.",
-        "  [Baikal] A, B, C",
+        "[Baikal] A, B, C",
         "Ended by: rounds. 2 calls, 110 tokens.",
     ]
 

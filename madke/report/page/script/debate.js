@@ -119,10 +119,9 @@ function outcomePart(number, record) {
     { class: "result" },
     el(
       "p",
-      { class: "answered" },
+      { class: isSplit(record) ? "answered split" : "answered" },
       el("span", { class: "label" }, "Answer"),
       record.answer != null && shortened(record.answer),
-      isSplit(record) && el("span", { class: "divided" }, "no consensus"),
       mark(outcome(number)),
       flagsOf(number),
     ),
