@@ -13,7 +13,7 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 
 import re
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import takewhile
 
 from madke.core.question import Question
@@ -162,19 +162,36 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
     """Whether ``stated`` states one thing that a gold names."""
     if conflict(stated.counted, gold.counted):
         return False
-    dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    dates_agree = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    # Words of the question prove nothing, unless the gold has no others.
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
-    missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
+    missing = _missing(needed, stated)
     if not missing:
-        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not stated.dates))
-    if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
+        return _says_when(stated, gold, needed, dates_agree=dates_agree)
+    if not dates_agree or len(missing) == len(needed):
+        return False
+    if any(word.number or word.key in CONTRASTS for word in missing):
         return False
     if is_name(gold.order):
         return _states_name(stated.order, gold.order, asked)
-    own = [word for word in stated.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
-    if len(stated.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+    own = _missing([word for word in stated.content if word.key not in asked], gold, by_stem_only=True)
+    is_short = len(stated.content) <= _PHRASE
+    if is_short and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
     return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)
+
+
+def _missing(words: Iterable[Word], phrase: Phrase, *, by_stem_only: bool = False) -> list[Word]:
+    """The words that the phrase has neither as they are nor by a stem."""
+    known: Container[str] = () if by_stem_only else phrase.keys
+    return [word for word in words if word.key not in known and phrase.stems.isdisjoint(stems(word.key))]
+
+
+def _says_when(stated: Phrase, gold: Phrase, needed: Sequence[Word], *, dates_agree: bool) -> bool:
+    """Whether a phrase with all needed words has the gold's date too; without any date, the words are enough."""
+    if not needed:
+        return bool(gold.dates) and dates_agree
+    return dates_agree or not stated.dates
 
 
 def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:
