@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 RENAMED = {
     "debaters_for": "match_cost",
+    "madke-lean": "gated",
     "estimator": "answer_scorer",
     "given": "first_round",
     "most": "max_passages",

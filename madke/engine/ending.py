@@ -31,8 +31,8 @@ async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
 
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """Stop when all answers are the same under the task's matcher."""
-    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.same) else None
+    """Stop when all answers, or enough of them, are the same under the task's matcher."""
+    return rounds[-1], "agreement" if _agreed(scene, rounds) else None
 
 
 async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
@@ -92,8 +92,8 @@ async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer that all give under the task's matcher, in the first debater's words; else the summarizer's."""
-    if agreed(rounds[-1].turns, scene.same):
+    """The answer on which the debaters agree, in the words of the first who gives it; else the summarizer's."""
+    if _agreed(scene, rounds):
         return replace(await majority(scene, rounds), by="agreement")
     return await summarizer(scene, rounds)
 
@@ -180,8 +180,14 @@ _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pi
 FINISHES = {rule.__name__: rule for rule in _FINISHES}
 
 
+def _agreed(scene: Scene, rounds: Sequence[Round]) -> bool:
+    return agreed(_last_turns(scene, rounds), scene.same, scene.protocol.agreement_share)
+
+
 def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
-    return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
+    """The turns of the last round; of all rounds if these are samples of one vote."""
+    turns = [turn for entry in rounds for turn in entry.turns] if scene.protocol.samples else rounds[-1].turns
+    return by_cast(turns, [debater.name for debater in scene.protocol.cast])
 
 
 def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Turn], float]) -> Final:

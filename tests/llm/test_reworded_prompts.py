@@ -29,7 +29,7 @@ from tests.llm.test_human import debate as debate_with
 from tests.llm.test_offline_chat import POOL, WordEncoder
 
 PROTOCOLS = (
-    "madke", "madke-reference", "madke-lean", "madke-live", "mad", "liang", "self-reflect", "reconcile", "per-document",
+    "madke", "madke-reference", "gated", "madke-live", "mad", "liang", "self-reflect", "reconcile", "per-document",
     "chateval", "lemmas", "maps", "madc", "rag", "cot", "standard",
 )  # fmt: skip
 QUESTIONS = (

@@ -15,7 +15,7 @@ from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import load_variant, variant_folders
 from tests.support.bound_model import Bound, Values
-from tests.support.debates import QUESTION
+from tests.support.debates import QUESTION, first_round_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bound.txt"
 POOL = KnowledgePool(
@@ -49,6 +49,7 @@ def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatReque
         pool,
         task=TASKS[question.task],
         prompts=variant,
+        first_round=first_round_of(variant),
         score_answers=scores,
         retrieve=retrieve if variant.protocol.needs_search else None,
     )
