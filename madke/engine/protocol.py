@@ -247,20 +247,13 @@ def _conflicts_groups(p: Protocol, groups: tuple[int, ...]) -> Iterator[str]:
 
 def _conflicts_end(p: Protocol) -> Iterator[str]:
     n = len(p.cast)
-<<<<<<< HEAD
     last = p.talk.groups[-1] if p.talk.groups else n
     if p.finish == "only" and last != 1:
         yield f"finish = only needs exactly one debater, found {last}"
     if p.agreement_share != 1 and p.stop not in ("agreement", "agreement_then_judge"):
         yield "agreement_share needs stop = agreement or agreement_then_judge"
-    if p.finish == "judge_pick" and n < 2:
-        yield "finish = judge_pick needs at least two debaters"
-=======
-    if p.finish == "only" and n != 1:
-        yield f"finish = only needs exactly one debater, found {n}"
     if p.finish in ("judge_pick", "agreed_or_summarizer") and n < 2:
         yield f"finish = {p.finish} needs at least two debaters"
->>>>>>> full
     if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
         yield f"stop = {p.stop} needs at least two debaters"
     if (p.stop == "budget") != (p.token_budget is not None):
