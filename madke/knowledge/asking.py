@@ -29,7 +29,7 @@ def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
         found = [_with_source(hits, source.name) for hits in search(source, queries, k)]
     except UserError:
         raise
-    except Exception as error:  # a bug in a plug-in loses its passages, not the batch
+    except Exception as error:  # noqa: BLE001 - a bug in a plug-in loses its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
     if len(found) != len(queries):
         return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)

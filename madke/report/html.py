@@ -124,9 +124,8 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     facts = [f"{counted(questions, 'question')}, {counted(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
-    for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
-        if 0 < len(found) <= 3:
-            facts.append(", ".join(sorted(found)))
+    named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
+    facts += [", ".join(sorted(found)) for found in named if 0 < len(found) <= 3]
     return " \N{MIDDLE DOT} ".join(facts)
 
 

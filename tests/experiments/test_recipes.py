@@ -110,10 +110,11 @@ CALLS = {
     | {"vote-same-tokens": ..., "rag-vote-same-tokens": ...},
     "gain-parts": dict.fromkeys(("cot", "rag", "rag-reasoned"), 3)
     | dict.fromkeys((*MADKE, "votes"), (3 * madke()[0], 3 * madke()[1])),
+    "prompt-sensitivity": {"madke": (3 * madke()[0], 3 * madke()[1])},
     "swap-audit": {"stances": 2}
     | {
         f"{variant}-{order}": calls
-        for variant, calls in ((MADKE[0], 5), (MADKE[1], 5), ("madke-lean", (2, 3)), ("mad", 2), ("reconcile", 2))
+        for variant, calls in ((MADKE[0], 5), (MADKE[1], 5), ("gated", (2, 3)), ("mad", 2), ("reconcile", 2))
         for order in ("given", "exchanged")
     },
     "gold-passages": {f"rag-{pool}": 1 for pool in ("none", "retrieved", "context", "gold")}

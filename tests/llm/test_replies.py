@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.endpoints.test_dialects import events
 
 from madke.core.addresses import public_url
 from madke.core.chat import Completion, Usage
@@ -15,6 +14,7 @@ from madke.core.errors import CallError
 from madke.endpoints.endpoint import endpoints_of
 from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, Retrying, close
+from tests.llm.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server
