@@ -8,7 +8,7 @@ import asyncio
 import os
 import sqlite3
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,11 +29,13 @@ from madke.llm.store_file import (
     Recorded,
     call_row,
     error_code,
+    exported,
     is_damage,
     opened,
     read_call,
     read_completion,
     read_record,
+    restore,
     set_aside,
     short_hash,
 )
@@ -94,6 +96,16 @@ class CallStore(AbstractContextManager["CallStore"]):
         with self._errors():
             for row in self._db.execute(f"{SELECT} WHERE ? IS NULL OR payer = ? ORDER BY id", (payer, payer)):
                 yield read_call(row, self._db)
+
+    def exported(self) -> Iterator[dict[str, Any]]:
+        """All texts and calls as JSON objects, for :meth:`restore`."""
+        with self._errors():
+            yield from exported(self._db)
+
+    def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Add what another store exported."""
+        with self._errors(), self._db:
+            restore(self._db, entries)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
         """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``."""

@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -96,8 +96,36 @@ def call_row(
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in COUNTS)
     columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, zlib.compress(to_json(record).encode("ascii"), level=1))
+    values = (*columns, _body(record))
     return (*values, _checksum(values)), dict(texts)
+
+
+def exported(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+    """Everything in a store as JSON objects: the texts of messages, then the calls in the order of writing."""
+    for name, body in db.execute("SELECT hash, body FROM texts ORDER BY rowid"):
+        yield {"text": name.hex(), "body": _read_text(name, body)}
+    for row in db.execute(f"{SELECT} ORDER BY id"):
+        key, _, payer, model, *_ = row
+        yield {"key": key.hex(), "payer": payer, "model": model, "call": read_record(row)}
+
+
+def restore(db: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Add what :func:`exported` returned."""
+    for entry in entries:
+        if "text" in entry:
+            content = zlib.compress(entry["body"].encode("utf-8", "surrogatepass"), level=1)
+            db.execute(INSERT_TEXT, (bytes.fromhex(entry["text"]), content))
+            continue
+        record = entry["call"]
+        completion = read_completion(record)
+        columns = (bytes.fromhex(entry["key"]), completion.outcome, entry["payer"], entry["model"])
+        counts = (getattr(completion.usage, name) for name in COUNTS)
+        values = (*columns, record["purpose"]["stage"], *counts, _body(record))
+        db.execute(INSERT, (*values, _checksum(values)))
+
+
+def _body(record: Mapping[str, Any]) -> bytes:
+    return zlib.compress(to_json(record).encode("ascii"), level=1)
 
 
 def _checksum(values: Sequence[Any]) -> int:
