@@ -16,7 +16,7 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.llm import Limits
@@ -162,7 +162,7 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
         cast = {role: guard.model(model) for role, model in models.items()}
         services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
         listen = with_people(models, job.protocol, tell)
-        await debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
+        await hold_debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
     finally:
         await job.close_models(models)
         await asyncio.to_thread(job.close)

@@ -15,7 +15,7 @@ from madke.core.errors import UserError, counted
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
-    from madke.data.dataset import Entry
+    from madke.data.dataset import DatasetEntry
 
 app = typer.Typer(help="List the published datasets, show the card of one, or convert its files.")
 
@@ -140,7 +140,7 @@ def convert(
         say(f"{pools}: {counted(passages, 'passage')}")
 
 
-def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
+def _write_pools(name: str, entries: Sequence[DatasetEntry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
     from madke.pools.pool_file import PoolRecord, write_pools
 

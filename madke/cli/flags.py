@@ -81,13 +81,13 @@ def run_option(name: str) -> Any:
 
 
 BaseUrl = Annotated[str | None, run_option("base_url")]
-Prices = Annotated[Path | None, run_option("prices")]
-Address = Annotated[str | None, run_option("address")]
-Prompts = Annotated[Path | None, option("Folder of your own protocols.", "DIR", PROTOCOL)]
-Settings = Annotated[
+PricesOption = Annotated[Path | None, run_option("prices")]
+AddressOption = Annotated[str | None, run_option("address")]
+PromptsOption = Annotated[Path | None, option("Folder of your own protocols.", "DIR", PROTOCOL)]
+SettingsOption = Annotated[
     list[str] | None, option("Protocol field, e.g. knowledge.select=all.", "PATH=VALUE", PROTOCOL, names="--set")
 ]
-Task = Annotated[str | None, option("Answer format, see below.", "TASK", names=("--task", "-t"))]
+TaskOption = Annotated[str | None, option("Answer format, see below.", "TASK", names=("--task", "-t"))]
 _FORMATS = "Questions: CSV, TSV, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
 Dataset = Annotated[str | None, option("Format of the questions; see `madke datasets`.", "NAME", QUESTIONS)]
@@ -102,14 +102,14 @@ CallSeconds = Annotated[
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
-Engine = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
+EngineOption = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
 
 
 _SHARED: Mapping[str, Any] = {
     "protocol": Annotated[str, option("Debate protocol; see `madke protocols`.", "NAME", names=("--protocol", "-p"))],
     "model": Annotated[str, option("Model of all roles, see below.", "MODEL", names=("--model", "-m"))],
     "sources": Annotated[str | None, option("Knowledge sources, see below. Default: the protocol's.", "SOURCES")],
-    "task": Task,
+    "task": TaskOption,
     "cast": Annotated[list[str] | None, option("Model of debater-1, judge, ... Repeatable.", "ROLE=MODEL", MODELS)],
     "answer_scorer": Annotated[
         str | None, option("Program that scores candidates (finish: rerank).", "COMMAND", PROTOCOL)
@@ -118,8 +118,8 @@ _SHARED: Mapping[str, Any] = {
     "ids": Ids,
     "limit": Limit,
     "sample_seed": SampleSeed,
-    "settings": Settings,
-    "prompts": Prompts,
+    "settings": SettingsOption,
+    "prompts": PromptsOption,
 }
 _DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
 """The defaults of shared options; None for the others."""

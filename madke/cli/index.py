@@ -63,8 +63,8 @@ def passages(
     ] = "wikipedia",
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
     processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
-    engine: flags.Engine = "local",
-    address: flags.Address = None,
+    engine: flags.EngineOption = "local",
+    address: flags.AddressOption = None,
 ) -> None:
     """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
     import os
@@ -169,8 +169,8 @@ def build(
         float | None, option("Size of each FAISS file. Default: by type.", "MB", _DENSE, min=0.001)
     ] = None,
     vectors: Annotated[Path | None, option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
-    engine: flags.Engine = "local",
-    address: flags.Address = None,
+    engine: flags.EngineOption = "local",
+    address: flags.AddressOption = None,
 ) -> None:
     """Build an index of a corpus."""
     options = locals()  # parameters of build_index, under the same names
@@ -212,7 +212,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
-    from madke.knowledge.asking import ask, close_sources
+    from madke.knowledge.asking import ask_source, close_sources
     from madke.knowledge.named import known_sources, open_source
 
     if compare:
@@ -224,7 +224,7 @@ def search(
         raise UserError("--qrels needs --compare")
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
-    (hits,) = ask(source, [query], k)
+    (hits,) = ask_source(source, [query], k)
     close_sources([source])
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")

@@ -52,12 +52,12 @@ def build(
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
     from madke.knowledge.asking import close_sources
-    from madke.knowledge.named import open_source, resolve, source_paths, source_specs
+    from madke.knowledge.named import open_source, parse_sources, resolve, source_paths
     from madke.knowledge.source_spec import asked_here
     from madke.runs.meter import prices_of
     from madke.runs.pool_stages import build_pool_file
 
-    specs = source_specs(sources, ())
+    specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
     model = shared.pop("model")
     questions = read_dataset(data, **shared)

@@ -12,7 +12,7 @@ import typer
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, question_files, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, question_files, refuse_overwriting
 from madke.core.errors import UserError, counted
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
     grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
     base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
@@ -57,7 +57,7 @@ def command(
     details: Annotated[
         bool, switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", OUTPUT)
     ] = False,
-    prices: flags.Prices = None,
+    prices: flags.PricesOption = None,
     by_dataset: Annotated[
         bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
     ] = False,

@@ -70,7 +70,7 @@ def _texts(row: Row, values: Sequence[Any], name: str) -> tuple[str, ...]:
     return tuple(row.checked(value, name) for value in values)
 
 
-def answers_of(row: Row, found: Found, options: Options, *, task: str | None) -> list[str | int]:
+def gold_answers(row: Row, found: Found, options: Options, *, task: str | None) -> list[str | int]:
     """The gold answers: a text, a list, or SQuAD's ``{"text": [...]}``. With options: letters, or 0-based numbers."""
     if "golden_answers" not in found.names:
         return []

@@ -16,7 +16,7 @@ from madke._util.files import cells_of, opened, text_lines
 from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.answers import answers_of, options_of, structured
+from madke.data.answers import gold_answers, options_of, structured
 from madke.data.cells import is_list
 from madke.data.columns import Columns, Found, is_header, refuse_many
 from madke.data.published_rows import Row, json_rows, jsonl_rows
@@ -85,7 +85,7 @@ def _of_row(row: Row, found: Found, task: str | None) -> Question:
         values["metadata"] = structured(row, values["metadata"], names["metadata"])
     options = options_of(row, found)
     values["choices"] = options.texts
-    values["golden_answers"] = answers_of(row, found, options, task=values.get("task") or task)
+    values["golden_answers"] = gold_answers(row, found, options, task=values.get("task") or task)
     try:
         return question_from_fields({key: value for key, value in values.items() if value not in (None, "")}, task)
     except UserError as error:

@@ -10,7 +10,7 @@ from madke._util.concurrency import outside_loop
 from madke.core.errors import UserError
 from madke.core.events import Listener, never_raising, silent
 from madke.experiments.experiment import Experiment
-from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
+from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.load import Planned
 from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
@@ -21,7 +21,7 @@ from madke.runs.pool_stages import priced_models
 
 def ablate(
     recipe: str | Path | Recipe,
-    data: str | Path | Data,
+    data: str | Path | QuestionSets,
     *,
     out: str | Path,
     options: RunOptions = DEFAULTS,

@@ -18,7 +18,7 @@ from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.knowledge.named import open_source
-from madke.pools.building import asking_folder, build_pools, depth
+from madke.pools.building import asking_folder, depth, retrieve_pools
 from madke.pools.lines import MORE, missing_pools
 from madke.pools.pool_file import merged_pools, record_to_json, write_pools
 from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
@@ -174,7 +174,7 @@ class Experiment:
             files, progress = list(experiment_spec.pools), partial(pool_progress, self.tell)
             if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
                 k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
-                found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
+                found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=progress)
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))

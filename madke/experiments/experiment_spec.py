@@ -22,7 +22,7 @@ from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
-from madke.knowledge.named import is_sample, known_sources, resolve, source_specs
+from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
 from madke.runs.job import NOTHING, Job, Model, job_of
@@ -30,7 +30,7 @@ from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.variants import Variant, load_variant
 
-Data = Sequence[str | Path | Question]
+QuestionSets = Sequence[str | Path | Question]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
 
 
@@ -144,7 +144,7 @@ class ExperimentSpec:
     def _specs(self, arm: Arm, variant: Variant) -> dict[str, str | None]:
         """The sources of an arm with their specifications; those of the user are given by name only."""
         if not self.own_specs:
-            return source_specs(arm.sources, variant.protocol.sources)
+            return parse_sources(arm.sources, variant.protocol.sources)
         names: Iterable[str] = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
         if arm.sources is None and variant.protocol.sources:
             names = self.own_specs
@@ -250,7 +250,7 @@ class ExperimentSpec:
 
 def read_experiment_spec(
     recipe: str | Path | Recipe,
-    data: Data,
+    data: QuestionSets,
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
@@ -289,7 +289,7 @@ def read_experiment_spec(
         sample_seed = found.sample_seed
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
-    own_specs = source_specs(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
+    own_specs = parse_sources(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
     if sources == "none" or (isinstance(sources, str) and not own_specs):
         raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
     if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(found)):
@@ -317,7 +317,7 @@ def read_experiment_spec(
 
 
 def _questions(
-    recipe: Recipe, data: Data, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
+    recipe: Recipe, data: QuestionSets, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
 ) -> list[Question]:
     """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
     if not data:

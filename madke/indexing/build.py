@@ -24,7 +24,7 @@ from madke.indexing.corpus import Skipped, read_unique
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
-    PASSAGES,
+    PASSAGES_FILE,
     Bm25Settings,
     CorpusInfo,
     CutPassages,
@@ -209,7 +209,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
-            store, skipped = _store_passages(corpus, index / PASSAGES, progress)
+            store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
             source = source.model_copy(update={"skipped": source.skipped + skipped})
             settings, recall, cut = fill(store, index, source)
             manifest = Manifest(
@@ -239,8 +239,8 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
     """
     skipped = Skipped()
     if (corpus / MANIFEST).is_file():
-        stored = corpus / PASSAGES
-        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
+        stored = corpus / PASSAGES_FILE
+        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES_FILE)
         if fingerprint(stored) != expected:
             raise UserError("the file changed after it was built; run `madke index verify`", file=stored)
         try:

@@ -18,12 +18,12 @@ from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
-    Entry,
     HybridSpec,
     IndexSpec,
     PythonSpec,
     ResultsSpec,
     SerperSpec,
+    SourceEntry,
     SourceSpec,
     WikipediaSpec,
     add_source,
@@ -46,7 +46,7 @@ _LAYOUT = 3
 _chosen: Path | None = None
 
 
-def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
+def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
     """Parse ``--sources``: ``"none"`` is no source, None the protocol's ``default``.
 
     ``"wiki=a+b,google,./docs"`` is ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order.
@@ -172,7 +172,9 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     return found
 
 
-def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build: bool = True) -> SourceSpec | None:
+def _named(
+    name: str, text: str | None, declared: Mapping[str, SourceEntry], *, build: bool = True
+) -> SourceSpec | None:
     """The resolved specification of a source of the command line; None if the name alone is given, and undeclared."""
     if not text:
         return _resolved(name, None, (), declared, build=build) if name in declared else None
@@ -182,9 +184,9 @@ def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build:
 
 def _resolved(
     spec: SourceSpec | str,
-    entry: Entry | None,
+    entry: SourceEntry | None,
     above: tuple[str, ...],
-    declared: Mapping[str, Entry],
+    declared: Mapping[str, SourceEntry],
     *,
     build: bool,
 ) -> SourceSpec:
@@ -219,15 +221,15 @@ def _resolved(
     raise _error(f"no such folder or file {spec!r}, and {unknown('source', spec, known_sources())}", entry)
 
 
-def _folder(entry: Entry | None) -> Path:
+def _folder(entry: SourceEntry | None) -> Path:
     return entry.file.absolute().parent if entry else Path.cwd()
 
 
-def _error(message: str, entry: Entry | None) -> UserError:
+def _error(message: str, entry: SourceEntry | None) -> UserError:
     return UserError(message, file=entry.file, line=entry.line) if entry else UserError(message)
 
 
-def _declared() -> dict[str, Entry]:
+def _declared() -> dict[str, SourceEntry]:
     """The entries of the user's file, and registered entries for names that the file lacks."""
     named = _chosen or os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))

@@ -144,7 +144,7 @@ def merged_pools(
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
-        merged.append(joined(question, parts))
+        merged.append(merged_record(question, parts))
     for source, without in lacking.items():
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
@@ -158,7 +158,7 @@ def _ids(question: Question) -> tuple[str, str]:
     return question.id, question.id.partition("/")[2]
 
 
-def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
+def merged_record(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
     """Merge several records of one question."""
     return PoolRecord(
         id=question.id,

@@ -24,7 +24,7 @@ from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import HEADINGS, ORACLE, Cell, Table
 from madke.runs.spec import sessions_of
-from madke.scoring.arms import ArmValues, Results, common_metric, opened
+from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
@@ -59,7 +59,7 @@ def write_report(
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``; and its
         figures.
     """
-    results = opened(runs)
+    results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]

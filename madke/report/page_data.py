@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from madke._util.workers import open_workers
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
 from madke.report.tables import ORACLE
@@ -169,7 +169,7 @@ class Index:
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = transcript.total if transcript.usage else None
         figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
-        kind = "unread" if transcript.reading in UNREAD else transcript.reading
+        kind = "unread" if transcript.reading in UNREAD_STATUSES else transcript.reading
         outcomes = {
             kind: kind != "ok",
             "degraded": transcript.degraded,

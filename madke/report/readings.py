@@ -8,7 +8,7 @@ from madke.report.tables import percent_cell
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
-UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
+UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
 
 
 def unread(scores: Scores) -> int:

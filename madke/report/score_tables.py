@@ -11,11 +11,11 @@ from rich.text import Text
 from madke.core.errors import counted
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import UNREAD, bound_note, cut_note, grades_missing, unread
+from madke.report.readings import UNREAD_NOTE, bound_note, cut_note, grades_missing, unread
 from madke.report.tables import (
     HEADINGS,
     MARK,
-    NOTHING,
+    NO_FIGURE,
     ORACLE,
     Cell,
     Table,
@@ -95,7 +95,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
-        *([_Column("unread", _count(unread), note=UNREAD)] if any(s.unread for s in scores) else []),
+        *([_Column("unread", _count(unread), note=UNREAD_NOTE)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
@@ -144,7 +144,7 @@ def _questions(arm: _Arm) -> Cell:
 
 
 def _incomplete(arm: _Arm) -> Cell:
-    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NOTHING
+    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NO_FIGURE
 
 
 def _correct(arm: _Arm) -> Cell:
@@ -154,12 +154,12 @@ def _correct(arm: _Arm) -> Cell:
 
 def _over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    return percent_cell(spread.over_repeats()) if spread else NOTHING
+    return percent_cell(spread.over_repeats()) if spread else NO_FIGURE
 
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NOTHING
+    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NO_FIGURE
 
 
 def _metric(name: str, first: str) -> _Column:
@@ -181,7 +181,7 @@ def _consistency(arm: _Arm, value: str) -> Cell:
 
 
 def _count(count: Callable[[Scores], int | None]) -> Callable[[_Arm], Cell]:
-    return lambda arm: NOTHING if (n := count(arm.scores)) is None else count_cell(n)
+    return lambda arm: NO_FIGURE if (n := count(arm.scores)) is None else count_cell(n)
 
 
 def _unparsed(arm: _Arm, stage: str) -> Cell:
@@ -190,7 +190,7 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 def _bound(arm: _Arm, stage: str) -> Cell:
     used = arm.scores.usage.get(stage)
-    return count_cell(used.bound) if used else NOTHING
+    return count_cell(used.bound) if used else NO_FIGURE
 
 
 def _share(arm: _Arm, stage: str, status: str) -> Cell:
@@ -301,4 +301,4 @@ def table_of_arms(
 
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     """The columns that are not empty, and ``correct``."""
-    return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
+    return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NO_FIGURE for arm in arms)]

@@ -278,7 +278,7 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
 def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and name -> source for sources passed as objects."""
     if sources is None or isinstance(sources, str):
-        return named.source_specs(sources, default), {}
+        return named.parse_sources(sources, default), {}
     if hasattr(sources, "search"):
         sources = [typing_cast(Source, sources)]
     all_of: dict[str, str | Source | None] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from madke.core.transcript import (
-    UNREAD,
+    UNREAD_STATUSES,
     Digest,
     Final,
     ParseStatus,
@@ -136,7 +136,7 @@ class Scores:
         return sum(self.usage.values(), StageUsage())
 
 
-def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
+def scores_of(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
     """Compute all scores in one pass; memory holds a few small rows per transcript, and texts of translations."""
     return score_with_values("", transcripts, external)[0]
 
@@ -155,7 +155,7 @@ def score_with_values(
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
     readings = {stage: _shares(list(found.values())) for stage, found in counted.readings.items()}
-    failures = {stage: _estimate(list(found.values()), UNREAD) for stage, found in counted.readings.items()}
+    failures = {stage: _estimate(list(found.values()), UNREAD_STATUSES) for stage, found in counted.readings.items()}
     failures |= {stage: over_repeats(list(replies.values())) for stage, replies in counted.unread.items()}
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
@@ -172,7 +172,7 @@ def score_with_values(
         failures=dict(counted.failures.most_common()),
         parse_failures={stage: found for stage, found in failures.items() if found is not None},
         readings={stage: shares for stage, shares in readings.items() if shares},
-        unread={status: counted.flags[status] for status in UNREAD if counted.flags[status]},
+        unread={status: counted.flags[status] for status in UNREAD_STATUSES if counted.flags[status]},
         cut=dict(+counted.cut),
         usage=counted.usage,
         debate={name: mean for name, mean in means.items() if name not in own},

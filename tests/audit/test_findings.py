@@ -9,7 +9,7 @@ import pytest
 
 from madke.audit import Findings, Share, findings_of
 from madke.audit.advice import ALONE, CLAUSES, advice
-from madke.audit.calls import Call
+from madke.audit.calls import ProbeCall
 from madke.audit.findings import gives_back, repeats
 from madke.cli.audit import audit_lines
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
@@ -18,13 +18,13 @@ RULE = "For example: The answer is [Danube].\nYour last line: The answer is [ans
 PROMPT = f"Answer the question at the end with a name.\n{RULE}\n\nWho designed the lighthouse?"
 
 
-def call(probe: Any = "speak", reply: str = "", *, seed: int | None = None, **fields: Any) -> Call:
+def call(probe: Any = "speak", reply: str = "", *, seed: int | None = None, **fields: Any) -> ProbeCall:
     usage = fields.pop("usage", Usage(prompt_tokens=40, completion_tokens=10))
     fields = {"began": 0.0, "ended": 1.0, "shown": ("Who designed the lighthouse?",), **fields}
     purpose = Purpose(question="q", stage=probe, agent="a", round=1)
     messages = (Message(role="user", content=fields.pop("prompt", PROMPT)),)
     request = ChatRequest(messages=messages, purpose=purpose, temperature=0.5, max_tokens=9, seed=seed)
-    return Call(probe=probe, request=request, completion=Completion(text=reply, usage=usage), **fields)
+    return ProbeCall(probe=probe, request=request, completion=Completion(text=reply, usage=usage), **fields)
 
 
 @pytest.mark.parametrize("answer", ["Danube", "the answer", "name"])

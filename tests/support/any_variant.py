@@ -9,7 +9,7 @@ from typing import Any
 from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
@@ -25,7 +25,7 @@ def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
     protocol, model = variant.protocol, ScriptedChat(reply)
     agents = [debater.name for debater in protocol.cast]
     first = [Turn(agent=agent, stance=Stance(text=f"[{agent}]", answer=agent)) for agent in agents]
-    played = debate(
+    played = hold_debate(
         Scene(
             QUESTION,
             protocol,

@@ -13,7 +13,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
@@ -44,7 +44,7 @@ def play(
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = task or TASKS[question.task]
     return asyncio.run(
-        debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
+        hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
     ), model
 
 

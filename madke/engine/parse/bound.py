@@ -20,7 +20,7 @@ from madke.tasks.base import Task
 
 RULE = "schema"
 """The rule of a reading from a bound reply."""
-LONGEST = 20_000
+LONGEST_REPLY = 20_000
 """Characters of the longest reply that is read as one."""
 NONE = "none"
 """The word for no debater, and for no answer yet."""
@@ -54,7 +54,7 @@ class BoundReply:
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
     """The values of a reply of this schema; None for any other text."""
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_REPLY:
         return None
     try:
         value = json.loads(text, object_pairs_hook=_without_repetition)

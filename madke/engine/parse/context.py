@@ -186,7 +186,7 @@ def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
     return spans[-MOST:]
 
 
-LONGEST = 1000
+LONGEST_ANSWER = 1000
 """Characters of the longest final answer that is accepted."""
 EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 
@@ -215,7 +215,7 @@ _ALTERNATIVES = re.compile(
 
 def unwrap(content: str) -> str:
     """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
-    for _ in range(4 if len(content) <= LONGEST else 0):
+    for _ in range(4 if len(content) <= LONGEST_ANSWER else 0):
         wrapped, content = content, _unwrap_once(content)
         if content == wrapped:
             break
@@ -239,7 +239,7 @@ def _unwrap_once(content: str) -> str:
 
 def is_placeholder(content: str) -> bool:
     """Whether the content is an echoed placeholder, or belongs to another grammar, such as a search."""
-    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
+    return not content or (len(content) <= LONGEST_ANSWER and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def is_formula(content: str) -> bool:
@@ -266,7 +266,7 @@ class Reader:
     def __call__(self, content: str) -> str | None:
         """The answer in a marker's content; None if the content is not an answer."""
         content = unwrap(content)
-        if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
+        if len(content) > LONGEST_ANSWER or is_placeholder(content) or (offers_several(content) and not self.is_open):
             return None
         return self._read(content)
 

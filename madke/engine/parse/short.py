@@ -145,7 +145,7 @@ def yes_or_no(text: str, reader: Reader) -> Parsed[str | None] | None:
     return None if value is None else found(value, "yes_no", words[-1].span("word"))
 
 
-def shortened(sentence: str, *, is_yes_no: bool) -> Iterator[str]:
+def possible_answers(sentence: str, *, is_yes_no: bool) -> Iterator[str]:
     """What may be the answer in the text after "Answer:", the best first. The whole text is always the last.
 
     For a yes/no question, its Yes or No. Up to :data:`LABELLED_WORDS` words, the text itself. A longer text ends at the

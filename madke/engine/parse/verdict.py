@@ -11,7 +11,7 @@ from madke.core.transcript import Verdict
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, T, found, nothing, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked
-from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, closing_records, key_value_lines
+from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, FormRecord, closing_records, key_value_lines
 from madke.engine.parse.quotation import unquoted
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
@@ -194,7 +194,7 @@ def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
     return what != "none" and not (may_be_quoted and is_quoted)
 
 
-def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
+def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
     """The verdict in a record; None if it holds none. Values that are cut off are ignored, except reasons."""
     consensus: bool | None = None
     side = answer = None

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, found, nothing
-from madke.engine.parse.short import shortened
+from madke.engine.parse.short import possible_answers
 from madke.tasks.answer_text import declines
 
 
@@ -209,7 +209,7 @@ def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | No
             return nothing(None, "declined")
         if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said):
             continue
-        for content in [said] if form.whole_line else shortened(said, is_yes_no=form.is_yes_no):
+        for content in [said] if form.whole_line else possible_answers(said, is_yes_no=form.is_yes_no):
             if (value := reader(content)) is not None:
                 return found(value, "stated", (start, end))
     return None
@@ -236,7 +236,7 @@ def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> I
         yield inner
     elif labelled:
         if not _NO_LABELLED_ANSWER.match(clause):
-            yield from shortened(whole, is_yes_no=form.is_yes_no)
+            yield from possible_answers(whole, is_yes_no=form.is_yes_no)
     elif not _NO_ANSWER.match(clause):
         yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):
