@@ -30,7 +30,7 @@ ASK_SEARCH = "Search for (Enter for nothing): "
 ASK_ANSWER = "Your answer: "
 ASK_REASONS = "Your reasons, for the others (an empty line ends them): "
 ASK_SAME = "Do all debaters give the same answer? (y/n): "
-REPLY = "Your reply (an empty line ends it): "
+ASK_REPLY = "Your reply (an empty line ends it): "
 
 _HELP = "Type ? to see the passages and the question again, Ctrl-D to leave."
 _STAGES: Mapping[str, str] = {
@@ -208,7 +208,7 @@ class Dialogue:
                 self._say(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
             else:
                 self._say(message.content if message.role == "user" else f"You said: {message.content}")
-        while not (lines := self._lines(REPLY)):
+        while not (lines := self._lines(ASK_REPLY)):
             self._say("Type at least one line.")
         return "\n".join(lines)
 

@@ -14,7 +14,16 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.events import DebateFinished
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm.human import ASK_ANSWER, ASK_PASSAGES, ASK_REASONS, ASK_SAME, ASK_SEARCH, REPLY, HumanChat, ask_terminal
+from madke.llm.human import (
+    ASK_ANSWER,
+    ASK_PASSAGES,
+    ASK_REASONS,
+    ASK_REPLY,
+    ASK_SAME,
+    ASK_SEARCH,
+    HumanChat,
+    ask_terminal,
+)
 from madke.runs.job import prepared
 from madke.runs.options import DEFAULTS
 from tests.support.chat_requests import chat_request
@@ -188,7 +197,7 @@ def test_an_unknown_prompt_is_shown_whole_and_answered_in_lines() -> None:
     text = "".join("".join(shown).split())
     assert "u" * 900 in text
     assert "s" * 201 not in text
-    assert shown.count(REPLY) == 3
+    assert shown.count(ASK_REPLY) == 3
     assert "\x1b" not in text
 
 
@@ -214,7 +223,7 @@ def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_ti
     thinking, answered = [], threading.Event()
 
     def think(label: str) -> str:
-        if label == REPLY:
+        if label == ASK_REPLY:
             thinking.append(label)
             assert answered.wait(10)
             return "done"
