@@ -24,7 +24,7 @@ from madke.engine.scene import Scene
 from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
 from madke.runs.directory import RunDirectory
-from madke.runs.job import prepared
+from madke.runs.job import make_job
 from madke.runs.options import RunOptions
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import execute
@@ -120,7 +120,7 @@ def generated_data(setting: Setting, count: int) -> Data:
 
 def run(data: Data, url: str, folder: Path, *, concurrency: int, replay: bool = False) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    job = prepared(data.questions, model=MODEL)
+    job = make_job(data.questions, model=MODEL)
     options = RunOptions(base_url=url, concurrency=concurrency, replay=replay)
     began, cpu = time.perf_counter(), time.process_time()
     with RunDirectory(folder, replay=replay) as directory:

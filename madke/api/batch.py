@@ -33,8 +33,8 @@ from madke.runs.job import (
     Model,
     Models,
     Sources,
+    make_job,
     name_of_dataset,
-    prepared,
     questions_of,
     source_specs,
 )
@@ -181,7 +181,7 @@ async def arun(
         UserError: An input is missing or invalid, or the directory holds another run.
     """
     use_files(options.sources_file, options.models_file)
-    job = prepared(
+    job = make_job(
         questions,
         protocol=protocol,
         prompts=prompts,

@@ -25,7 +25,7 @@ from madke.llm.services import AnswerScorer
 from madke.pools.building import depth, retrieve
 from madke.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
-from madke.runs.job import NOTHING, Job, Model, Models, Sources, prepared
+from madke.runs.job import NOTHING, Job, Model, Models, Sources, make_job
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.own_pools import from_thread
 from madke.runs.pool_stages import StageBuild, staged
@@ -126,7 +126,7 @@ def stream(
     record = {"question": question} if isinstance(question, str) else question
     if choices and isinstance(record, Mapping):
         record = {**record, "choices": tuple(choices)}
-    job = prepared(
+    job = make_job(
         [record],
         protocol=protocol,
         prompts=prompts,

@@ -129,7 +129,7 @@ def findings_of(model: str, calls: Sequence[ProbeCall], *, planned: int) -> Find
         seconds=max((call.ended for call in calls), default=0.0) - min((call.began for call in calls), default=0.0),
         form={stage: _share(call.readable for call in _of(stages, stage)) for stage in PROBED_STAGES},
         given_back=_share(gives_back(call) for call in _of(stages, "speak", "reply", "summarize")),
-        repeated=_share(repeats(call) for call in stages),
+        repeated=_share(repeats_prompt(call) for call in stages),
         cut_off=_share(call.completion.finish_reason.casefold() in TRUNCATED for call in stages),
         gold_first=_share(call.right for call in stages if call.case == "gold_first"),
         gold_last=_share(call.right for call in stages if call.case == "gold_last"),
@@ -164,7 +164,7 @@ def gives_back(call: ProbeCall) -> bool:
     return _holds(_own_words(_sent(call), call.shown), answer)
 
 
-def repeats(call: ProbeCall) -> bool:
+def repeats_prompt(call: ProbeCall) -> bool:
     """Whether a reply is made of the prompt's own words. Quotes of question, passages and stances do not count."""
     own = set(_sequences(_own_words(_sent(call), call.shown)))
     said = _sequences(_own_words(call.completion.text, call.shown))

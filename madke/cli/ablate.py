@@ -55,7 +55,9 @@ def command(
         list[Path] | None,
         flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
-    repeats: Annotated[int, flags.option("Runs per question, for arms that set none.", "N", flags.PROTOCOL, min=1)] = 1,
+    repeats: Annotated[
+        int, flags.option("Debates per question, for arms that set none.", "N", flags.PROTOCOL, min=1)
+    ] = 1,
     seed: Annotated[int, flags.option("Sampling seed of all arms.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,

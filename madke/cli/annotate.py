@@ -9,7 +9,7 @@ from madke._util.terminal import console, say, say_json
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import DataOption, Paths, open_arms
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
 
@@ -33,7 +33,7 @@ def sheet(
     from madke.report.annotation import write_sheet
 
     key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
-    say(f"sheet: {out}: {counted(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
+    say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 
 

@@ -37,12 +37,12 @@ def command(
     from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
-    from madke.runs.job import prepared
+    from madke.runs.job import make_job
 
     with status_line() as show:
         show("reading the protocol")
         own_seed = seed if seed >= 0 else None
-        job = prepared([{"question": question, "choices": choice or []}], seed=own_seed, **shared)
+        job = make_job([{"question": question, "choices": choice or []}], seed=own_seed, **shared)
     if not as_json and not _chose_model(context, shared, options):
         show_local_servers()
     with LiveDebate(job, debate=not as_json) as live:

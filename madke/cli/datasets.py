@@ -11,7 +11,7 @@ import typer
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import question_files, refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
@@ -135,9 +135,9 @@ def convert(
         passages = _write_pools(name, entries, pools)
     with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
-    say(f"{out}: {counted(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
+    say(f"{out}: {count_of(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
-        say(f"{pools}: {counted(passages, 'passage')}")
+        say(f"{pools}: {count_of(passages, 'passage')}")
 
 
 def _write_pools(name: str, entries: Sequence[DatasetEntry], out: Path) -> int:

@@ -128,7 +128,7 @@ _DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
 def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the shared options of these names, and those of :class:`madke.RunOptions` ``without`` some, to a command.
 
-    It receives them as ``shared``, which maps names to values for :func:`madke.runs.job.prepared`, and ``options``.
+    It receives them as ``shared``, which maps names to values for :func:`madke.runs.job.make_job`, and ``options``.
     """
     types = get_type_hints(RunOptions)
     run_fields = {each.name: each for each in fields(RunOptions) if each.name not in without.split()}

@@ -9,7 +9,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
 
@@ -98,7 +98,7 @@ def passages(
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
-    say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
+    say(f"{out}: {count_of(manifest.counts.passages, 'passage')} in {count_of(len(manifest.shards), 'file')}")
 
 
 @app.command("fetch")
@@ -181,7 +181,7 @@ def build(
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     with resumable():
         manifest = build_index(**options, progress=counter("passages"))
-    say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {count_of(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
     index, recall = manifest.index, manifest.index_recall
     if isinstance(index, DenseSettings) and recall is not None:
         choice = f" (auto: {index.reason})" if index.reason else ""
@@ -253,12 +253,12 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
     if manifest.corpus.skipped:
-        facts["skipped"] = f"{counted(manifest.corpus.skipped, 'passage')} without text"
+        facts["skipped"] = f"{count_of(manifest.corpus.skipped, 'passage')} without text"
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
     facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        queries = f"({counted(measured.queries, 'query', 'queries')})"
+        queries = f"({count_of(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
     if manifest.cut is not None:
         facts["cut"] = manifest.cut.line(manifest.passages)

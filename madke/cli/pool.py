@@ -9,7 +9,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import KNOWLEDGE, option, switch
 from madke.cli.paths import question_files, refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.runs.options import RunOptions
 
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
@@ -101,7 +101,7 @@ def build(
     show_spent(opened)
     say(f"pools: {out}")
     if failed := sum(count.failed for count in found.values()):
-        say(f"{counted(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
+        say(f"{count_of(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
         raise typer.Exit(1)
 
 

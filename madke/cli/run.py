@@ -32,7 +32,7 @@ def command(
     first_round: Annotated[
         Path | None, flags.option("Take the first round from here, see below.", "FILE|DIR", flags.PROTOCOL)
     ] = None,
-    repeats: Annotated[int, flags.option("Runs per question.", "N", flags.PROTOCOL, min=1)] = 1,
+    repeats: Annotated[int, flags.option("Debates per question.", "N", flags.PROTOCOL, min=1)] = 1,
     seed: Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
@@ -42,10 +42,10 @@ def command(
     from madke.api.batch import check_pools
     from madke.cli.plans_and_results import run_job, show_run_plan
     from madke.knowledge.named import source_paths
-    from madke.runs.job import prepared
+    from madke.runs.job import make_job
 
     own_seed = seed if seed >= 0 else None
-    job = prepared(data, pools=pools, first_round=first_round, seed=own_seed, repeats=repeats, **shared)
+    job = make_job(data, pools=pools, first_round=first_round, seed=own_seed, repeats=repeats, **shared)
     check_pools(job, pools)
     read = [*question_files(data), *source_paths(job.spec.source_specs), *filter(None, (first_round, options.prices))]
     refuse_own_files(out, read)

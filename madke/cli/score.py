@@ -13,7 +13,7 @@ from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
 from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, question_files, refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 
 if TYPE_CHECKING:
     from madke._util.command_scorer import CommandScorer
@@ -110,7 +110,9 @@ def command(
     else:
         _show(arms, scores, rows, details=details)
     if failed:
-        say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
+        say(
+            f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
+        )
         raise typer.Exit(1)
 
 

@@ -56,7 +56,7 @@ def read_dataset(
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
         ids: The path or name of a list of ids; only these questions are read.
         limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.
-        sample_seed: Seed of a random sample (:func:`sample`).
+        sample_seed: Seed of a random sample (:func:`sample_of`).
 
     Raises:
         UserError: The file or an entry is invalid, a name is unknown, or a seed comes without a limit.
@@ -196,7 +196,7 @@ def _entry(dataset: str, task: str, id_: str, item: Item) -> DatasetEntry:
     return DatasetEntry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
 
 
-def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
+def sample_of(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
     """The first ``limit`` items (None: all), or a random sample, in the original order; UserError for a lone seed.
 
     A sample has the items with the lowest SHA-256 of ``seed:id``, so larger samples contain smaller ones.
@@ -243,9 +243,9 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
 def chosen(
     items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[T]:
-    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample`."""
+    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample_of`."""
     listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
-    return sample(listed, limit, seed, id_of)
+    return sample_of(listed, limit, seed, id_of)
 
 
 def ids_fingerprint(ids: Iterable[str]) -> str:

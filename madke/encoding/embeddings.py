@@ -26,7 +26,7 @@ from madke.endpoints.model_names import split_address
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, provider_usage
 from madke.endpoints.prices import estimated_usage
-from madke.endpoints.refusals import Dialect, ServerError, field, refused
+from madke.endpoints.refusals import Dialect, ServerError, field, refused_completion
 from madke.endpoints.retry import Retrying
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class _EmbeddingCalls(OpenAIChat):
         items = field(response, "data")
         if not isinstance(items, list):
             error = ServerError.read(200, field(response, "error") or "no data in it")
-            return refused(error, "status 200 without vectors", attempts=attempts)
+            return refused_completion(error, "status 200 without vectors", attempts=attempts)
         try:
             ordered = sorted(items, key=lambda item: item["index"])
             vectors = np.array([item["embedding"] for item in ordered], np.float32)

@@ -280,7 +280,7 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
                 raise UserError(f"{model.name} is called at {known} and at {here}; {why}")
 
 
-def probe(models: Iterable[object]) -> None:
+def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     asked = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
     names = {model.endpoint.address: model.name for model in asked}

@@ -126,7 +126,9 @@ def unexplained(error: ServerError) -> bool:
     return error.status == 400 and "content_filter" not in error.names and not too_long(error)
 
 
-def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
+def refused_completion(
+    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None
+) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
     Raises:

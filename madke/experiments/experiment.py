@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
 from madke.data import first_rounds
@@ -234,7 +234,7 @@ class Experiment:
             if done < self.experiment_spec.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
             if failed:
-                why = f"it needs arm {needed.name}, in which {counted(failed, 'debate')} failed"
+                why = f"it needs arm {needed.name}, in which {count_of(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
 
@@ -319,7 +319,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
     kept = len(old.keys() & new.keys())
-    different = [f"{counted(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
+    different = [f"{count_of(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
     different += [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if different:

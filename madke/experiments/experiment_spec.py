@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import chosen, is_sample_data, sample
+from madke.data.dataset import chosen, is_sample_data, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
@@ -55,7 +55,7 @@ class ExperimentSpec:
     answer_scorer: str | None = None
     """The command of an answer scorer, for arms with ``finish: rerank``."""
     repeats: int = 1
-    """Runs per question, unless an arm sets it."""
+    """Debates per question, unless an arm sets it."""
     seed: int = 0
     """Seed of the arms' samples; a negative number sends no seed."""
     own_model: ChatModel | None = None
@@ -324,7 +324,7 @@ def _questions(
         expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
     own = [item for item in data if isinstance(item, Question)]
-    found = [("questions", question) for question in sample(own, limit, sample_seed, lambda question: question.id)]
+    found = [("questions", question) for question in sample_of(own, limit, sample_seed, lambda question: question.id)]
     for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)

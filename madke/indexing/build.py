@@ -38,7 +38,7 @@ from madke.indexing.index_folder import (
     write_passages,
 )
 from madke.indexing.lucene import index_passages
-from madke.indexing.lucene import start as start_jvm
+from madke.indexing.lucene import start_jvm as start_jvm
 
 _log = logging.getLogger(__name__)
 

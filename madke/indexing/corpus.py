@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from madke._util.files import cells_of, is_intact, read_jsonl
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
 from madke.indexing.index_folder import ManifestPart, StoredPassage
 
@@ -52,7 +52,7 @@ class Skipped:
 
     def __str__(self) -> str:
         more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
-        return f"{counted(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
+        return f"{count_of(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
 
 
 def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:

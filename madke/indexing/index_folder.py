@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from madke._util.assets import require
 from madke._util.files import atomic_write, fingerprint, is_intact
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.encoding.encoders import Dtype, Encoding, Pooling, Similarity
 
 MANIFEST = "manifest.json"
@@ -181,7 +181,7 @@ class CutPassages(ManifestPart):
 
     def line(self, passages: int) -> str:
         """The count, of so many passages, in words."""
-        found = f"{self.passages:,} of {counted(passages, 'passage')}"
+        found = f"{self.passages:,} of {count_of(passages, 'passage')}"
         ends = "; the vector says nothing of their ends" if self.passages else ""
         return f"{found} longer than the encoder's window of {self.window} tokens{ends}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.assets import cache_dir, require
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoding.embeddings import open_encoder
 from madke.encoding.encoders import Encoder, load_encoder
@@ -166,7 +166,7 @@ class Bm25Source:
 def log_without_terms(source: str, queries: Sequence[str]) -> None:
     """Log the queries of which no word is left to search for."""
     if queries:
-        what = f"{counted(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
+        what = f"{count_of(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
         _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from madke._util.assets import cache_dir
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits
 from madke.knowledge.web import WebOptions, WebResult, web_hits
 
@@ -129,8 +129,8 @@ class Spent:
 
     def line(self) -> str:
         """The costs as one line of text, without a newline."""
-        requests, cached = counted(self.requests, "request"), counted(self.cached, "answer")
-        price = f", {counted(self.credits, 'credit')} spent" if self.credits else ""
+        requests, cached = count_of(self.requests, "request"), count_of(self.cached, "answer")
+        price = f", {count_of(self.credits, 'credit')} spent" if self.credits else ""
         return f"{self.source}: {requests} sent, {cached} from the cache{price}"
 
 

@@ -14,7 +14,7 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
+from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_finished, mark_finished
 from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source, SourceCounts
@@ -158,7 +158,7 @@ class _Chunk:
         write_pools(self._files[name], records)
         self.missing.discard(name)
         if not any(record.partial for record in records):
-            finish(self._files[name], self._inputs[name])
+            mark_finished(self._files[name], self._inputs[name])
 
     def records(self) -> list[PoolRecord]:
         """The chunk's records; requires that no source is missing."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from pathlib import Path
 
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
@@ -273,7 +273,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            lost = counted(left_out, "question is", "questions are")
+            lost = count_of(left_out, "question is", "questions are")
             notes.append(f"Up to {lost} excluded from a test, because {why}.")
     notes += if_failed_notes(tests)
     return table_of(title, [_test_cells(test) for test in tests], notes)

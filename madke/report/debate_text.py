@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke._util.terminal import printable
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.core.question import Question
 from madke.core.transcript import (
     UNREAD_STATUSES,
@@ -155,7 +155,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     if not transcript.usage:
         return
     used = transcript.total
-    yield f"Ended by: {one_line(transcript.stop_reason)}. {counted(used.calls, 'call')}, {used.tokens:,} tokens."
+    yield f"Ended by: {one_line(transcript.stop_reason)}. {count_of(used.calls, 'call')}, {used.tokens:,} tokens."
 
 
 _SATISFIED = {

@@ -73,7 +73,7 @@ def diagram(name: str, protocol: Protocol) -> str:
     return printable("\n".join(_lines(name, protocol)))
 
 
-def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
+def stances_read(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
     """Reader -> speaker (or itself) -> rounds of the speaker's stances that the reader sees in round ``round_n``."""
     sees = protocol.sees.model_copy(update={"anonymous": False, "grouped": False})
     named = protocol.model_copy(update={"sees": sees})
@@ -206,7 +206,7 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
     """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
-        for reader, shown in readings(protocol, n).items()
+        for reader, shown in stances_read(protocol, n).items()
     }
     own = {row[place] for place, row in enumerate(signs.values())}
     others = {sign for here, row in enumerate(signs.values()) for there, sign in enumerate(row) if here != there}

@@ -24,7 +24,7 @@ from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
-from madke.scoring.scores import shortened
+from madke.scoring.scores import is_shortened
 from madke.tasks import get_task
 
 _DEBATES, _TEXTS = 100, 200
@@ -173,7 +173,7 @@ class Index:
         outcomes = {
             kind: kind != "ok",
             "degraded": transcript.degraded,
-            "shortened": shortened(transcript),
+            "shortened": is_shortened(transcript),
             "oracle": transcript.oracle,
         }
         bits = _bits(name for name, holds in outcomes.items() if holds)

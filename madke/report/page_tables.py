@@ -166,8 +166,8 @@ _BY = "By the judge's last verdict; with m, by the task's matcher."
 _PLANNED = "as planned before the start, from the fewest to the most."
 
 EXPLANATIONS: Mapping[str, str] = {
-    "arm": "One run. Its name is that of its folder.",
-    "run": "One run. Its name is that of its folder.",
+    "arm": "A run, or the predictions of another system, with the name of its folder or file.",
+    "run": "A run, with the name of its folder.",
     # Scores
     "n": "Number of questions that are counted.",
     "correct": "Share of questions with a right final answer, by the first metric of the task.",

@@ -8,7 +8,7 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
 from madke.report.readings import UNREAD_NOTE, bound_note, cut_note, grades_missing, unread
@@ -225,7 +225,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
     notes += [f"{arm.name}: {note}." for arm in arms if cut_notes and (note := cut_note(arm.scores))]
     for name, scores in rest:
         if scores.correct and scores.correct.n < scores.questions and not scores.failed:
-            notes.append(f"{name}: correct is over {counted(scores.correct.n, 'question')} with a gold answer.")
+            notes.append(f"{name}: correct is over {count_of(scores.correct.n, 'question')} with a gold answer.")
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))

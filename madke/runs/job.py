@@ -16,7 +16,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.dataset import sample
+from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
@@ -57,7 +57,7 @@ _DEFAULT_TASK = Question(question="").task
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The description of a run with the objects that it names. Make one with :func:`prepared`."""
+    """The description of a run with the objects that it names. Make one with :func:`make_job`."""
 
     spec: RunSpec
     """The description, without pools."""
@@ -129,7 +129,7 @@ class Job:
         return self.variant.protocol
 
 
-def prepared(
+def make_job(
     data: Data,
     *,
     task: str | Task | None = None,
@@ -244,7 +244,7 @@ def questions_of(
         raise UserError("two questions have the same id; give each its own")
     if not questions:
         raise UserError("no questions were given; expected at least one")
-    return sample(questions, limit, sample_seed, lambda question: question.id)
+    return sample_of(questions, limit, sample_seed, lambda question: question.id)
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:

@@ -18,7 +18,7 @@ from madke.core.chat import ChatModel
 from madke.core.errors import Unfinished
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.question import Question
-from madke.endpoints.endpoint import probe
+from madke.endpoints.endpoint import refuse_unreachable
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol_parts import Knowledge
@@ -65,7 +65,7 @@ def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str
     for name in rerankers(wanted):
         local = name.startswith(LOCAL)
         opened[name] = CrossEncoderReranker(name[len(LOCAL) :]) if local else open_rerank_endpoint(name, entries)
-    probe(opened.values())
+    refuse_unreachable(opened.values())
     return opened
 
 

@@ -219,10 +219,10 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: ModelE
 
         async def probe(self) -> None:
             from madke.core.errors import UserError
-            from madke.endpoints.endpoint import probe
+            from madke.endpoints.endpoint import refuse_unreachable
 
             try:
-                probe(self._models().values())
+                refuse_unreachable(self._models().values())
             except UserError as error:
                 raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
 

@@ -31,7 +31,7 @@ from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.endpoints.endpoint import probe
+from madke.endpoints.endpoint import refuse_unreachable
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
@@ -304,7 +304,7 @@ def grade(
         for question, answer in answers
     }
     model = open_model(grader.model, base_url=grader.base_url)
-    probe([model])
+    refuse_unreachable([model])
     limits = Limits(grader.concurrency)
     meter = Meter(total=len(requests), limits=limits)
     right: dict[QuestionAnswer, bool] = {}

@@ -19,7 +19,7 @@ from madke._util.terminal import printable
 from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.endpoints.prices import Prices, cost, price_of, saved
+from madke.endpoints.prices import Prices, cost, cost_saved, price_of
 from madke.llm import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.spec import run_files, sessions_of
@@ -177,7 +177,7 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
             used = call.completion.usage
             if price := price_of(call.model, prices):
                 costs[call.purpose.stage] += cost(used, price)
-                cheaper += saved(used, price)
+                cheaper += cost_saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
     return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced)), saved=cheaper) if made else None

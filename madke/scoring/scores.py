@@ -215,7 +215,7 @@ class _Counted:
         self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)
-        self.flags["shortened"] += shortened(transcript)
+        self.flags["shortened"] += is_shortened(transcript)
         self.flags["read_golds"] += transcript.oracle
         self.stops[transcript.stop_reason] += 1
         if transcript.status == "failed":
@@ -239,7 +239,7 @@ class _Counted:
             self.unread["grade"][transcript.id].append(float(ungraded))
 
 
-def shortened(transcript: Transcript) -> bool:
+def is_shortened(transcript: Transcript) -> bool:
     """Whether a prompt of the debate was too long and was shortened."""
     return any(reply.truncated is not None for _, reply in _replies(transcript))
 

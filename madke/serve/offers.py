@@ -18,7 +18,7 @@ from madke.llm import Limits, close, read_models
 from madke.pools.building import retrieve
 from madke.pools.loading import pool_of
 from madke.runs.cast import open_models
-from madke.runs.job import Job, prepared, source_specs
+from madke.runs.job import Job, make_job, source_specs
 from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunSpec
@@ -40,7 +40,7 @@ class ServeOptions:
     protocols: Sequence[str] = ()
     """Names; empty for all that need only a question."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of :func:`madke.runs.job.prepared` for every run: model, cast, sources, task, prompts, seed, ..."""
+    """Arguments of :func:`madke.runs.job.make_job` for every run: model, cast, sources, task, prompts, seed, ..."""
     run: RunOptions = field(default_factory=RunOptions)
     queue: int = 256
     """Maximum number of requests that wait for a free place."""
@@ -215,7 +215,7 @@ class Offers:
         settings["sources"] = self._chosen(ask) or "none"
         if not variant.protocol.needs_answer_scorer:
             settings.pop("answer_scorer", None)
-        return prepared(["?"], protocol=variant, **settings)
+        return make_job(["?"], protocol=variant, **settings)
 
 
 def _variants(options: ServeOptions) -> dict[str, Variant]:

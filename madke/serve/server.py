@@ -255,7 +255,7 @@ class Server(uvicorn.Server):
         return [each for each in self.server_state.connections if isinstance(each, Connection)]
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     """A listening socket; UserError if the address cannot be used."""
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET

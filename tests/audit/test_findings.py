@@ -10,7 +10,7 @@ import pytest
 from madke.audit import Findings, Share, findings_of
 from madke.audit.advice import ALONE, CLAUSES, advice
 from madke.audit.calls import ProbeCall
-from madke.audit.findings import gives_back, repeats
+from madke.audit.findings import gives_back, repeats_prompt
 from madke.cli.audit import audit_lines
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 
@@ -50,10 +50,10 @@ def test_a_reply_repeats_the_rules_and_not_what_they_are_about() -> None:
     passage = "The lighthouse on Tessel Head was designed by Orla Venn and first lit in the autumn of 1873."
     prompt = f"{PROMPT}\n[0] {passage}"
 
-    assert repeats(call(reply=PROMPT, prompt=prompt, shown=(passage,)))
-    assert not repeats(call(reply=f"{passage} The answer is [Orla Venn].", prompt=prompt, shown=(passage,)))
-    assert not repeats(call(reply="The answer is [Orla Venn].", prompt=prompt))
-    assert not repeats(call(reply=""))
+    assert repeats_prompt(call(reply=PROMPT, prompt=prompt, shown=(passage,)))
+    assert not repeats_prompt(call(reply=f"{passage} The answer is [Orla Venn].", prompt=prompt, shown=(passage,)))
+    assert not repeats_prompt(call(reply="The answer is [Orla Venn].", prompt=prompt))
+    assert not repeats_prompt(call(reply=""))
 
 
 def test_speeds_are_those_of_streamed_calls_after_the_first() -> None:

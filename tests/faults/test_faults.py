@@ -22,7 +22,7 @@ from madke.endpoints.transport import MAX_REPLY, Transport
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
 from madke.runs import cast, guard
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import prepared
+from madke.runs.job import make_job
 from madke.runs.options import RunOptions
 from madke.runs.runner import execute
 from tests.support.dataset import debating, stage_of, write_dataset
@@ -172,7 +172,7 @@ def debated(
         policy = RetryPolicy(attempts=ATTEMPTS)
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
-        job = prepared(questions, model="openai/m")
+        job = make_job(questions, model="openai/m")
         with RunDirectory(folder / "out") as directory:
             asyncio.run(execute(job, directory, RunOptions(concurrency=3), pools=pools))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}

@@ -24,7 +24,7 @@ from madke.llm.human import (
     HumanChat,
     ask_terminal,
 )
-from madke.runs.job import prepared
+from madke.runs.job import make_job
 from madke.runs.options import DEFAULTS
 from tests.support.chat_requests import chat_request
 
@@ -86,7 +86,7 @@ def debate(person: Person, protocol: str = "madke", role: str = "debater-2", **s
 
     sources = settings.pop("sources", Source())
     question = settings.pop("question", Question(id="q", question=QUESTION))
-    job = prepared(
+    job = make_job(
         [question], protocol=protocol, sources=sources, model=peer, cast={role: person.model}, settings=settings
     )
 

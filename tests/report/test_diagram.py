@@ -7,7 +7,7 @@ import pytest
 
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Order
-from madke.report.diagram import FINISH_LINES, MAX_COLUMNS, STOP_LINES, diagram, readings
+from madke.report.diagram import FINISH_LINES, MAX_COLUMNS, STOP_LINES, diagram, stances_read
 from madke.variants import load_variant, variant_folders
 from tests.support.any_variant import play_any, stating
 
@@ -134,7 +134,7 @@ def test_the_matrix_says_whom_debaters_really_read(name: Any) -> None:
     transcript, _ = play_any(variant, never_agreeing)
     assert len(transcript.rounds) == protocol.rounds
     for entry in transcript.rounds:
-        drawn = readings(protocol, entry.n)
+        drawn = stances_read(protocol, entry.n)
         for turn in entry.turns:
             shown = {
                 agent: len(rounds) for agent, rounds in drawn[turn.agent].items() if rounds and agent != turn.agent

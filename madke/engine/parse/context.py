@@ -38,7 +38,7 @@ class Parsed(Generic[T]):
     """Where the value is in the text (for a selection: its last marker)."""
 
 
-def found(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
+def parsed_at(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
     """The result for a value at ``span``."""
     return Parsed(value=value, status="ok", rule=rule, span=span)
 
@@ -143,14 +143,14 @@ def last_sentence(text: str) -> int:
     return next((start for start, end in reversed(list(sentences(text))) if re.search(r"\w", text[start:end])), 0)
 
 
-def before(text: str, at: int) -> str:
+def text_before(text: str, at: int) -> str:
     """Up to :data:`NEAR` characters before a position."""
     return text[max(0, at - NEAR) : at]
 
 
 def lead(text: str, at: int) -> str:
     """The part of the sentence before a position."""
-    near = before(text, at)
+    near = text_before(text, at)
     return near[max(start for start, _ in sentences(near)) :]
 
 
@@ -338,7 +338,7 @@ def states(near: str) -> bool:
 
 def standing(text: str, start: int, end: int) -> Standing:
     """The standing of the marker at ``start .. end``, from the words around it."""
-    near, after = _plain_quotes(before(text, start)), _plain_quotes(text[end : end + NEAR])
+    near, after = _plain_quotes(text_before(text, start)), _plain_quotes(text[end : end + NEAR])
     stated = bool(_STATES.search(near))
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
     if is_denied or _is_glued(text, start, end) or (not stated and _CONDITIONAL.match(after)):

@@ -87,7 +87,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
     spans = sorted(context.pairs(text, "[]").items())
     closing = context.last_sentence(text) if spans else 0
     for n, (start, end) in enumerate(spans):
-        near, nested, outer = context.before(text, start), start < outer, max(outer, end)
+        near, nested, outer = context.text_before(text, start), start < outer, max(outer, end)
         if not cites(text[start + 1 : end - 1], shown) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
         if len(spans) - n <= context.MOST and (context.states(near) or _closes(text, start, end, closing)):

@@ -14,7 +14,7 @@ from zipfile import BadZipFile, ZipFile
 
 from madke.core.errors import UserError
 from madke.indexing.documents.layout import Character, PageReading, is_suspect, read_by_columns
-from madke.indexing.passages.books import book_form, ended, read_book, sections, with_ended_headings
+from madke.indexing.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
 
 MAX_DOCUMENT_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
@@ -225,7 +225,7 @@ def _sections(archive: ZipFile, member: str, headings: dict[str, bool]) -> _Part
         if text and starts_section:
             found.append((text, []))
         elif text:
-            found[-1][1].append(f"{text if starts_section is None else ended(text)}\n")
+            found[-1][1].append(f"{text if starts_section is None else as_sentence(text)}\n")
     return [(_below(heading), "".join(texts)) for heading, texts in found]
 
 

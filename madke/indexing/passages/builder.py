@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from madke._util.assets import require
-from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
+from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished_parts, write_file
 from madke._util.versions import versions
 from madke._util.workers import Workers
 from madke.core.errors import UserError
@@ -109,7 +109,7 @@ class _Build:
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
         self._save(finished=False)
         names = {shard_name(number) for number in range(len(self._shards) + 1)} | {FINISHED, UNFINISHED}
-        for left in unfinished(self._out, names):
+        for left in unfinished_parts(self._out, names):
             left.unlink()
         made = workers.map(make_passages, self._batches(sources))
         for _, of_shard in groupby(made, key=attrgetter("shard")):

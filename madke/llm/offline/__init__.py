@@ -21,7 +21,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
-from madke.llm.offline.candidates import Candidate, answers
+from madke.llm.offline.candidates import Candidate, ranked_answers
 from madke.llm.offline.language import (
     STOPWORDS,
     content,
@@ -215,7 +215,7 @@ def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
 
 def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
     before = _own_answer(prompt)
-    ranked = _weighed(answers(prompt, embed), prompt, before)
+    ranked = _weighed(ranked_answers(prompt, embed), prompt, before)
     if before and _AGREEING in (prompt.own or ""):  # nothing but new evidence changes the answer again
         ranked = [found for found in ranked if roughly_same(found.answer, before) or _is_new(found, prompt)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
@@ -298,7 +298,7 @@ def _review(prompt: Stage, embed: Embed) -> str:
     own = _own_answer(prompt)
     if own is None:
         return "My reply states no answer that can be checked, so it must be revised.\nVerdict: REVISE"
-    best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
+    best = max(ranked_answers(prompt, embed), key=lambda found: found.score, default=None)
     if best is None or roughly_same(best.answer, own):
         return f'No text that I was given contradicts "{own}".\nVerdict: KEEP'
     return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'

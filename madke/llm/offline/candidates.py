@@ -215,7 +215,7 @@ def _type_match(query: Query, span: Span) -> float:
     return fit * 0.6 if query.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
-def answers(prompt: Stage, embed: Embed) -> list[Candidate]:
+def ranked_answers(prompt: Stage, embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages, best first; empty if there are none."""
     text = " ".join(prompt.question.question.split())
     query = language.analyse(text)
