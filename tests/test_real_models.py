@@ -385,10 +385,21 @@ def test_kept_results_come_back_as_they_were_and_give_the_same_page(tmp_path: Pa
     assert read_kept(tmp_path / "a.jsonl.xz") == cells_
     text = page(cells_)
     assert page(read_kept(tmp_path / "a.jsonl.xz")) == text
-    assert "questions; these are the first 1." in text
+    assert "The plan asks 100 questions; an arm with fewer has the first of them." in text
     assert "| match | now, no schemas | 0.3.0 | 1 |" in text
     assert "| all | now, no schemas | speak | 2 | 100.0 |" in text
     assert "| now, no schemas | 1 | 100.0 [21, 100] | 0.0 [0, 79] | 100.0 [21, 100] |" in text
+
+
+def test_what_was_kept_of_other_arms_stays_where_their_run_directories_are_gone(folder: Path, capsys: Any) -> None:
+    kept_file = folder / "work" / "dev-calls" / f"{KEY}.jsonl.xz"
+    write_kept(kept_file, [kept([call("speak", "Baikal")], kind="before"), kept([call("speak", "Aral")])])
+    with openai_server(chat("Answer: Lake Baikal")) as server:
+        assert main(arguments(folder, server.url)) == 0
+    assert "| rag | 0.3.0 | 1 |" in capsys.readouterr().out
+    found = {(cell.kind, cell.arm): cell for cell in read_kept(kept_file)}
+    assert list(found) == [("free", "standard"), ("before", "rag"), ("free", "rag")]
+    assert {each.text for each in found["free", "rag"].calls} == {"Answer: Lake Baikal"}
 
 
 def test_a_damaged_file_of_kept_results_is_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eval.real_models.arms import ARMS, KINDS
 from madke._util.files import atomic_write
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript, from_json, to_json
@@ -69,6 +70,11 @@ def pooled(cells: Sequence[KeptCell]) -> KeptCell:
         transcripts=tuple(transcript for cell in cells for transcript in cell.transcripts),
         calls=tuple(call for cell in cells for call in cell.calls),
     )
+
+
+def place(cell: KeptCell) -> tuple[int, int]:
+    """Where the cell stands among those of its model."""
+    return ARMS.index(cell.arm), [*KINDS].index(cell.kind)  # type: ignore[arg-type]
 
 
 def write_kept(file: Path, cells: Iterable[KeptCell]) -> None:

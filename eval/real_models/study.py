@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eval.real_models.arms import SWAPPED, Cell, Setup, cells, command, environment, limit_of, remaining
 from eval.real_models.collect import finished, kept_cell
-from eval.real_models.kept import KeptCell, write_kept
+from eval.real_models.kept import KeptCell, place, read_kept, write_kept
 from eval.real_models.models import StudyModel
 from eval.real_models.swapped import write_swapped
 from madke.data import read_dataset
@@ -60,15 +60,20 @@ def _left(planned: Sequence[Cell], setup: Setup, asked: dict[Cell, list[str]]) -
 
 
 def keep(models: Sequence[StudyModel], setup: Setup, folder: Path) -> list[KeptCell]:
-    """Write the results of the finished questions, one file per model; returns them."""
+    """Write the results of the finished questions, one file per model; returns them.
+
+    What was kept of other cells stays, so that a study may go on where its run directories are gone.
+    """
     _, pools = setup.split.read()
     found = []
     for model in models:
+        file = folder / f"{model.key}.jsonl.xz"
+        kept = {(cell.kind, cell.arm): cell for cell in (read_kept(file) if file.exists() else ())}
         own = [cell for cell in cells([model], setup) if finished(cell.folder(setup.work))]
-        kept = [kept_cell(cell, setup, pools) for cell in own]
-        if kept:
-            write_kept(folder / f"{model.key}.jsonl.xz", kept)
-        found += kept
+        kept |= {(cell.kind, cell.arm): kept_cell(cell, setup, pools) for cell in own}
+        if own:
+            write_kept(file, sorted(kept.values(), key=place))
+        found += sorted(kept.values(), key=place)
     return found
 
 

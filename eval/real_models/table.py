@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
-from eval.real_models.arms import ARMS, BASELINES, KINDS, PROTOCOLS, SWAPPED
-from eval.real_models.kept import KeptCell, pooled
+from eval.real_models.arms import BASELINES, KINDS, PROTOCOLS, SWAPPED
+from eval.real_models.kept import KeptCell, place, pooled
 from eval.real_models.measures import ECHOED, GRAM, QUOTED, SHORTEST, by_stage
 from eval.real_models.models import MODELS, StudyModel
 from eval.real_models.swapped import changes
@@ -44,22 +44,17 @@ def page(kept: Iterable[KeptCell]) -> str:
             parts += [
                 f"## {model.name}\n\nSHA-256 of the file: `{model.sha256}`.",
                 _state(model, held),
-                *_of_model(sorted(held, key=_place)),
+                *_of_model(sorted(held, key=place)),
             ]
     return "\n\n".join(filter(None, map(str.strip, parts))) + "\n"
 
 
 def _state(model: StudyModel, cells: Sequence[KeptCell]) -> str:
-    """How far the study of a model has come; empty if an arm has all questions of the plan."""
-    most = max(len(cell.transcripts) for cell in cells)
-    if most >= model.questions:
+    """How far the study of a model has come; empty if all listed arms have all questions of the plan."""
+    if min(len(cell.transcripts) for cell in cells if cell.arm != SWAPPED) >= model.questions:
         return ""
-    asked = f"**Interim.** The plan asks {model.questions} questions; these are the first {most}."
+    asked = f"**Interim.** The plan asks {model.questions} questions; an arm with fewer has the first of them."
     return f"{asked} Arms that are not listed have not run yet."
-
-
-def _place(cell: KeptCell) -> tuple[int, int]:
-    return ARMS.index(cell.arm), [*KINDS].index(cell.kind)  # type: ignore[arg-type]
 
 
 def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:

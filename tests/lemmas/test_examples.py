@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,15 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenAIServer, Any, 
     with openai_server(lambda body, n: chat("Marbury v. Madison" if n % 2 else "Brown v. Board")) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        from openai import OpenAI
+        import openai
 
         from tests.lemmas.test_adapters import AnthropicDouble, text
 
         claude = AnthropicDouble(text("CLAUDE: because"))
-        yield server, claude, {"OpenAI": OpenAI, "Anthropic": lambda: claude}
+        make = openai.OpenAI
+        with ExitStack() as opened:  # The page's programs do not close their clients.
+            monkeypatch.setattr(openai, "OpenAI", lambda: opened.enter_context(make()))
+            yield server, claude, {"OpenAI": openai.OpenAI, "Anthropic": lambda: claude}
 
 
 def execute(program: str, names: dict[str, Any]) -> DebateResult:
