@@ -19,7 +19,8 @@ from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
-from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
+from madke.encoding.cards import AS_STORED, Encoding, resolved
+from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
 from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
 from madke.endpoints.model_names import split_address

@@ -1,7 +1,7 @@
 """Classify the errors of OpenAI-compatible servers, in the body of any status.
 
 An error fails an attempt, is an outcome of the call, or shows which dialect (request format) the server needs. Examples
-of refusals are in ``tests/llm/test_dialects.py``.
+of refusals are in ``tests/endpoints/test_dialects.py``.
 """
 
 from __future__ import annotations

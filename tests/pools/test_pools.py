@@ -175,7 +175,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from madke.pools.building import build_pools
-        from tests.knowledge.test_pools import MANY, FakeSource
+        from tests.pools.test_pools import MANY, FakeSource
 
         class Waiting(FakeSource):
             def search(self, queries, k):
