@@ -174,7 +174,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
     script = """
         import sys
         from pathlib import Path
-        from madke.pools.building import build_pools
+        from madke.pools.building import retrieve_pools
         from tests.pools.test_pools import MANY, FakeSource
 
         class Waiting(FakeSource):
@@ -184,7 +184,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
                     sys.stdin.read()
                 return super().search(queries, k)
 
-        build_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
+        retrieve_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
         """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "p.jsonl")],
