@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
     from madke.runs.options import RunOptions
+    from madke.runs.request import RunRequest
     from madke.runs.spec import RunSpec
     from madke.scoring.metrics import Metric, metric
     from madke.scoring.scores import Scores
@@ -64,6 +65,7 @@ _MODULES = {
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
     "madke.runs.options": "RunOptions",
+    "madke.runs.request": "RunRequest",
     "madke.runs.spec": "RunSpec",
     "madke.scoring.metrics": "Metric metric",
     "madke.scoring.scores": "Scores",
@@ -76,8 +78,8 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 __all__ = [
     "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose",
-    "Question", "Reflection", "Round", "Run", "RunOptions", "RunSpec", "Scores", "Search", "Selection", "Source",
-    "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
+    "Question", "Reflection", "Round", "Run", "RunOptions", "RunRequest", "RunSpec", "Scores", "Search", "Selection",
+    "Source", "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn", "Usage", "UserError",
     "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index", "build_pools", "compare",
     "debate", "events", "metric", "run", "score", "stream",
 ]  # fmt: skip

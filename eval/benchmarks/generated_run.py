@@ -23,9 +23,9 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
-from madke.runs.directory import RunDirectory
-from madke.runs.job import make_job
+from madke.runs.job import resolved
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 from madke.runs.run_pools import RunPools
 from madke.runs.runner import execute
 from madke.tasks import get_task
@@ -120,11 +120,10 @@ def generated_data(setting: Setting, count: int) -> Data:
 
 def run(data: Data, url: str, folder: Path, *, concurrency: int, replay: bool = False) -> Taken:
     """What ``madke run`` does with the questions, from its pool file to the transcripts; scores and report left out."""
-    job = make_job(data.questions, model=MODEL)
+    job = resolved(RunRequest(questions=data.questions, model=MODEL, pools=data.pools))
     options = RunOptions(base_url=url, concurrency=concurrency, replay=replay)
     began, cpu = time.perf_counter(), time.process_time()
-    with RunDirectory(folder, replay=replay) as directory:
-        meter = asyncio.run(execute(job, directory, options, pools=data.pools))
+    meter = asyncio.run(execute(job, folder, options))
     taken = Taken(calls=data.count * CALLS_EACH, seconds=time.perf_counter() - began, cpu=time.process_time() - cpu)
     assert (meter.done, meter.failed) == (data.count, 0)
     assert meter.calls == (0 if replay else taken.calls)

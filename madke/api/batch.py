@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -23,27 +22,16 @@ from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.named import open_source, use_files
+from madke.knowledge.named import open_source, source_paths, use_files
 from madke.pools.pool_file import pool_records, sources_in
-from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import (
-    NOTHING,
-    Data,
-    Job,
-    Model,
-    Models,
-    Sources,
-    make_job,
-    name_of_dataset,
-    questions_of,
-    source_specs,
-)
+from madke.runs.directory import read_transcripts
+from madke.runs.job import Job, questions_of, resolved, source_specs
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
+from madke.runs.own_files import question_files, refuse_own_files
+from madke.runs.request import Data, RunRequest, Sources, requested, takes_request
 from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, read_spec
-from madke.tasks.base import Task
-from madke.variants import Variant
 
 if TYPE_CHECKING:
     from madke.report.comparison import Comparison
@@ -62,14 +50,19 @@ class Run:
     path: Path
     meter: Meter | None = None
     """Counters of the run in this process; None for a run that was only opened."""
-    scope: Scope = field(default_factory=Scope, compare=False)
-    """The objects that the run was given, such as its task."""
+    job: Job | None = field(default=None, compare=False)
+    """What ran in this process; None for a run that was only opened."""
 
     def __repr__(self) -> str:
         counts = ""
         if (meter := self.meter) is not None:
             counts = f", {meter.resumed + meter.done} of {meter.total} questions done, {meter.failed} failed"
         return f"Run({str(self.path)!r}{counts})"
+
+    @property
+    def scope(self) -> Scope:
+        """The objects that the run was given, such as its task."""
+        return self.job.scope if self.job else Scope()
 
     @property
     def spec(self) -> RunSpec:
@@ -116,106 +109,76 @@ class Run:
 
 
 @suggesting
-def run(questions: Data, **arguments: Any) -> Run:
+@takes_request("run")
+def run(
+    questions: Data | RunRequest,
+    *,
+    out: str | Path | None = None,
+    options: RunOptions = DEFAULTS,
+    listen: Listener | None = None,
+    signals: bool = True,
+    **asked: Any,
+) -> Run:
     """Debate every question; see :func:`arun` for the arguments. Also works inside a running event loop.
 
     Outside one, Ctrl-C waits for the calls in flight, so that no paid call is lost.
     """
-    return finished(arun(questions, **{"signals": True, **arguments}))
+    return finished(arun(questions, out=out, options=options, listen=listen, signals=signals, **asked))
 
 
 @suggesting
+@takes_request("run")
 async def arun(
-    questions: Data,
+    questions: Data | RunRequest,
     *,
-    protocol: str | Path | Variant = "madke",
-    model: Models = "offline",
-    sources: Sources | None = None,
-    task: str | Task | None = None,
     out: str | Path | None = None,
     options: RunOptions = DEFAULTS,
-    settings: Mapping[str, Any] = NOTHING,
-    cast: Mapping[str, Model] = NOTHING,
-    prompts: Path | None = None,
-    pools: Path | None = None,
-    first_round: Path | None = None,
-    answer_scorer: str | None = None,
-    dataset: str | DatasetReader | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    seed: int | None = 0,
-    repeats: int = 1,
     listen: Listener | None = None,
     signals: bool = False,
+    **asked: Any,
 ) -> Run:
     """Debate every question and write transcripts and calls into a directory. The same call again resumes the run.
 
     Args:
-        questions: A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts.
-        protocol: A protocol's name, its folder, or a loaded variant.
-        model: See :func:`madke.stream`.
-        sources: See :func:`madke.stream`.
-        task: The answer format of questions that name none: a name, or a :class:`madke.Task`.
+        questions: A file as for ``madke run``, or a list of :class:`madke.Question`, mappings of its fields, or texts;
+            or a whole :class:`madke.RunRequest`.
         out: The run directory. None: a temporary one that exists as long as the returned object.
         options: How to run it: concurrency, limits, prices, endpoint, replay.
-        settings: Protocol field -> value, as for ``--set``.
-        cast: Role -> model; overrides ``model``.
-        prompts: A folder of your own protocols, searched first.
-        pools: A pool file. None: pools are built into ``out``. Without ``sources``, all sources of the file are used if
-            it lacks one of the protocol's.
-        first_round: Given first-round stances: a file of them, or a run.
-        answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        dataset: The published dataset whose format the file has, or a function from a path to questions. Default: a
-            question file of your own.
-        ids: Only the questions of this list: a file of ids, or the name of a shipped list.
-        limit: Maximum number of questions: the first ones, or with ``sample_seed`` a random sample.
-        sample_seed: Seed of that sample.
-        seed: Sampling seed; each call derives its own. None: the server chooses.
-        repeats: Number of debates per question.
         listen: Receives every event of every debate, and :class:`madke.events.RunProgress`.
         signals: Whether SIGINT, SIGTERM and SIGHUP (in the main thread) end the run with :class:`KeyboardInterrupt`
             after the calls in flight have finished.
+        asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``.
 
     Raises:
         UserError: An input is missing or invalid, or the directory holds another run.
     """
     use_files(options.sources_file, options.models_file)
-    job = make_job(
-        questions,
-        protocol=protocol,
-        prompts=prompts,
-        settings=settings,
-        model=model,
-        cast=cast,
-        sources=sources,
-        task=task,
-        dataset=dataset,
-        ids=ids,
-        limit=limit,
-        sample_seed=sample_seed,
-        pools=pools,
-        first_round=first_round,
-        answer_scorer=answer_scorer,
-        seed=seed,
-        repeats=repeats,
-    )
-    check_pools(job, pools)
+    request = requested(questions, asked)
+    job = resolved(request)
+    check_pools(job)
+    if out is not None:
+        refuse_own_files(Path(out), inputs_of(request, job.spec.source_specs, options))
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
-        with RunDirectory(path, replay=options.replay) as directory:
-            meter = await execute(job, directory, options, pools=pools, listen=listen, signals=signals)
+        meter = await execute(job, path, options, listen=listen, signals=signals)
     finally:
         await asyncio.to_thread(job.close)
-    made = Run(path, meter, job.scope)
+    made = Run(path, meter, job)
     if out is None:
         finalize(made, rmtree, path, ignore_errors=True)
     return made
 
 
-def check_pools(job: Job, pools: Path | None) -> None:
+def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: RunOptions) -> list[Path]:
+    """The files that a run reads; sources: name -> specification."""
+    data = request.questions if isinstance(request.questions, str | Path) else None
+    given = [Path(path) for path in (request.first_round, options.prices) if path is not None]
+    return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
+
+
+def check_pools(job: Job) -> None:
     """Refuse a pool file or source specifications that the run would not use."""
-    knowledge = job.protocol.knowledge
+    knowledge, pools = job.protocol.knowledge, job.pools
     if pools is None:
         return
     if knowledge is None:
@@ -230,9 +193,6 @@ def check_pools(job: Job, pools: Path | None) -> None:
     if unused and all(name in held for name in used):  # a missing source is an error of its own
         names = ", ".join(unused), ",".join(used)
         _log.warning("%s: not used: passages of %s (sources of this run: %s)", pools, *names)
-
-
-run.__signature__ = signature(arun)  # type: ignore[attr-defined]
 
 
 def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:
@@ -294,8 +254,10 @@ def build_pools(
     from madke.runs.pool_stages import build_pool_file
 
     with Scope().active():
-        name = name_of_dataset(dataset)
-        records = questions_of(questions, dataset=name, task=None, ids=ids, limit=limit, sample_seed=sample_seed)
+        request = RunRequest(
+            questions=questions, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed, model=model
+        )
+        records = questions_of(request)
     specs, own = source_specs(sources, ())
     opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
     knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": rerank})

@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from madke._util.concurrency import finished, told
@@ -25,13 +23,12 @@ from madke.llm.services import AnswerScorer
 from madke.pools.building import depth, retrieve
 from madke.pools.loading import pool_of
 from madke.runs.guard import Guard, debate_services
-from madke.runs.job import NOTHING, Job, Model, Models, Sources, make_job
+from madke.runs.job import Job, resolved
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.own_pools import from_thread
 from madke.runs.pool_stages import StageBuild, staged
+from madke.runs.request import requested, takes_request
 from madke.runs.runner import live_search
-from madke.tasks.base import Task
-from madke.variants import Variant
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -62,37 +59,36 @@ class Debate:
         return Usage(**counts | {name: counts[name] > 0 for name in FLAGS})
 
 
+Asked = str | Question | Mapping[str, Any]
+"""A question: its text, or a record or mapping with choices or gold answers."""
+
+
 @suggesting
-def ask(question: str | Question | Mapping[str, Any], **arguments: Any) -> Debate:
+@takes_request("ask")
+def ask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
-    return finished(aask(question, **arguments))
+    return finished(aask(question, choices=choices, options=options, **asked))
 
 
 @suggesting
-async def aask(question: str | Question | Mapping[str, Any], **arguments: Any) -> Debate:
+@takes_request("ask")
+async def aask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments."""
-    async for event in stream(question, **arguments):
+    async for event in stream(question, choices=choices, options=options, **asked):
         if isinstance(event, DebateFinished):
             return Debate(transcript=event.transcript)
     raise AssertionError("a stream ends with its transcript")
 
 
 @suggesting
+@takes_request("ask")
 def stream(
-    question: str | Question | Mapping[str, Any],
+    question: Asked,
     *,
-    model: Models = "offline",
-    protocol: str | Path | Variant = "madke",
-    sources: Sources | None = None,
-    task: str | Task | None = None,
     choices: Sequence[str] = (),
-    cast: Mapping[str, Model] = NOTHING,
-    settings: Mapping[str, Any] = NOTHING,
-    prompts: Path | None = None,
-    answer_scorer: str | None = None,
-    seed: int | None = 0,
     deltas: bool = False,
     options: RunOptions = DEFAULTS,
+    **asked: Any,
 ) -> AsyncGenerator[Event, None]:
     """Debate one question and yield its events.
 
@@ -100,21 +96,12 @@ def stream(
 
     Args:
         question: Its text, or a record or mapping with choices or gold answers.
-        model: A name as for ``--model``, a :class:`madke.ChatModel`, a function from messages to text (sync or async),
-            or role -> one of these, with ``"*"`` for the other roles.
-        protocol: A protocol's name, its folder, or a loaded variant.
-        sources: A text as for ``--sources``, :class:`madke.Source` objects, or name -> specification or object.
-            Default: the protocol's own.
-        task: The answer format. Default: ``choice`` if there are choices, else ``short_answer``.
         choices: The options of a multiple-choice question.
-        cast: Role -> model; overrides ``model``.
-        settings: Protocol field -> value, as for ``--set``: ``{"rounds": 2}``.
-        prompts: A folder of your own protocols, searched first.
-        answer_scorer: The command of an answer scorer, for ``finish: rerank``.
-        seed: Sampling seed, as of :func:`madke.run`; each call derives its own. None: the server chooses.
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
         options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
             ``prefix`` are used.
+        asked: Fields of :class:`madke.RunRequest`: ``model``, ``protocol``, ``sources``, ``task``, ``cast``,
+            ``settings``, ``prompts``, ``answer_scorer``, ``seed``.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.
@@ -126,19 +113,7 @@ def stream(
     record = {"question": question} if isinstance(question, str) else question
     if choices and isinstance(record, Mapping):
         record = {**record, "choices": tuple(choices)}
-    job = make_job(
-        [record],
-        protocol=protocol,
-        prompts=prompts,
-        settings=settings,
-        model=model,
-        cast=cast,
-        sources=sources,
-        task=task,
-        answer_scorer=answer_scorer,
-        seed=seed,
-    )
-    return events_of(job, options, deltas=deltas)
+    return events_of(resolved(requested([record], asked)), options, deltas=deltas)
 
 
 async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> AsyncGenerator[Event, None]:
@@ -183,9 +158,3 @@ async def _pool(
             record = await stages.add(record)
             stages.report(1)
     return pool_of(record, knowledge)
-
-
-# Both pass all arguments to stream, but tell nothing on the way.
-_told = signature(stream)
-_told = _told.replace(parameters=[_told.parameters[name] for name in _told.parameters if name != "deltas"])
-ask.__signature__ = aask.__signature__ = _told.replace(return_annotation=Debate)  # type: ignore[attr-defined]

@@ -1,15 +1,16 @@
 """``madke ablate``: the arms of a recipe over the same questions, pools and calls."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from madke._util.terminal import say_table
 from madke.cli import flags
-from madke.cli.paths import question_files, refuse_own_files
 from madke.core.errors import UserError
 from madke.runs.options import RunOptions
+from madke.runs.own_files import question_files, refuse_own_files
+from madke.runs.request import RunRequest
 
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
@@ -27,11 +28,9 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options(
-    "task limit ids sample_seed prompts answer_scorer", without="engine address retry_failed retry_degraded"
-)
+@flags.request_options("experiment", without="engine address retry_failed retry_degraded")
 def command(
-    shared: dict[str, Any],
+    request: RunRequest,
     options: RunOptions,
     recipe: Annotated[
         str | None, typer.Argument(metavar="RECIPE", help="YAML file or shipped recipe. Default: list those.")
@@ -55,10 +54,6 @@ def command(
         list[Path] | None,
         flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
-    repeats: Annotated[
-        int, flags.option("Debates per question, for arms that set none.", "N", flags.PROTOCOL, min=1)
-    ] = 1,
-    seed: Annotated[int, flags.option("Sampling seed of all arms.", "N", flags.PROTOCOL)] = 0,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,
@@ -84,13 +79,11 @@ def command(
     experiment_spec = read_experiment_spec(
         recipe,
         data or (),
+        request,
         model=model,
         models=() if models is None else [name.strip() for name in models.split(",")],
         pools=pools or (),
-        repeats=repeats,
-        seed=seed,
         sources={} if sources is None else sources,
-        **shared,
     )
     if out is not None and not plan:
         files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]

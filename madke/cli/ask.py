@@ -3,13 +3,15 @@
 import asyncio
 import json
 import os
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
 from madke._util.terminal import say_json
 from madke.cli import flags
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 
 _ONLY_FOR_RUNS = "prices max_cost token_budget deadline engine address replay retry_failed retry_degraded"
 
@@ -22,14 +24,13 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("protocol model sources task cast answer_scorer settings prompts", without=_ONLY_FOR_RUNS)
+@flags.request_options("ask", without=_ONLY_FOR_RUNS)
 def command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question, or claim to check.")],
-    shared: dict[str, Any],
+    request: RunRequest,
     options: RunOptions,
     context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
-    seed: Annotated[int, flags.option("Sampling seed. Below 0: set by the server.", "N", flags.PROTOCOL)] = 0,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
@@ -37,13 +38,12 @@ def command(
     from madke.cli.local_servers import show_local_servers
     from madke.cli.progress import show_spent, status_line
     from madke.core.transcript import to_json
-    from madke.runs.job import make_job
+    from madke.runs.job import resolved
 
     with status_line() as show:
         show("reading the protocol")
-        own_seed = seed if seed >= 0 else None
-        job = make_job([{"question": question, "choices": choice or []}], seed=own_seed, **shared)
-    if not as_json and not _chose_model(context, shared, options):
+        job = resolved(replace(request, questions=[{"question": question, "choices": choice or []}]))
+    if not as_json and not _chose_model(context, request, options):
         show_local_servers()
     with LiveDebate(job, debate=not as_json) as live:
         try:
@@ -57,11 +57,11 @@ def command(
         raise typer.Exit(1)
 
 
-def _chose_model(context: typer.Context, shared: dict[str, Any], options: RunOptions) -> bool:
+def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:
     """Whether the user named a model, or a place where models are."""
     from madke.llm import read_models
 
     source = context.get_parameter_source("model")
-    named = (source is not None and source.name != "DEFAULT") or bool(shared["cast"])
+    named = (source is not None and source.name != "DEFAULT") or bool(request.cast)
     address = options.base_url or os.environ.get("OPENAI_BASE_URL")
     return named or bool(address) or bool(read_models(options.models_file).entries)

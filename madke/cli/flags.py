@@ -1,7 +1,6 @@
 """Options that several verbs share, and the parsers of their values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -10,23 +9,14 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from madke.core.errors import UserError
+from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, RESUME, defaults, descriptions
 from madke.runs.options import RunOptions
+from madke.runs.request import Asker, RunRequest, askable
 from madke.tasks import TASKS
 
-QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE = "Questions", "Protocol", "Models", "Knowledge"
-COST, RESUME, CLUSTER = "Cost and limits", "Resume and replay", "Cluster"
 GRADING, OUTPUT, SERVER = "Grading", "Output", "Server"
 _PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT]
 """Groups of options in the help, in order. None is the group of the most used options."""
-
-_RUN_PANELS = {
-    MODELS: "base_url models_file concurrency rpm tpm",
-    KNOWLEDGE: "sources_file",
-    COST: "prices max_cost token_budget deadline",
-    RESUME: "replay retry_failed retry_degraded",
-    CLUSTER: "engine address",
-}
-"""Group -> fields of :class:`madke.RunOptions`."""
 
 MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, gguf/PATH_OR_PACKAGE,
 scripted/FILE, human, a name in models.yaml, or module:object of your own code. A --base-url is, for example,
@@ -70,30 +60,26 @@ def switch(flag: str, text: str, panel: str | None = None) -> Any:
     return option(text, "", panel, names=flag)
 
 
-def run_option(name: str) -> Any:
-    """A field of :class:`madke.RunOptions` as an option: its flag, help text, metavar and minimum."""
-    field = {each.name: each for each in fields(RunOptions)}[name]
-    described = field.metadata
-    flag = described["flag"] or f"--{name.replace('_', '-')}"
-    metavar = described["metavar"] or ("" if isinstance(field.default, bool) else None)
-    panel = next((panel for panel, names in _RUN_PANELS.items() if name in names.split()), None)
-    return option(described["help"], metavar, panel, names=flag, min=described["ge"])
+def field_option(record: type[RunRequest | RunOptions], name: str) -> Any:
+    """A field of a record as an option: its flags, help text, metavar, group and minimum."""
+    about = descriptions(record)[name]
+    flags = about.flags or [f"--{name.replace('_', '-')}"]
+    return option(about.help, about.metavar, about.group, names=flags, min=about.least)
 
 
-BaseUrl = Annotated[str | None, run_option("base_url")]
-PricesOption = Annotated[Path | None, run_option("prices")]
-AddressOption = Annotated[str | None, run_option("address")]
-PromptsOption = Annotated[Path | None, option("Folder of your own protocols.", "DIR", PROTOCOL)]
-SettingsOption = Annotated[
-    list[str] | None, option("Protocol field, e.g. knowledge.select=all.", "PATH=VALUE", PROTOCOL, names="--set")
-]
-TaskOption = Annotated[str | None, option("Answer format, see below.", "TASK", names=("--task", "-t"))]
+BaseUrl = Annotated[str | None, field_option(RunOptions, "base_url")]
+ModelsFile = Annotated[Path | None, field_option(RunOptions, "models_file")]
+Prices = Annotated[Path | None, field_option(RunOptions, "prices")]
+Address = Annotated[str | None, field_option(RunOptions, "address")]
+Prompts = Annotated[Path | None, field_option(RunRequest, "prompts")]
+Settings = Annotated[list[str] | None, field_option(RunRequest, "settings")]
+Task = Annotated[str | None, field_option(RunRequest, "task")]
+Dataset = Annotated[str | None, field_option(RunRequest, "dataset")]
+Ids = Annotated[str | None, field_option(RunRequest, "ids")]
+Limit = Annotated[int | None, field_option(RunRequest, "limit")]
+SampleSeed = Annotated[int | None, field_option(RunRequest, "sample_seed")]
 _FORMATS = "Questions: CSV, TSV, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
-Dataset = Annotated[str | None, option("Format of the questions; see `madke datasets`.", "NAME", QUESTIONS)]
-Ids = Annotated[str | None, option("Use these ids: a file, one id per line, or a shipped list.", "LIST", QUESTIONS)]
-Limit = Annotated[int | None, option("Use the first N questions.", "N", min=1)]
-SampleSeed = Annotated[int | None, option("Draw the --limit questions at random, with this seed.", "SEED", QUESTIONS)]
 Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
 ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N", COST, min=1)]
 CallSeconds = Annotated[
@@ -105,57 +91,42 @@ Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="-
 EngineOption = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
 
 
-_SHARED: Mapping[str, Any] = {
-    "protocol": Annotated[str, option("Debate protocol; see `madke protocols`.", "NAME", names=("--protocol", "-p"))],
-    "model": Annotated[str, option("Model of all roles, see below.", "MODEL", names=("--model", "-m"))],
-    "sources": Annotated[str | None, option("Knowledge sources, see below. Default: the protocol's.", "SOURCES")],
-    "task": TaskOption,
-    "cast": Annotated[list[str] | None, option("Model of debater-1, judge, ... Repeatable.", "ROLE=MODEL", MODELS)],
-    "answer_scorer": Annotated[
-        str | None, option("Program that scores candidates (finish: rerank).", "COMMAND", PROTOCOL)
-    ],
-    "dataset": Dataset,
-    "ids": Ids,
-    "limit": Limit,
-    "sample_seed": SampleSeed,
-    "settings": SettingsOption,
-    "prompts": PromptsOption,
-}
-_DEFAULTS: Mapping[str, Any] = {"protocol": "madke", "model": "offline"}
-"""The defaults of shared options; None for the others."""
+def request_options(
+    asker: Asker, *, only: str = "", without: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of a request that this asker may set, and those of :class:`madke.RunOptions`, to a command.
 
-
-def shared_options(names: str, *, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the shared options of these names, and those of :class:`madke.RunOptions` ``without`` some, to a command.
-
-    It receives them as ``shared``, which maps names to values for :func:`madke.runs.job.make_job`, and ``options``.
+    It receives them as ``request`` (without questions) and ``options``. ``only``: these fields of the request;
+    ``without``: not these of the options.
     """
-    types = get_type_hints(RunOptions)
-    run_fields = {each.name: each for each in fields(RunOptions) if each.name not in without.split()}
-    added: dict[str, tuple[Any, Any]] = {name: (_SHARED[name], _DEFAULTS.get(name)) for name in names.split()}
-    added |= {name: (Annotated[types[name], run_option(name)], each.default) for name, each in run_fields.items()}
+    names = only.split() or [name for name in askable(asker) if name not in without.split()]
+    run_names = [name for name in descriptions(RunOptions) if name not in without.split()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        own = [each for each in signature(command).parameters.values() if each.name not in ("shared", "options")]
+        own = [each for each in signature(command).parameters.values() if each.name not in ("request", "options")]
         parameters = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in own]
-        parameters += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in added.items()
-        ]
+        for record, wanted in ((RunRequest, names), (RunOptions, run_names)):
+            default, about = defaults(record), descriptions(record)
+            parameters += [
+                Parameter(
+                    name,
+                    Parameter.KEYWORD_ONLY,
+                    default=None if isinstance(default[name], Mapping) else default[name],
+                    annotation=Annotated[about[name].type, field_option(record, name)],
+                )
+                for name in wanted
+            ]
         parameters.sort(key=lambda each: _PANELS.index(_panel(each)))
 
         @wraps(command)
         def wrapper(**values: Any) -> None:
             from madke.knowledge.named import use_files
 
-            options = RunOptions(**{name: values.pop(name) for name in run_fields})
+            options = RunOptions(**{name: values.pop(name) for name in run_names})
             use_files(options.sources_file, options.models_file)
-            shared = {name: values.pop(name) for name in names.split()}
-            for name, read in (("settings", settings_of), ("cast", cast_overrides)):
-                if name in shared:
-                    shared[name] = read(shared[name])
-            command(**values, shared=shared, options=options)
+            asked = {name: _READ.get(name, _as_given)(values.pop(name)) for name in names}
+            command(**values, request=RunRequest(**asked), options=options)
 
         wrapper.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -187,3 +158,15 @@ def cast_overrides(cast: Sequence[str] | None) -> dict[str, str]:
             raise UserError(f"--cast {text!r}: expected ROLE=MODEL, for instance --cast debater-2=human")
         overrides[role.strip()] = model.strip()
     return overrides
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "settings": settings_of,
+    "cast": cast_overrides,
+    "seed": lambda seed: seed if seed >= 0 else None,
+}
+"""Field -> its value, from what the command line has."""

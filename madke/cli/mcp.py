@@ -2,12 +2,12 @@
 
 import asyncio
 import signal
-from typing import Any
 
 from madke._util.assets import require
 from madke.cli import flags
-from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, Seed, served, tell_left_out
+from madke.cli.serve import NOT_FOR_SERVERS, PACKAGES, DebateDeadline, Out, Protocols, names_of, tell_left_out
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 
 EPILOG = flags.epilog(
     *flags.NAMES,
@@ -21,21 +21,21 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("model sources task cast answer_scorer settings prompts", without=NOT_FOR_SERVERS)
+@flags.request_options("serve", without=NOT_FOR_SERVERS)
 def command(
     out: Out,
-    shared: dict[str, Any],
+    request: RunRequest,
     options: RunOptions,
     protocols: Protocols = None,
     deadline: DebateDeadline = None,
-    seed: Seed = 0,
 ) -> None:
     """Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT."""
     require("madke mcp needs", "serve", *PACKAGES)
     from madke.serve.debates import Debates
     from madke.serve.mcp_tools import serve_stdio
+    from madke.serve.offers import ServeOptions
 
-    offered = served(protocols, seed, shared, out=out, run=options, deadline=deadline)
+    offered = ServeOptions(out=out, protocols=names_of(protocols), request=request, run=options, deadline=deadline)
     # Python would wait for the thread that reads standard input. What is paid is stored, so the process may just end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     debates = Debates(offered)

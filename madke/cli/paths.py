@@ -12,6 +12,7 @@ import typer
 from madke._util.terminal import say
 from madke.cli import flags
 from madke.core.errors import UserError
+from madke.runs.own_files import OWN_FILES, RECORDS, identity
 
 if TYPE_CHECKING:
     from madke.scoring.arms import Results
@@ -25,15 +26,8 @@ model text). Other keys are ignored."""
 
 _SHOWN = 3
 """Skipped paths that are named."""
-_RECORDS = ("run.json", "experiment.json")
-"""The records that make a folder a run or an experiment."""
 _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
 """Suffixes of the files that ``madke score`` keeps next to a prediction file."""
-_OWN = frozenset(
-    "lock metrics.json report.html transcripts.jsonl transcripts.jsonl.replay unfinished.jsonl pools.jsonl asked.jsonl "
-    f"external.json {' '.join(_RECORDS)}".split()
-) | {f"{store}.sqlite{end}" for store in ("calls", "grades") for end in ("", "-wal", "-shm", "-journal")}
-"""Files that runs and experiments keep in their folders."""
 
 
 def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
@@ -95,55 +89,28 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], inputs: Iterable[Path
 
     Of folders that are no runs or experiments, all files are inputs. ``own``: the file in a run that may be written.
     """
-    held = {_identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
+    held = {identity(file) for path in inputs if path is not None for file in _files(path) if file.name != own}
     checked: dict[object, str] = {}
     for name, path in outputs.items():
         if path is None:
             continue
-        if other := checked.get(_identity(path)):
+        if other := checked.get(identity(path)):
             raise UserError(f"{other} and {name} are the same file; expected a different file for each", file=path)
-        if _identity(path) in held:
+        if identity(path) in held:
             raise UserError(f"{name} would overwrite an input of this command; choose another file", file=path)
         real = Path(os.path.realpath(path))
-        if real.name in _OWN and real.name != own and _is_record_folder(real.parent):
+        if real.name in OWN_FILES and real.name != own and _is_record_folder(real.parent):
             found = f"{name} would overwrite a record of the run in {real.parent}; choose another file"
             raise UserError(found, file=path)
-        checked[_identity(path)] = name
-
-
-def refuse_own_files(folder: Path, inputs: Iterable[Path]) -> None:
-    """Refuse inputs that a command would overwrite in the run or experiment folder that it writes."""
-    own = {_identity(folder / name) for name in _OWN}
-    for path in inputs:
-        if path.is_file() and _identity(path) in own:
-            found = f"is an input, and this command would overwrite it in {folder}; choose another --out"
-            raise UserError(found, file=path)
-
-
-def question_files(data: Path | None) -> list[Path]:
-    """The question files at a path: all CSV files of a folder (MMLU), a ``.zh`` file and its ``.en`` (CommonMT)."""
-    if data is None:
-        return []
-    if data.is_dir():
-        return sorted(data.glob("*.csv"))
-    return [data, data.with_suffix(".en")] if data.suffix == ".zh" else [data]
+        checked[identity(path)] = name
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path, *(path.with_name(f"{path.name}.{name}") for name in _PREDICTION_RECORDS)]
     records = _is_record_folder(path) or any(_runs_in(path))
-    return [file for file in path.rglob("*") if file.is_file() and (file.name in _OWN or not records)]
+    return [file for file in path.rglob("*") if file.is_file() and (file.name in OWN_FILES or not records)]
 
 
 def _is_record_folder(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _RECORDS)
-
-
-def _identity(path: Path) -> object:
-    """A value that is equal for two paths of the same file, existing or not."""
-    try:
-        status = path.stat()
-    except OSError:
-        return os.path.realpath(path)
-    return status.st_dev, status.st_ino
+    return any((folder / name).is_file() for name in RECORDS)

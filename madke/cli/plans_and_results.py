@@ -5,7 +5,6 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,13 +18,14 @@ from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
-from madke.runs.directory import RunDirectory
-from madke.runs.job import Job
-from madke.runs.meter import Meter, account, prices_of
+from madke.runs.directory import read_transcripts
+from madke.runs.job import resolved
+from madke.runs.meter import Meter, prices_of
 from madke.runs.options import RunOptions
+from madke.runs.own_files import refuse_own_files
+from madke.runs.request import RunRequest
 from madke.runs.run_pools import RunPools
-from madke.runs.runner import execute
-from madke.runs.spec import endpoints_before
+from madke.runs.spec import endpoints_before, read_spec
 
 if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
@@ -49,14 +49,18 @@ def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, 
 
 
 def show_run_plan(
-    job: Job, pools: Path | None, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
+    request: RunRequest, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
 ) -> None:
     """Print the plan of a run."""
+    from madke.api.batch import check_pools, inputs_of
     from madke.experiments.plan import Planner
 
     refuse_limits(options)
+    job = resolved(request)
+    check_pools(job)
+    refuse_own_files(out, inputs_of(request, job.spec.source_specs, options))
     own = out / "pools.jsonl"
-    file = pools or (own if own.exists() else None)
+    file = job.pools or (own if own.exists() else None)
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
@@ -141,21 +145,29 @@ def _cells(least: Load, most: Load, priced: bool) -> list[str]:
     return [*figures, planned_range(least.cost, most.cost, digits=4) if priced else "-"]
 
 
-def run_job(job: Job, pools: Path | None, out: Path, options: RunOptions) -> None:
-    """Run a job into its directory, with its progress, and show the scores."""
-    own = account(options)
-    by_models = "human" not in job.spec.models.values()  # a person types where the line of progress would be
-    with RunDirectory(out, replay=options.replay) as directory, listening(line=by_models) as listen:
+def show_run(request: RunRequest, out: Path, options: RunOptions) -> None:
+    """Run a request into its directory, with its progress, and show the scores."""
+    from madke.api.batch import run
+
+    asked = [request.model, *request.cast.values()]
+    # A person types where the line of progress would be.
+    with listening(line="human" not in asked) as listen:
         try:
-            meter = asyncio.run(execute(job, directory, options, pools=pools, shared=own, listen=listen, signals=True))
+            done = run(request, out=out, options=options, listen=listen, signals=True)
         except KeyboardInterrupt as interrupt:
-            done = f"{len(directory.done)} of {len(job.questions) * job.spec.repeats} questions"
-            say(f"madke: interrupted after {done}; the same command resumes", err=True)
+            say(f"madke: interrupted{_how_far(out)}; the same command resumes", err=True)
             raise typer.Exit(exit_status(interrupt)) from None
-        finally:
-            job.close()
-        show_spent(job.opened)
-    _show_scores(out, meter, own.budget.prices, options, job.protocol.max_tokens)
+        assert done.job is not None
+        assert done.meter is not None
+        show_spent(done.job.opened)
+    _show_scores(out, done.meter, prices_of(options), options, done.job.protocol.max_tokens)
+
+
+def _how_far(out: Path) -> str:
+    if not (out / "run.json").is_file():
+        return ""
+    spec, finished = read_spec(out), sum(1 for _ in read_transcripts(out))
+    return f" after {finished} of {len(spec.questions) * spec.repeats} questions"
 
 
 def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, max_tokens: int) -> None:

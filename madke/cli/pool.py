@@ -1,16 +1,20 @@
 """``madke pool``: retrieve passages once, so that several runs can use the same ones."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from madke._util.terminal import say
 from madke.cli import flags
-from madke.cli.flags import KNOWLEDGE, option, switch
-from madke.cli.paths import question_files, refuse_overwriting
-from madke.core.errors import UserError, count_of
+from madke.cli.flags import option, switch
+from madke.cli.paths import refuse_overwriting
+from madke.core.errors import UserError, counted
+from madke.runs.fields import KNOWLEDGE
 from madke.runs.options import RunOptions
+from madke.runs.own_files import question_files
+from madke.runs.request import RunRequest
 
 app = typer.Typer(help="Retrieve passages into pool files.", no_args_is_help=True)
 
@@ -20,13 +24,15 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 
 
 @app.command(epilog=flags.epilog(flags.SOURCE_NAMES, _RERANKERS, flags.MODEL_NAMES, flags.PRICES))
-@flags.shared_options(
-    "model limit dataset ids sample_seed", without="token_budget deadline replay retry_failed retry_degraded"
+@flags.request_options(
+    "run",
+    only="model limit dataset ids sample_seed",
+    without="token_budget deadline replay retry_failed retry_degraded",
 )
 def build(
     data: flags.Questions,
     out: Annotated[Path, option("Pool file. The same command resumes it.", "FILE")],
-    shared: dict[str, Any],
+    request: RunRequest,
     options: RunOptions,
     sources: Annotated[str, option("Knowledge sources, see below.", "SOURCES")] = "wiki,google",
     k: Annotated[int, option("Passages requested from each source.", "N", names="--k", min=1, max=10_000)] = 10,
@@ -48,19 +54,19 @@ def build(
     from madke._util.workers import open_workers
     from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
-    from madke.data import read_dataset
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
     from madke.knowledge.asking import close_sources
     from madke.knowledge.named import open_source, parse_sources, resolve, source_paths
     from madke.knowledge.source_spec import asked_here
+    from madke.runs.job import questions_of
     from madke.runs.meter import prices_of
     from madke.runs.pool_stages import build_pool_file
 
     specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
-    model = shared.pop("model")
-    questions = read_dataset(data, **shared)
+    model = str(request.model)
+    questions = questions_of(replace(request, questions=data))
     if not specs:
         raise UserError("--sources none: a pool needs at least one source")
     second = {"model": rerank, "from": rerank_from} if rerank else None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from madke._util.assets import require
 from madke._util.terminal import say
 from madke.cli import flags
-from madke.cli.flags import COST, PROTOCOL, SERVER, option, switch
+from madke.cli.flags import SERVER, option, switch
 from madke.core.errors import UserError
+from madke.runs.fields import COST
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 
 if TYPE_CHECKING:
-    from madke.serve.offers import Offers, ServeOptions
+    from madke.serve.offers import Offers
 
 PACKAGES = ("fastapi", "mcp", "uvicorn")
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
@@ -25,7 +26,6 @@ Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. De
 DebateDeadline = Annotated[
     float | None, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
 ]
-Seed = Annotated[int, option("Sampling seed. Below 0: set by the server.", "N", PROTOCOL)]
 
 EPILOG = flags.epilog(
     *flags.NAMES,
@@ -40,10 +40,10 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.shared_options("model sources task cast answer_scorer settings prompts", without=NOT_FOR_SERVERS)
+@flags.request_options("serve", without=NOT_FOR_SERVERS)
 def command(
     out: Out,
-    shared: dict[str, Any],
+    request: RunRequest,
     options: RunOptions,
     protocols: Protocols = None,
     host: Annotated[str, option("Address to listen at.", "ADDRESS", SERVER)] = "127.0.0.1",
@@ -59,21 +59,29 @@ def command(
     no_marks: Annotated[
         bool, switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", SERVER)
     ] = False,
-    seed: Seed = 0,
 ) -> None:
     """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
     require("madke serve needs", "serve", *PACKAGES)
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment
-    from madke.serve.server import create_app, listening_socket, serve
+    from madke.serve.offers import ServeOptions
+    from madke.serve.server import bound, create_app, serve
 
     keys = keys_from_environment()
     if host not in LOCAL_HOSTS and not keys and not no_auth:
         raise UserError(f"--host {host}: others could ask at your cost; set {KEYS}, or pass --no-auth")
     if no_auth and keys:
         raise UserError(f"--no-auth is for servers without keys, but {KEYS} is set")
-    limits = {"queue": queue, "deadline": deadline, "think_tags": think_tags, "marks": not no_marks}
-    offered = served(protocols, seed, shared, out=out, run=options, **limits)
+    offered = ServeOptions(
+        out=out,
+        protocols=names_of(protocols),
+        request=request,
+        run=options,
+        queue=queue,
+        deadline=deadline,
+        think_tags=think_tags,
+        marks=not no_marks,
+    )
     debates = Debates(offered)
     tell_left_out(debates.offers)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
@@ -90,9 +98,6 @@ def tell_left_out(offers: Offers) -> None:
         say(f"madke: {name} is not served: {reason}", err=True)
 
 
-def served(protocols: str | None, seed: int, shared: Mapping[str, Any], **more: Any) -> ServeOptions:
-    """What a server offers. A seed below 0 is left to the model server."""
-    from madke.serve.offers import ServeOptions
-
-    names = tuple(name.strip() for name in protocols.split(",")) if protocols else ()
-    return ServeOptions(protocols=names, settings={**shared, "seed": seed if seed >= 0 else None}, **more)
+def names_of(protocols: str | None) -> tuple[str, ...]:
+    """The protocols that ``--protocols`` names."""
+    return tuple(name.strip() for name in protocols.split(",")) if protocols else ()

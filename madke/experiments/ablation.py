@@ -1,14 +1,17 @@
 """Run an experiment from its recipe to the scores of its arms, as ``madke ablate`` does."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from madke._util.concurrency import outside_loop
-from madke.core.errors import UserError
+from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener, never_raising, silent
+from madke.core.knowledge import Source
 from madke.experiments.experiment import Experiment
 from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.load import Planned
@@ -17,13 +20,20 @@ from madke.experiments.recipe import Arm, Recipe
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import priced_models
+from madke.runs.request import NOTHING, Model, RunRequest, takes_request
 
 
+@suggesting
+@takes_request("experiment")
 def ablate(
     recipe: str | Path | Recipe,
     data: str | Path | QuestionSets,
     *,
     out: str | Path,
+    model: Model | None = None,
+    models: Sequence[str] = (),
+    sources: str | Mapping[str, Source] = NOTHING,
+    pools: str | Path | Sequence[str | Path] = (),
     options: RunOptions = DEFAULTS,
     listen: Listener = silent,
     **asked: Any,
@@ -37,16 +47,28 @@ def ablate(
         recipe: A shipped recipe's name, the path of a YAML file, or a :class:`Recipe`.
         data: A file of questions, ``NAME=PATH`` for a published one, or a list of files or :class:`madke.Question`.
         out: The experiment's folder.
+        model: The default model: a name, an object, or a function of messages. Default: the recipe's.
+        models: Several models: every arm runs with each.
+        sources: The sources instead of the recipe's, as for ``--sources``; or name -> source object.
+        pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Called with every event of debates, sources, pools and runs (:mod:`madke.core.events`).
-        asked: Further arguments of :func:`madke.experiments.experiment_spec.read_experiment_spec`: ``model``,
-            ``sources``, ``pools``, ``task``, ``ids``, ``limit``, ``sample_seed``, ``repeats``, ``seed``, ``prompts``,
-            ``answer_scorer``.
+        asked: Fields of :class:`madke.RunRequest` for all arms: ``task``, ``ids``, ``limit``, ``sample_seed``,
+            ``repeats``, ``seed``, ``prompts``, ``answer_scorer``.
 
     Raises:
         UserError: An input is missing or invalid, or the folder holds another experiment.
     """
-    experiment_spec = read_experiment_spec(recipe, [data] if isinstance(data, str | Path) else data, **asked)
+    files = [pools] if isinstance(pools, str | Path) else pools
+    experiment_spec = read_experiment_spec(
+        recipe,
+        [data] if isinstance(data, str | Path) else data,
+        RunRequest(**asked),
+        model=model,
+        models=models,
+        sources=sources,
+        pools=files,
+    )
     work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
     return outside_loop(work)
 

@@ -21,7 +21,7 @@ from madke.knowledge.named import open_source
 from madke.pools.building import asking_folder, depth, retrieve_pools
 from madke.pools.lines import MORE, missing_pools
 from madke.pools.pool_file import merged_pools, record_to_json, write_pools
-from madke.runs.directory import RunDirectory, read_outcomes, read_transcripts
+from madke.runs.directory import read_outcomes, read_transcripts
 from madke.runs.job import with_first_rounds
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
@@ -193,7 +193,7 @@ class Experiment:
             retriever=own if own is not None and own.name == spec.retriever else spec.retriever,
             sources=self._opened(spec.all_specs if further else {}),
             options=self.options,
-            seed=spec.seed,
+            seed=spec.request.seed,
         )
         account = replace(self.account, calls=self.path / CALLS, payer=POOLS)
         asyncio.run(build.write(file, file, account, signals=self.signals, progress=progress))
@@ -220,11 +220,9 @@ class Experiment:
             self._opened(job.spec.source_specs)
             job = replace(job, own_sources=self.sources)
         account = replace(self.account, calls=self.path / CALLS, payer=arm.name)
-        pools = self.pools if job.protocol.knowledge else None
-        with RunDirectory(arm_folder(self.path, arm.name), replay=options.replay) as directory:
-            return await execute(
-                job, directory, options, pools=pools, shared=account, listen=self.tell, signals=self.signals
-            )
+        job = replace(job, pools=self.pools if job.protocol.knowledge else None)
+        folder = arm_folder(self.path, arm.name)
+        return await execute(job, folder, options, shared=account, listen=self.tell, signals=self.signals)
 
     def waits_for(self, arm: Arm) -> str | None:
         """Why this arm cannot start: an arm that it needs is unfinished or has failures. None if it can start."""
@@ -300,9 +298,9 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
         "recipe": experiment_spec.recipe.model_dump(mode="json", exclude_unset=True),
         "data": experiment_spec.data,
         "questions": question_hashes(experiment_spec.questions),
-        "sample_seed": experiment_spec.sample_seed,
-        "repeats": experiment_spec.repeats,
-        "seed": experiment_spec.seed,
+        "sample_seed": experiment_spec.request.sample_seed,
+        "repeats": experiment_spec.request.repeats,
+        "seed": experiment_spec.request.seed,
     }
 
 

@@ -1,5 +1,7 @@
 """The shared settings of an experiment, and the run of each of its arms."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from madke._util.yaml_file import line_of
 from madke.core.chat import ChatModel
@@ -25,9 +26,10 @@ from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, reci
 from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
-from madke.runs.job import NOTHING, Job, Model, job_of
+from madke.runs.job import Job, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
+from madke.runs.request import NOTHING, Model, RunRequest
 from madke.variants import Variant, load_variant
 
 QuestionSets = Sequence[str | Path | Question]
@@ -45,19 +47,12 @@ class ExperimentSpec:
     """The datasets' file names, for display."""
     datasets: Sequence[str] = ()
     """The published formats of the datasets."""
-    task: str | None = None
-    sample_seed: int | None = None
     questions: Sequence[Question]
+    request: RunRequest = field(default_factory=RunRequest)
+    """What all arms are asked for: task, prompts, sample seed, answer scorer, and repeats and seed unless an arm sets
+    them."""
     pools: Sequence[Path] = ()
     """Existing pool files; other sources are queried."""
-    prompts: Path | None = None
-    """A folder with the user's protocols, searched first."""
-    answer_scorer: str | None = None
-    """The command of an answer scorer, for arms with ``finish: rerank``."""
-    repeats: int = 1
-    """Debates per question, unless an arm sets it."""
-    seed: int = 0
-    """Seed of the arms' samples; a negative number sends no seed."""
     own_model: ChatModel | None = None
     """The default model, if it was given as an object."""
     own_sources: Mapping[str, Source] = field(default_factory=dict)
@@ -76,7 +71,7 @@ class ExperimentSpec:
 
     def debates(self, arm: Arm) -> int:
         """The number of debates of an arm."""
-        return len(self.questions) * (arm.repeats or self.repeats)
+        return len(self.questions) * (arm.repeats or self.request.repeats)
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
@@ -118,25 +113,28 @@ class ExperimentSpec:
         key = arm.name, debaters
         if key in self._jobs:
             return self._jobs[key]
-        name, seed = arm.protocol or "madke", self.seed if arm.seed is None else arm.seed
+        name, shared = arm.protocol or "madke", self.request
+        prompts = None if shared.prompts is None else Path(shared.prompts)
         with self._at(arm):
-            variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, self.prompts))
+            variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, prompts))
             specs = self._specs(arm, variant)
-            job = job_of(
-                self.questions,
-                data=self.data,
-                dataset=", ".join(self.datasets) or None,
-                task=self.task,
-                sample_seed=self.sample_seed,
+            request = replace(
+                shared,
                 protocol=variant,
                 settings=arm.set if debaters is None else {**arm.set, "debaters": debaters},
                 model=arm.model or self.recipe.model,
                 cast=arm.cast,
                 sources={name: self.own_sources.get(name, spec) for name, spec in specs.items()},
+                seed=shared.seed if arm.seed is None else arm.seed if arm.seed >= 0 else None,
+                repeats=arm.repeats or shared.repeats,
+            )
+            job = job_of(
+                request,
+                self.questions,
+                data=self.data,
+                dataset=", ".join(self.datasets) or None,
+                task=None if shared.task is None else str(shared.task),
                 first_round_given=arm.first_round is not None,
-                answer_scorer=self.answer_scorer,
-                seed=seed if seed >= 0 else None,
-                repeats=arm.repeats or self.repeats,
             )
         own_models = {} if self.own_model is None else {self.own_model.name: self.own_model}
         return self._jobs.setdefault(key, replace(job, own_models=own_models))
@@ -174,7 +172,7 @@ class ExperimentSpec:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
             raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
-        if self.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
+        if self.request.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
             raise UserError("--answer-scorer requires finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
         for arm, job in self.jobs:
@@ -250,43 +248,40 @@ class ExperimentSpec:
 
 def read_experiment_spec(
     recipe: str | Path | Recipe,
-    data: QuestionSets,
+    data: Data,
+    request: RunRequest | None = None,
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
     sources: str | Mapping[str, Source] = NOTHING,
-    task: str | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    **same: Any,
+    pools: Sequence[str | Path] = (),
 ) -> ExperimentSpec:
     """Combine a recipe with data.
 
     Args:
         recipe: See :func:`madke.experiments.ablation.ablate`.
         data: A list of question files or questions.
+        request: What all arms are asked for. Its limit is for each dataset; default: the recipe's, and with it the
+            recipe's sample seed.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
         sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
             of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
             the arms have all of these names, the objects are these sources.
-        task: The answer format of questions without a task.
-        ids: Only the questions of this list.
-        limit: Maximum number of questions per dataset. Default: the recipe's.
-        sample_seed: Seed of the sample. Default: the recipe's, else the first questions are taken.
-        **same: ``pools``, ``prompts``, ``answer_scorer``, ``repeats``, ``seed``: see :class:`ExperimentSpec`.
+        pools: Existing pool files; other sources are queried.
 
     Raises:
         UserError: The recipe or the data are invalid.
     """
+    request = request or RunRequest()
     found = recipe if isinstance(recipe, Recipe) else read_recipe(str(recipe))
     own = None if model is None or isinstance(model, str) else as_chat_model(model)
     if model is not None:
         found = found.model_copy(update={"model": own.name if own else model})
-    limit = found.limit if limit is None else limit
+    limit, sample_seed = found.limit if request.limit is None else request.limit, request.sample_seed
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
+    request = replace(request, limit=limit, sample_seed=sample_seed)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
     own_specs = parse_sources(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
@@ -305,21 +300,19 @@ def read_experiment_spec(
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
         data=", ".join(Path(path).name for _, _, path in named),
         datasets=tuple(name for name, equals, _ in named if equals),
-        task=task,
-        sample_seed=sample_seed,
-        questions=_questions(found, data, task, ids, limit, sample_seed),
+        questions=_questions(found, data, request),
+        request=request,
+        pools=[Path(file) for file in pools],
         own_model=own,
         own_sources={} if isinstance(sources, str) else sources,
         own_specs=own_specs,
         changed=bool(other or models),
-        **same,
     )
 
 
-def _questions(
-    recipe: Recipe, data: QuestionSets, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
-) -> list[Question]:
+def _questions(recipe: Recipe, data: Data, request: RunRequest) -> list[Question]:
     """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
+    task, limit, sample_seed = None if request.task is None else str(request.task), request.limit, request.sample_seed
     if not data:
         expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
@@ -328,7 +321,7 @@ def _questions(
     for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)
-        listed = ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
+        listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
         found += [(name or Path(path).stem, question) for question in read]
     if len({question.id for _, question in found}) == len(found):

@@ -1,11 +1,12 @@
 """Prepare a run: its description, with the questions, prompts, models and sources that it names."""
 
+from __future__ import annotations
+
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from typing import cast as typing_cast
 
@@ -30,26 +31,12 @@ from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
+from madke.runs.request import Model, RunRequest, Sources
 from madke.runs.spec import RunSpec, question_hashes
 from madke.tasks import TASKS, code_of, get_task
-from madke.tasks.base import Task
 from madke.variants import Variant, load_variant
 
 _log = logging.getLogger(__name__)
-
-Data = str | Path | Sequence[Question | Mapping[str, Any] | str]
-"""Questions: a file, or a list of records, of mappings with their fields, or of texts."""
-
-Model = str | ChatModel | Callable[..., Any]
-"""A model: a name as in ``--model``, an object, or a function from messages to a text."""
-
-Models = Model | Mapping[str, Model]
-"""A model for all roles, or role -> model; ``"*"`` stands for all other roles."""
-
-Sources = str | Source | Sequence[Source] | Mapping[str, "str | Source | None"]
-"""Sources: a string as in ``--sources``, one or several objects, or name -> specification or object."""
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _DEFAULT_TASK = Question(question="").task
 """The default task of a question."""
@@ -57,12 +44,14 @@ _DEFAULT_TASK = Question(question="").task
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The description of a run with the objects that it names. Make one with :func:`make_job`."""
+    """The description of a run with the objects that it names. Make one with :func:`resolved`."""
 
     spec: RunSpec
     """The description, without pools."""
     questions: Sequence[Question]
     variant: Variant
+    pools: Path | None = None
+    """The pool file; None: the run builds its own."""
     first_round: FirstRounds | None = None
     own_models: Mapping[str, ChatModel] = field(default_factory=dict)
     """Name -> model, for models passed as objects."""
@@ -129,82 +118,59 @@ class Job:
         return self.variant.protocol
 
 
-def make_job(
-    data: Data,
-    *,
-    task: str | Task | None = None,
-    dataset: str | DatasetReader | None = None,
-    ids: str | None = None,
-    limit: int | None = None,
-    sample_seed: int | None = None,
-    first_round: Path | None = None,
-    answer_scorer: str | None = None,
-    **described: Any,
-) -> Job:
-    """Read and check everything that a run needs, before any call; see :func:`madke.arun` and :func:`job_of`."""
+def resolved(request: RunRequest) -> Job:
+    """Read and check everything that a run needs, before any call."""
     scope = Scope()
     with scope.active():
-        task_name = None if task is None else TASKS.name_of(task)
-        dataset_name = name_of_dataset(dataset)
-        questions = questions_of(
-            data, dataset=dataset_name, task=task_name, ids=ids, limit=limit, sample_seed=sample_seed
-        )
-        given = first_round is not None
+        questions, given = questions_of(request), request.first_round is not None
         job = job_of(
+            request,
             questions,
-            data=Path(data).name if isinstance(data, str | Path) else "",
-            dataset=dataset_name,
-            task=task_name,
-            sample_seed=sample_seed,
+            data=Path(request.questions).name if isinstance(request.questions, str | Path) else "",
+            dataset=name_of_dataset(request.dataset),
+            task=None if request.task is None else TASKS.name_of(request.task),
             first_round_given=given,
-            answer_scorer=answer_scorer,
-            **described,
         )
-        check_needs(job.protocol, questions, given=given, scored=answer_scorer is not None)
-        if answer_scorer is not None and job.spec.answer_scorer is None:
+        check_needs(job.protocol, questions, given=given, scored=request.answer_scorer is not None)
+        if request.answer_scorer is not None and job.spec.answer_scorer is None:
             raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
-        if first_round is None:
-            return replace(job, scope=scope)
-        if first_round.is_dir():
-            stances = first_rounds(read_transcripts(first_round), questions, job.spec.repeats, first_round)
-        else:
-            stances = read_first_rounds(first_round, questions, job.protocol)
-        return replace(with_first_rounds(job, stances), scope=scope)
+        if request.first_round is not None:
+            job = with_first_rounds(job, _first_rounds(Path(request.first_round), job))
+        return replace(job, scope=scope)
+
+
+def _first_rounds(path: Path, job: Job) -> FirstRounds:
+    if path.is_dir():
+        return first_rounds(read_transcripts(path), job.questions, job.spec.repeats, path)
+    return read_first_rounds(path, job.questions, job.protocol)
 
 
 def job_of(
+    request: RunRequest,
     questions: Sequence[Question],
     *,
     data: str,
     dataset: str | None,
     task: str | None,
-    sample_seed: int | None,
-    protocol: str | Path | Variant = "madke",
-    prompts: Path | None = None,
-    settings: Mapping[str, Any] = NOTHING,
-    model: Models = "offline",
-    cast: Mapping[str, Model] = NOTHING,
-    sources: Sources | None = None,
-    pools: Path | None = None,
     first_round_given: bool = False,
-    answer_scorer: str | None = None,
-    seed: int | None = 0,
-    repeats: int = 1,
 ) -> Job:
-    """A run of these questions, without its first round; for ``data``, ... ``sample_seed`` see :class:`RunSpec`."""
-    variant = protocol if isinstance(protocol, Variant) else _variant(protocol, prompts)
-    specs, own_sources = source_specs(sources, variant.protocol.sources)
-    if sources is None and pools is not None:
+    """A run of these questions, without its first round; ``data``, ``dataset``, ``task``: see :class:`RunSpec`."""
+    protocol = request.protocol
+    prompts = None if request.prompts is None else Path(request.prompts)
+    variant = _variant(protocol, prompts) if isinstance(protocol, str | Path) else protocol
+    specs, own_sources = source_specs(request.sources, variant.protocol.sources)
+    pools = None if request.pools is None else Path(request.pools)
+    if request.sources is None and pools is not None:
         specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
-    settings = {**settings, "first_round_given": True} if first_round_given else settings
+    settings = {**request.settings, "first_round_given": True} if first_round_given else request.settings
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
     elif settings:
         variant = variant.with_settings(settings)
     specs = {name: specs.get(name) for name in variant.protocol.sources}
-    by_role = dict(model) if isinstance(model, Mapping) else {"*": model}
+    by_role = dict(request.model) if isinstance(request.model, Mapping) else {"*": request.model}
     own_models: dict[str, ChatModel] = {}
-    names = {role: _model_name(value, own_models) for role, value in {**by_role, **cast}.items()}
+    names = {role: _model_name(value, own_models) for role, value in {**by_role, **request.cast}.items()}
     default = names.pop("*", "offline")
     spec = RunSpec(
         data=data,
@@ -212,18 +178,20 @@ def job_of(
         task=task,
         tasks=code_of(question.task for question in questions),
         questions=question_hashes(questions),
-        sample_seed=sample_seed,
+        sample_seed=request.sample_seed,
         variant=variant.name,
         protocol=variant.protocol,
         prompts_sha256=variant.files,
         models=role_models(variant.protocol, default, names),
         source_specs=specs,
-        answer_scorer=answer_scorer if variant.protocol.needs_answer_scorer else None,
-        seed=seed,
-        repeats=repeats,
+        answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
+        seed=request.seed,
+        repeats=request.repeats,
     )
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
-    return Job(spec=spec, questions=questions, variant=variant, own_models=own_models, own_sources=own_sources)
+    return Job(
+        spec=spec, questions=questions, variant=variant, pools=pools, own_models=own_models, own_sources=own_sources
+    )
 
 
 def name_of_dataset(dataset: str | DatasetReader | None) -> str | None:
@@ -231,20 +199,21 @@ def name_of_dataset(dataset: str | DatasetReader | None) -> str | None:
     return None if dataset is None else READERS.name_of(dataset)
 
 
-def questions_of(
-    data: Data, *, dataset: str | None, task: str | None, ids: str | None, limit: int | None, sample_seed: int | None
-) -> list[Question]:
+def questions_of(request: RunRequest) -> list[Question]:
     """The selected questions of a file, or of the caller's own records."""
+    data, task = request.questions, None if request.task is None else TASKS.name_of(request.task)
+    limit, seed = request.limit, request.sample_seed
     if isinstance(data, str) and " " in data and not Path(data).exists():
         raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
-        return read_dataset(Path(data), dataset=dataset, task=task, ids=ids, limit=limit, sample_seed=sample_seed)
+        dataset = name_of_dataset(request.dataset)
+        return read_dataset(Path(data), dataset=dataset, task=task, ids=request.ids, limit=limit, sample_seed=seed)
     questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
     if len({question.id for question in questions}) < len(questions):
         raise UserError("two questions have the same id; give each its own")
     if not questions:
         raise UserError("no questions were given; expected at least one")
-    return sample_of(questions, limit, sample_seed, lambda question: question.id)
+    return sample(questions, limit, seed, lambda question: question.id)
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:

@@ -1,50 +1,79 @@
 """Options that control how a run executes and never change its results."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
+from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, RESUME, check_least, described
 
-
-def _option(default: Any, description: str, *, ge: int | None = None, flag: str = "", metavar: str = "") -> Any:
-    """A field that is a command line option, with its help text and minimum value."""
-    return field(default=default, metadata={"help": description, "ge": ge, "flag": flag, "metavar": metavar})
+_PATHS = ("models_file", "sources_file", "prices")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run executes; no option changes a result. Each field is a command line option of the same name."""
+    """How a run executes; no option changes a result. Each field is a command line option of the same name.
 
-    concurrency: int = _option(16, "Questions and model calls at a time.", ge=1, metavar="N")
-    base_url: str | None = _option(None, "Endpoint of openai/ and azure/ models.", metavar="URL")
-    models_file: Path | None = _option(
-        None, "Names of endpoints. Default: MADKE_MODELS, or ./models.yaml.", metavar="FILE"
+    A text is accepted for a path.
+    """
+
+    concurrency: int = described(16, "Questions and model calls at a time.", MODELS, least=1, metavar="N", type=int)
+    base_url: str | None = described(
+        None, "Endpoint of openai/ and azure/ models.", MODELS, metavar="URL", type=str | None
     )
-    sources_file: Path | None = _option(
-        None, "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.", metavar="FILE"
+    models_file: Path | None = described(
+        None, "Names of endpoints. Default: MADKE_MODELS, or ./models.yaml.", MODELS, metavar="FILE", type=Path | None
     )
-    rpm: int | None = _option(None, "Maximum calls per minute to each endpoint.", ge=1, metavar="N")
-    tpm: int | None = _option(None, "Maximum tokens per minute to each endpoint.", ge=1, metavar="N")
-    prefix: Prefix = _option("auto", "Whether calls that begin alike wait for the first of them.")
-    prices: Path | None = _option(None, "Prices per million tokens, as YAML.", metavar="FILE")
-    max_cost: float | None = _option(None, "Start no question at or above this cost.", ge=0, metavar="X")
-    token_budget: int | None = _option(None, "Start no question at or above this many tokens.", ge=1, metavar="N")
-    deadline: str | None = _option(None, "Start no call after this time: 45m, 06:30, ...", metavar="TIME")
-    engine: Literal["local", "ray"] = _option("local", "Call models from this machine or from a Ray cluster.")
-    address: str | None = _option(
-        None, "Cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or start one.", metavar="ADDRESS"
+    sources_file: Path | None = described(
+        None,
+        "Names of sources. Default: MADKE_SOURCES, or ./sources.yaml.",
+        KNOWLEDGE,
+        metavar="FILE",
+        type=Path | None,
     )
-    replay: bool = _option(False, "Rebuild transcripts from stored calls, offline.", flag="--replay")
-    retry_failed: bool = _option(True, "Whether to run failed questions again.", flag="--retry-failed/--keep-failed")
-    retry_degraded: bool = _option(False, "Also repeat failed calls of finished questions.", flag="--retry-degraded")
+    rpm: int | None = described(
+        None, "Maximum calls per minute to each endpoint.", MODELS, least=1, metavar="N", type=int | None
+    )
+    tpm: int | None = described(
+        None, "Maximum tokens per minute to each endpoint.", MODELS, least=1, metavar="N", type=int | None
+    )
+    prefix: Prefix = described("auto", "Whether calls that begin alike wait for the first of them.", type=Prefix)
+    prices: Path | None = described(None, "Prices per million tokens, as YAML.", COST, metavar="FILE", type=Path | None)
+    max_cost: float | None = described(
+        None, "Start no question at or above this cost.", COST, least=0, metavar="X", type=float | None
+    )
+    token_budget: int | None = described(
+        None, "Start no question at or above this many tokens.", COST, least=1, metavar="N", type=int | None
+    )
+    deadline: str | None = described(
+        None, "Start no call after this time: 45m, 06:30, ...", COST, metavar="TIME", type=str | None
+    )
+    engine: Literal["local", "ray"] = described(
+        "local", "Call models from this machine or from a Ray cluster.", CLUSTER, type=Literal["local", "ray"]
+    )
+    address: str | None = described(
+        None,
+        "Cluster's HOST:PORT, or auto. Default: RAY_ADDRESS, or start one.",
+        CLUSTER,
+        metavar="ADDRESS",
+        type=str | None,
+    )
+    replay: bool = described(
+        False, "Rebuild transcripts from stored calls, offline.", RESUME, flags="--replay", type=bool
+    )
+    retry_failed: bool = described(
+        True, "Whether to run failed questions again.", RESUME, flags="--retry-failed/--keep-failed", type=bool
+    )
+    retry_degraded: bool = described(
+        False, "Also repeat failed calls of finished questions.", RESUME, flags="--retry-degraded", type=bool
+    )
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            least, value = each.metadata["ge"], getattr(self, each.name)
-            if least is not None and value is not None and value < least:
-                raise UserError(f"{each.name} = {value}; expected at least {least}")
+        check_least(self)
+        for name in _PATHS:
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, Path(value))
         if self.address is not None and self.engine != "ray":
             raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
 

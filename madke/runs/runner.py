@@ -41,23 +41,35 @@ COLLECTING = (20_000, 20, 20)
 
 async def execute(
     job: Job,
-    directory: RunDirectory,
+    path: Path,
     options: RunOptions,
     *,
-    pools: Path | None = None,
     shared: Account | None = None,
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Meter:
-    """Debate every question that has no outcome in the directory.
+    """Debate every question that has no outcome in the run directory ``path``.
 
-    The caller has entered the directory; the run begins here. Without a pool file the run builds its own. With
-    ``signals``, SIGINT, SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
+    Without a pool file the run builds its own. ``shared``: the account of several runs. With ``signals``, SIGINT,
+    SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.
 
     Returns:
         The counters. ``meter.stopped`` says why the run ended early; ``meter.left_over`` is the number of questions
         that have no outcome as a result.
     """
+    with RunDirectory(path, replay=options.replay) as directory:
+        return await _execute(job, directory, options, shared, listen, signals=signals)
+
+
+async def _execute(
+    job: Job,
+    directory: RunDirectory,
+    options: RunOptions,
+    shared: Account | None,
+    listen: Listener | None,
+    *,
+    signals: bool,
+) -> Meter:
     tell = never_raising(listen or silent)
     allow_connections(options.concurrency)
     own = shared or account(options)
@@ -73,9 +85,8 @@ async def execute(
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time
         answer_scorer = AnswerScorer(job.spec.answer_scorer, replay=no_calls) if job.spec.answer_scorer else None
-        if knowledge is None:
-            pools = None
-        elif pools is None:
+        pools = None if knowledge is None else job.pools
+        if knowledge is not None and pools is None:
 
             async def add_stages(file: Path) -> None:
                 model, seed = models.get(RETRIEVER), job.spec.seed

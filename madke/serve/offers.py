@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from madke.core.chat import ChatModel, Message
 from madke.core.errors import UserError, unknown
@@ -18,9 +17,10 @@ from madke.llm import Limits, close, read_models
 from madke.pools.building import retrieve
 from madke.pools.loading import pool_of
 from madke.runs.cast import open_models
-from madke.runs.job import Job, make_job, source_specs
+from madke.runs.job import Job, resolved, source_specs
 from madke.runs.meter import account
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 from madke.runs.spec import RunSpec
 from madke.serve.json_form import JsonForm
 from madke.serve.served_run import ServedRun, Shared
@@ -39,8 +39,8 @@ class ServeOptions:
     """The folder of its runs."""
     protocols: Sequence[str] = ()
     """Names; empty for all that need only a question."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of :func:`madke.runs.job.make_job` for every run: model, cast, sources, task, prompts, seed, ..."""
+    request: RunRequest = field(default_factory=RunRequest)
+    """What every debate is asked for: model, cast, sources, task, prompts, seed, ..."""
     run: RunOptions = field(default_factory=RunOptions)
     queue: int = 256
     """Maximum number of requests that wait for a free place."""
@@ -185,8 +185,8 @@ class Offers:
                 raise Refusal(400, str(unknown("source", name, known)), param="sources", code="source_not_found")
         return {name: source for name, source in known.items() if name in names}
 
-    def _own_sources(self, default: Sequence[str]) -> OfferedSources:
-        specs, objects = source_specs(self._options.settings.get("sources"), default)
+    def _own_sources(self, default: Sequence[str]) -> Sources:
+        specs, objects = source_specs(self._options.request.sources, default)
         return {**specs, **objects}
 
     def _possible_jobs(self) -> dict[str, Job]:
@@ -208,19 +208,25 @@ class Offers:
         return jobs
 
     def _job(self, ask: Ask, own: Mapping[str, str]) -> Job:
-        variant, settings = self.variants[ask.protocol], dict(self._options.settings)
+        variant, request = self.variants[ask.protocol], self._options.request
         roles = {role_key(role) for role in variant.protocol.roles}
-        cast = {role: model for role, model in settings.get("cast", {}).items() if role_key(role) in roles}
-        settings["cast"] = {**cast, **own}
-        settings["sources"] = self._chosen(ask) or "none"
-        if not variant.protocol.needs_answer_scorer:
-            settings.pop("answer_scorer", None)
-        return make_job(["?"], protocol=variant, **settings)
+        cast = {role: model for role, model in request.cast.items() if role_key(role) in roles}
+        return resolved(
+            replace(
+                request,
+                questions=["?"],
+                protocol=variant,
+                cast={**cast, **own},
+                sources=self._chosen(ask) or "none",
+                answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
+            )
+        )
 
 
 def _variants(options: ServeOptions) -> dict[str, Variant]:
     """Name -> protocol; UserError for one that needs more than a question."""
-    prompts, scorer = options.settings.get("prompts"), options.settings.get("answer_scorer")
+    prompts = None if options.request.prompts is None else Path(options.request.prompts)
+    scorer = options.request.answer_scorer
     served = {name: load_variant(name, prompts) for name in options.protocols or variant_folders(prompts)}
     for name, variant in list(served.items()):
         try:
@@ -230,7 +236,7 @@ def _variants(options: ServeOptions) -> dict[str, Variant]:
                 raise UserError(f"the protocol {name!r} cannot be served: {error}") from None
             del served[name]
     known = {role_key(role) for variant in served.values() for role in variant.protocol.roles}
-    for role in options.settings.get("cast", {}):
+    for role in options.request.cast:
         if role_key(role) not in known:
             raise UserError(f"--cast {role}=...: no served protocol has this role")
     return served

@@ -163,7 +163,7 @@ def test_own_sources_are_asked_once_a_question(coroutine: bool) -> None:
 def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model, source = Counting(), Searching()
     questions = [f"Which lake is the deepest, in survey {n}?" for n in range(4)]
-    same = {"model": model, "sources": [source], "out": tmp_path / "out"}
+    same: dict[str, Any] = {"model": model, "sources": [source], "out": tmp_path / "out"}
     madke.run(questions, limit=2, **same)
     calls, kept = len(model.asked), (tmp_path / "out" / "transcripts.jsonl").read_bytes()
     assert "holds a run" not in caplog.text
@@ -181,7 +181,7 @@ def test_a_larger_limit_goes_on_and_asks_only_for_what_is_new(tmp_path: Path, ca
 
 def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
     records = [{"id": "a", "question": "Which is deeper?"}]
-    same = {"protocol": "cot", "out": tmp_path / "out"}
+    same: dict[str, Any] = {"protocol": "cot", "out": tmp_path / "out"}
     madke.run(records, model=Counting(), **same)
     with pytest.raises(madke.UserError, match=r"holds another run: questions\.a"):
         madke.run([{"id": "a", "question": "Which is colder?"}], model=Counting(), **same)
@@ -274,7 +274,7 @@ def test_two_functions_of_one_name_are_two_models(tmp_path: Path) -> None:
     def saying(text: Any) -> Any:
         return lambda messages: f"The answer is [{text}]."
 
-    asked = {"protocol": "standard", "out": tmp_path / "run"}
+    asked: dict[str, Any] = {"protocol": "standard", "out": tmp_path / "run"}
     for _ in range(2):  # a like function goes on
         (said,) = madke.run([DEEPEST], model=saying("Lake Baikal"), **asked).transcripts()
         assert said.answer == "Lake Baikal"

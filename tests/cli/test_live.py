@@ -11,13 +11,15 @@ from madke.core import events
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Round, Stance, Turn, Verdict
-from madke.runs.job import make_job
+from madke.runs.job import resolved
+from madke.runs.request import RunRequest
 from tests.cli.test_progress import frames, terminal_of
 from tests.support.cli import madke
 
 
 def job_of(**changes: Any) -> Any:
-    return make_job([{"id": "ask", "question": "Which lake is the deepest?"}], **{"sources": "none", **changes})
+    asked = [{"id": "ask", "question": "Which lake is the deepest?"}]
+    return resolved(RunRequest(questions=asked, **{"sources": "none", **changes}))
 
 
 def call(agent: str, stage: str = "speak") -> Any:

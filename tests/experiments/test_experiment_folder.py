@@ -20,6 +20,7 @@ from madke.experiments.recipe import read_recipe
 from madke.llm import CallStore
 from madke.runs.meter import account
 from madke.runs.options import DEFAULTS
+from madke.runs.request import RunRequest, askable
 from tests.support.dataset import write_dataset
 
 WIKI = "{name: wiki, protocol: rag, sources: wiki}"
@@ -67,7 +68,8 @@ def experiment_spec(folder: Any, *arms: Any, pools: Any = ("pools.jsonl",), **ch
     file.write_text(f"title: Lakes\nsource: a test\nmodel: {model}\narms:\n{listed}")
     fields = {"recipe": read_recipe(str(file)), "file": file, "data": "questions.jsonl"}
     fields |= {"questions": read_dataset(folder / "questions.jsonl"), "pools": [folder / name for name in pools]}
-    return ExperimentSpec(**fields | changes)
+    request = {name: changes.pop(name) for name in [*changes] if name in askable("experiment")}
+    return ExperimentSpec(request=RunRequest(**request), **fields | changes)
 
 
 @contextmanager

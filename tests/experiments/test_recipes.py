@@ -20,9 +20,11 @@ from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import read_recipe, recipe_files
 from madke.llm import ScriptedChat
 from madke.runs.job import with_first_rounds
+from madke.runs.request import RunRequest
 from madke.scoring.debate_rows import GRADER
 from madke.tasks import get_task
 
+SCORED = RunRequest(answer_scorer="answer_scorer")
 QUESTIONS = [
     Question(id=f"q{n}", question=f"Which lake is the deepest, in survey {n}?", answers=("Lake Baikal",))
     for n in range(3)
@@ -116,7 +118,7 @@ SLOW = [name for name, recipe in RECIPES.items() if len(list(recipe.all_arms()))
 
 
 def plans_of(name: Any) -> Any:
-    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
+    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, request=SCORED)
     return {plan.name: plan for plan in planned(experiment_spec, Planner(prices={}))}
 
 
@@ -159,7 +161,7 @@ def test_every_arm_can_run_and_its_calls_are_those_of_its_formula(name: Any) -> 
     [("same", [*range(10)]), ("again", [*range(10)]), ("reversed", [*range(9, -1, -1)]), ("rotated", [9, *range(9)])],
 )
 def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(name: str, order: Any) -> None:
-    experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1], seed=0)
+    experiment_spec = ExperimentSpec(recipe=RECIPES["position-audit"], data="", questions=QUESTIONS[:1])
     arms = {arm.name: arm for arm in experiment_spec.arms}
     speakers = [debater.name for debater in experiment_spec.job(arms["stances"]).protocol.cast]
     said = [Turn(agent=agent, stance=Stance(text=f"Said <{n}>.", answer="it")) for n, agent in enumerate(speakers)]
@@ -189,7 +191,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("liang")])
 def test_baselines_have_the_temperature_of_liangs_debate_unless_they_need_samples(name: Any) -> None:
-    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, answer_scorer="answer_scorer")
+    experiment_spec = ExperimentSpec(recipe=RECIPES[name], data="", questions=QUESTIONS, request=SCORED)
     found = {(arm.protocol, job.protocol.temperature) for arm, job in experiment_spec.jobs}
     sampling = {"self-consistency", "rerank", "maps"}
     assert found == {(protocol, 0.5 if protocol in sampling else 0) for protocol, _ in found}

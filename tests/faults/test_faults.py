@@ -21,9 +21,10 @@ from madke.core.transcript import to_json
 from madke.endpoints.transport import MAX_REPLY, Transport
 from madke.llm import OpenAIChat, Retrying, RetryPolicy
 from madke.runs import cast, guard
-from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import make_job
+from madke.runs.directory import read_transcripts
+from madke.runs.job import resolved
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 from madke.runs.runner import execute
 from tests.support.dataset import debating, stage_of, write_dataset
 from tests.support.openai_server import LastWords, chat, error, openai_server
@@ -172,9 +173,8 @@ def debated(
         policy = RetryPolicy(attempts=ATTEMPTS)
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
-        job = make_job(questions, model="openai/m")
-        with RunDirectory(folder / "out") as directory:
-            asyncio.run(execute(job, directory, RunOptions(concurrency=3), pools=pools))
+        job = resolved(RunRequest(questions=questions, model="openai/m", pools=pools))
+        asyncio.run(execute(job, folder / "out", RunOptions(concurrency=3)))
         transcripts = {t.id: json.loads(to_json(t)) for t in read_transcripts(folder / "out")}
         return transcripts, len(hits), server
 

@@ -14,9 +14,10 @@ import pytest
 
 from madke.llm import OpenAIChat, Retrying
 from madke.runs import cast, guard
-from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import make_job
+from madke.runs.directory import read_transcripts
+from madke.runs.job import resolved
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 from madke.runs.runner import execute
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import Reply, chat, error, openai_server
@@ -80,9 +81,8 @@ def run(folder: Any, faulty: Any, monkeypatch: pytest.MonkeyPatch, **again: Any)
         model.name = "openai/m"  # a server has another port each time
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, sleep=no_sleep))
-        job = make_job(questions, model="openai/m")
-        with RunDirectory(folder / "out") as directory:
-            asyncio.run(execute(job, directory, RunOptions(concurrency=8, **again), pools=pools))
+        job = resolved(RunRequest(questions=questions, model="openai/m", pools=pools))
+        asyncio.run(execute(job, folder / "out", RunOptions(concurrency=8, **again)))
     return {t.id: t for t in read_transcripts(folder / "out")}
 
 

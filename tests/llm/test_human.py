@@ -14,18 +14,10 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.events import DebateFinished
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm.human import (
-    ASK_ANSWER,
-    ASK_PASSAGES,
-    ASK_REASONS,
-    ASK_REPLY,
-    ASK_SAME,
-    ASK_SEARCH,
-    HumanChat,
-    ask_terminal,
-)
-from madke.runs.job import make_job
+from madke.llm.human import ANSWER, PASSAGES, REASONS, REPLY, SAME, SEARCH, HumanChat, ask_terminal
+from madke.runs.job import resolved
 from madke.runs.options import DEFAULTS
+from madke.runs.request import RunRequest
 from tests.support.chat_requests import chat_request
 
 QUESTION = "Which river leaves Lake Baikal?"
@@ -86,9 +78,15 @@ def debate(person: Person, protocol: str = "madke", role: str = "debater-2", **s
 
     sources = settings.pop("sources", Source())
     question = settings.pop("question", Question(id="q", question=QUESTION))
-    job = make_job(
-        [question], protocol=protocol, sources=sources, model=peer, cast={role: person.model}, settings=settings
+    request = RunRequest(
+        questions=[question],
+        protocol=protocol,
+        sources=sources,
+        model=peer,
+        cast={role: person.model},
+        settings=settings,
     )
+    job = resolved(request)
 
     async def play() -> Transcript:
         async for event in events_of(job, DEFAULTS):

@@ -23,9 +23,10 @@ from madke.core.question import Question
 from madke.llm import Limited, Limits
 from madke.runs.deadline import seconds_until
 from madke.runs.directory import RunDirectory, read_transcripts
-from madke.runs.job import make_job
+from madke.runs.job import resolved
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Meter
 from madke.runs.own_pools import own_pools
+from madke.runs.request import RunRequest
 from madke.runs.stopping import drained, until_limit, until_stopped
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke, refused, started
@@ -382,7 +383,7 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
 
     def retrieve(source: Any) -> None:
         with RunDirectory(out) as directory:
-            job = make_job(questions, sources=[source])
+            job = resolved(RunRequest(questions=questions, sources=[source]))
             asyncio.run(own_pools(job, directory, replay=False))
 
     with pytest.raises(KeyboardInterrupt):

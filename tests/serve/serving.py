@@ -17,6 +17,7 @@ import openai
 
 from madke.core.knowledge import Hits, Passage
 from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
 from madke.serve.debates import Debates
 from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
@@ -175,7 +176,7 @@ def serving(
     served = ServeOptions(
         out=out,
         protocols=protocols,
-        settings={"model": "openai/m", "sources": sources, "seed": 0, **options.pop("settings", {})},
+        request=RunRequest(**{"model": "openai/m", "sources": sources, **options.pop("settings", {})}),
         # The tests count the calls under way.
         run=RunOptions(base_url=base_url, **{"prefix": "off", **(run or {})}),
         **options,

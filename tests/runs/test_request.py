@@ -1,0 +1,70 @@
+"""A request of a run: its fields are the options of commands and the keywords of functions."""
+
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.cli import ablate, ask, run, serve
+from madke.runs.fields import descriptions
+from madke.runs.request import Asker, askable
+
+ASKED_BY: dict[Asker, tuple[Any, Any]] = {
+    "run": (madke.run, run.command),
+    "ask": (madke.ask, ask.command),
+    "serve": (None, serve.command),
+    "experiment": (madke.ablate, ablate.command),
+}
+
+
+@pytest.mark.parametrize("asker", ASKED_BY)
+def test_what_an_asker_may_set_is_an_option_and_a_keyword(asker: Asker) -> None:
+    function, command = ASKED_BY[asker]
+    about, options = descriptions(madke.RunRequest), signature(command).parameters
+    for name in askable(asker):
+        (option,) = options[name].annotation.__metadata__
+        assert option.help == about[name].help
+        assert function is None or name in signature(function).parameters
+        assert options[name].default in (madke.RunRequest.__dataclass_fields__[name].default, None)
+
+
+def test_every_field_is_explained_and_can_be_set_by_somebody() -> None:
+    about = descriptions(madke.RunRequest)
+    assert {each.name for each in fields(madke.RunRequest)} == {"questions", *about}
+    for name, each in about.items():
+        assert each.help.endswith((".", "below"))
+        assert each.by, name
+        assert each.type is not None
+
+
+@pytest.mark.parametrize(("field", "value"), [("limit", 0), ("repeats", 0)])
+def test_a_number_below_its_minimum_is_refused(field: str, value: int) -> None:
+    with pytest.raises(madke.UserError, match=f"{field} = {value}; expected at least 1"):
+        madke.RunRequest(**{field: value})
+
+
+def test_an_unknown_keyword_names_the_nearest_one() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'modle'; did you mean 'model'"):
+        madke.run([], modle="offline")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
+        madke.ask("Which lake?", limit=3)
+
+
+def test_a_text_is_taken_as_a_path(tmp_path: Path) -> None:
+    request = madke.RunRequest(prompts="mine", pools="p.jsonl", first_round="first.jsonl")
+    assert (request.prompts, request.pools, request.first_round) == (Path("mine"), Path("p.jsonl"), Path("first.jsonl"))
+    options = madke.RunOptions(prices="prices.yaml", models_file="models.yaml", sources_file="sources.yaml")  # type: ignore[arg-type]
+    assert (options.prices, options.models_file) == (Path("prices.yaml"), Path("models.yaml"))
+    with pytest.raises(madke.UserError, match=r"none\.jsonl: cannot be read"):
+        madke.run(["Which lake is the deepest?"], pools=str(tmp_path / "none.jsonl"))
+
+
+def test_a_whole_request_is_the_same_as_its_fields(tmp_path: Path) -> None:
+    request = madke.RunRequest(questions=["Which lake is the deepest?"], protocol="standard", seed=3)
+    first = madke.run(request, out=tmp_path / "a")
+    second = madke.run(["Which lake is the deepest?"], protocol="standard", seed=3, out=tmp_path / "b")
+    assert first.spec == second.spec
+    assert madke.run(request, seed=4, out=tmp_path / "c").spec.seed == 4
