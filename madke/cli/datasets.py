@@ -11,7 +11,7 @@ import typer
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ def command(
     model: Annotated[str | None, flags.option("Audit this model instead, see below.", "MODEL", names=_MODEL)] = None,
     base_url: flags.BaseUrl = None,
     models_file: flags.ModelsFile = None,
-    prompts: flags.Prompts = None,
+    prompts: flags.PromptsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
 ) -> None:
     """Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and all sources.

@@ -12,7 +12,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError
 from madke.runs.own_files import question_files
 

@@ -12,8 +12,8 @@ import typer
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:

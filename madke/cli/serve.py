@@ -65,7 +65,7 @@ def command(
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment
     from madke.serve.offers import ServeOptions
-    from madke.serve.server import bound, create_app, serve
+    from madke.serve.server import create_app, listening_socket, serve
 
     keys = keys_from_environment()
     if host not in LOCAL_HOSTS and not keys and not no_auth:

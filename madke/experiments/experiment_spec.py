@@ -248,7 +248,7 @@ class ExperimentSpec:
 
 def read_experiment_spec(
     recipe: str | Path | Recipe,
-    data: Data,
+    data: QuestionSets,
     request: RunRequest | None = None,
     *,
     model: Model | None = None,
@@ -310,7 +310,7 @@ def read_experiment_spec(
     )
 
 
-def _questions(recipe: Recipe, data: Data, request: RunRequest) -> list[Question]:
+def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[Question]:
     """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
     task, limit, sample_seed = None if request.task is None else str(request.task), request.limit, request.sample_seed
     if not data:

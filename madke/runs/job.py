@@ -17,7 +17,6 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
@@ -213,7 +212,7 @@ def questions_of(request: RunRequest) -> list[Question]:
         raise UserError("two questions have the same id; give each its own")
     if not questions:
         raise UserError("no questions were given; expected at least one")
-    return sample(questions, limit, seed, lambda question: question.id)
+    return sample_of(questions, limit, seed, lambda question: question.id)
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:

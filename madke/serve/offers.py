@@ -185,7 +185,7 @@ class Offers:
                 raise Refusal(400, str(unknown("source", name, known)), param="sources", code="source_not_found")
         return {name: source for name, source in known.items() if name in names}
 
-    def _own_sources(self, default: Sequence[str]) -> Sources:
+    def _own_sources(self, default: Sequence[str]) -> OfferedSources:
         specs, objects = source_specs(self._options.request.sources, default)
         return {**specs, **objects}
 

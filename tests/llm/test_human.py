@@ -14,7 +14,16 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.events import DebateFinished
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm.human import ANSWER, PASSAGES, REASONS, REPLY, SAME, SEARCH, HumanChat, ask_terminal
+from madke.llm.human import (
+    ASK_ANSWER,
+    ASK_PASSAGES,
+    ASK_REASONS,
+    ASK_REPLY,
+    ASK_SAME,
+    ASK_SEARCH,
+    HumanChat,
+    ask_terminal,
+)
 from madke.runs.job import resolved
 from madke.runs.options import DEFAULTS
 from madke.runs.request import RunRequest
