@@ -13,13 +13,32 @@ class StageCalls(NamedTuple):
     formula: str
     """With n, the number of debaters, and r, the number of rounds."""
     fewest: int
+    """In the debate with the fewest calls of all stages."""
     most: int
+    """In the debate with the most."""
 
 
 def possible_rounds(protocol: Protocol) -> range:
     """The numbers of rounds that a debate can have."""
     first = {"never": protocol.rounds, "stability": 2}.get(protocol.stop, 1)
+    if protocol.stop == "budget" and protocol.first_round_given and not _spends_before(protocol):
+        first = 2  # no call has used a token after a given round
     return range(min(first, protocol.rounds), protocol.rounds + 1)
+
+
+def _spends_before(protocol: Protocol) -> bool:
+    """Whether calls of models precede the first round."""
+    return bool(pool_calls(protocol)) or any(debater.prepare for debater in protocol.cast)
+
+
+def pool_calls(protocol: Protocol) -> tuple[StageCalls, ...]:
+    """The calls for a question's pool before its debate, once for all repeats. Models in this process need none."""
+    knowledge = protocol.knowledge
+    if knowledge is None:
+        return ()
+    reranked = knowledge.rerank is not None and not knowledge.rerank.model.startswith("hf/")
+    stages = ([knowledge.query] if knowledge.query != "none" else []) + (["rerank"] if reranked else [])
+    return tuple(StageCalls(stage, "1", 1, 1) for stage in stages)
 
 
 def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
@@ -38,18 +57,20 @@ def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
         "prepare": (str(prepared), prepared, prepared),
         "select": turns,
         "speak": turns,
-        # Reflection after the last possible round is skipped; given stances may be by agents outside the cast.
-        "reflect": ("n(r - 1 or r)", n * (r - is_last - given), n * (r - is_last)),
+        "reflect": ("n(r - 1 or r)", n * (r - is_last), n * (r - is_last)),
         "digest": ("(r - 1)", r - 1, r - 1),
         "judge": ("(r - 1 or r)", r - 1, r - 1 if is_last and not p.judge_finishes else r),
         **dict.fromkeys(("extract", "pick", "summarize"), ("1", 1, 1)),
     }
+    if given:  # maybe by agents outside the cast, who review nothing; but a debate ends only after a review
+        counts["reflect"] = ("up to n r", n * (r - is_last - 1) or int(not is_last), n * (r - is_last))
     if p.stop == "judge":
         counts["judge"] = ("r", r, r)
     if p.extract == "each_round":
         counts["extract"] = ("r", r, r)
     elif p.extract == "unsettled" and "judge" in p.stages:
-        counts["extract"] = ("(0 or 1)", 0, 1)
+        # Where all agree at the end, the judge is not asked. So it has settled nothing, and given no answer.
+        counts["extract"] = ("(0 or 1)", int(p.stop == "agreement_then_judge"), 1)
     if p.finish != "summarizer":
         counts["summarize"] = ("(0 or 1)", 0, 0 if p.stop == "agreement" and r < p.rounds else 1)
     needed = {stage if stage in STAGES else "prepare" for stage in p.stages}

@@ -217,8 +217,8 @@ def _conflicts_end(p: Protocol) -> Iterator[str]:
     n = len(p.cast)
     if p.finish == "only" and n != 1:
         yield f"finish = only needs exactly one debater, found {n}"
-    if p.finish == "judge_pick" and n < 2:
-        yield "finish = judge_pick needs at least two debaters"
+    if p.finish in ("judge_pick", "agreed_or_summarizer") and n < 2:
+        yield f"finish = {p.finish} needs at least two debaters"
     if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:
         yield f"stop = {p.stop} needs at least two debaters"
     if (p.stop == "budget") != (p.token_budget is not None):

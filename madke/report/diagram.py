@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
-from madke.engine.cost import calls, possible_rounds, stage_calls
+from madke.engine.cost import calls, pool_calls, possible_rounds, stage_calls
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
@@ -98,6 +98,8 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     for debater in protocol.cast:
         yield from _wrapped("", _details(debater))
     yield from _wrapped("pool", pool(protocol))
+    yield from _wrapped("prompts", _prompts(protocol))
+    yield from _wrapped("requests", _parameters(protocol))
     yield ""
     timing = {"sequential": "in turn"}
     yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(MAX_COLUMNS, "─")
@@ -163,8 +165,47 @@ def pool(protocol: Protocol) -> str:
         kept = f"{of_each}, of which {rerank.model} keeps the best {knowledge.pool_limit}"
     if knowledge.query != "none":
         kept += f"; found with the question and with queries ({knowledge.query})"
+    if knowledge.fusion != "none":
+        weights = ", ".join(f"{name} {weight:g}" for name, weight in (knowledge.weights or {}).items())
+        kept += f"; merged into one ranking ({knowledge.fusion}{f', weights: {weights}' if weights else ''})"
+        kept += f", the best {knowledge.max_passages} of it" if knowledge.max_passages is not None else ""
     limits = (knowledge.per_debater_sources or {}).items()
     return "; ".join((f"passages of {kept}", *(f"{name} sees {', '.join(names)} only" for name, names in limits)))
+
+
+_MARKERS = {
+    "plain": 'answers end with "The answer is X."',
+    "brackets": "answers are marked [X]",
+    "parentheses": "answers are marked (X)",
+    "boxed": "answers are marked \\boxed{X}",
+    "alone": "a reply is the answer and nothing else",
+    "text": "the whole reply, free text, is the answer",
+}
+_SCHEMAS = {
+    "auto": "JSON schemas where the endpoint takes them",
+    "off": "no JSON schemas",
+    "require": "JSON schemas always",
+}
+_TOO_LONG = {
+    "fail": "a prompt that is too long fails",
+    "drop": "a prompt that is too long loses old stances, then passages",
+}
+
+
+def _prompts(protocol: Protocol) -> str:
+    """What prompts say in every round: marker, worked examples, level of disagreement."""
+    examples = f"a first stance sees worked examples: {protocol.examples}" if protocol.examples else ""
+    usual = Protocol.model_fields["level"].default
+    level = f"tit-for-tat level {protocol.level}" if protocol.level != usual else ""
+    return "; ".join(filter(None, (_MARKERS[protocol.marker], examples, level)))
+
+
+def _parameters(protocol: Protocol) -> str:
+    """How models are called."""
+    stops = f"stop strings {json.dumps(protocol.stop_strings, ensure_ascii=False)}" if protocol.stop_strings else ""
+    limits = f"temperature {protocol.temperature:g}; at most {protocol.max_tokens:,} tokens"
+    parts = (limits, stops, _SCHEMAS[protocol.structured], _TOO_LONG[protocol.overflow])
+    return "; ".join(filter(None, parts))
 
 
 def _round(protocol: Protocol, n: int) -> Iterator[str]:
@@ -279,9 +320,14 @@ def _cost(protocol: Protocol) -> Iterator[str]:
         counts.append(f"r = {rounds}: {fewest}" + (f" to {most}" if most > fewest else ""))
     yield from _wrapped("", f"n = {len(protocol.cast)}; {'; '.join(counts)}")
     knowledge = protocol.knowledge
-    if knowledge is not None and knowledge.select == "adaptive":
-        yield from _wrapped("", "searches not counted" if knowledge.allow_search else "no selection from an empty pool")
-    if knowledge is not None and knowledge.needs_retriever:
-        yield from _wrapped("", "queries and rerankings before the debate not counted")
+    if before := pool_calls(protocol):
+        formula = " + ".join(f"{stage.formula} {stage.stage}" for stage in before)
+        yield from _wrapped("", f"before the debate, for its pool: {formula}")
+    if knowledge is not None and knowledge.allow_search:
+        yield from _wrapped("", f"and up to {'n(r - 1)' if protocol.first_round_given else 'n r'} searches")
+    elif knowledge is not None and knowledge.select == "adaptive":
+        yield from _wrapped("", "no selection from an empty pool")
+    if protocol.needs_answer_scorer:
+        yield from _wrapped("", "and 1 run of the answer scorer")
     if knowledge is not None and knowledge.select == "one_each":
         yield from _wrapped("", "with fewer passages there are fewer debaters")

@@ -18,6 +18,9 @@ source      Wang et al., 2023, Learning to Break: Knowledge-Enhanced Reasoning i
 settings    all defaults
 cast        Debater 1, Debater 2; judge; summarizer
 pool        passages of wiki 5, google 5
+prompts     answers end with "The answer is X."
+requests    temperature 0.5; at most 1,024 tokens; JSON schemas where the endpoint takes them; a
+            prompt that is too long fails
 
 ┌─ round 1, all at once
 │  each        selects up to 3 passages of the pool; then speaks

@@ -8,8 +8,9 @@ from typing import Any
 
 from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.debate import hold_debate
+from madke.core.transcript import StageUsage, Stance, Transcript, Turn
+from madke.engine.cost import pool_calls
+from madke.engine.debate import debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
@@ -20,17 +21,22 @@ from tests.conftest import passage
 from tests.support.debates import QUESTION, Reply
 
 
-def play_any(variant: Variant, reply: Reply) -> tuple[Transcript, ScriptedChat]:
-    """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike."""
+def play_any(variant: Variant, reply: Reply, *, first_round: Sequence[Turn] = ()) -> tuple[Transcript, ScriptedChat]:
+    """One debate over a pool with a passage for each debater; searches find nothing, all candidates are alike.
+
+    ``first_round``: the given one; by default, stances of the debaters that all differ.
+    """
     protocol, model = variant.protocol, ScriptedChat(reply)
     agents = [debater.name for debater in protocol.cast]
-    first = [Turn(agent=agent, stance=Stance(text=f"[{agent}]", answer=agent)) for agent in agents]
-    played = hold_debate(
+    first = first_round or [Turn(agent=name, stance=Stance(text=f"[{name}]", answer=name)) for name in agents]
+    passages = tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))
+    before = {stage.stage: StageUsage(prompt_tokens=1) for stage in pool_calls(protocol)}
+    played = debate(
         Scene(
             QUESTION,
             protocol,
             dict.fromkeys(protocol.roles, model),
-            KnowledgePool(passages=tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))),
+            KnowledgePool(passages=passages, usage=before),
             task=TASKS[QUESTION.task],
             prompts=variant,
             first_round=first if protocol.first_round_given else (),
