@@ -59,20 +59,22 @@ class Debate:
         return Usage(**counts | {name: counts[name] > 0 for name in FLAGS})
 
 
-Asked = str | Question | Mapping[str, Any]
+AnyQuestion = str | Question | Mapping[str, Any]
 """A question: its text, or a record or mapping with choices or gold answers."""
 
 
 @suggesting
 @takes_request("ask")
-def ask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
+def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
     return finished(aask(question, choices=choices, options=options, **asked))
 
 
 @suggesting
 @takes_request("ask")
-async def aask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
+async def aask(
+    question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any
+) -> Debate:
     """Debate one question; see :func:`stream` for the arguments."""
     async for event in stream(question, choices=choices, options=options, **asked):
         if isinstance(event, DebateFinished):
@@ -83,7 +85,7 @@ async def aask(question: Asked, *, choices: Sequence[str] = (), options: RunOpti
 @suggesting
 @takes_request("ask")
 def stream(
-    question: Asked,
+    question: AnyQuestion,
     *,
     choices: Sequence[str] = (),
     deltas: bool = False,

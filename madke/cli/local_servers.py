@@ -11,10 +11,10 @@ def show_local_servers() -> None:
     """Say on stderr which model servers run on this machine, if any, and how to ask them."""
     for server in find_servers():
         if server.models:
-            say(f"madke: {described(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
+            say(f"madke: {server_line(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
 
 
-def described(server: LocalServer) -> str:
+def server_line(server: LocalServer) -> str:
     """What answers, and what it serves."""
     whose = f"{server.program}'s port" if server.program else "port"
     place = f"a model server is on {whose} {server.port}"

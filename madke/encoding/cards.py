@@ -45,7 +45,9 @@ _CARDS: dict[str, tuple[str | None, str | None, Pooling | None, bool | None]] = 
 """Pattern of a model's name -> the fields of :class:`Encoding` on its card. The first match counts."""
 
 
-def resolved(name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool) -> Encoding:
+def encoding_of(
+    name: str, model: str, *, asked: Encoding, stored: Encoding, has_layers: bool, use_card: bool
+) -> Encoding:
     """The encoding of a model: what the user asked for, else what is stored with the model, else its card.
 
     ``name`` is for the warning that neither the model nor a card states prefixes. ``model`` is a name or a folder; only

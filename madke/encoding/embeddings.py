@@ -19,7 +19,7 @@ from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
-from madke.encoding.cards import AS_STORED, Encoding, resolved
+from madke.encoding.cards import AS_STORED, Encoding, encoding_of
 from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
 from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
@@ -59,7 +59,7 @@ def open_encoder(
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
     served = calls.args[0]
-    encoding = resolved(name, served, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
+    encoding = encoding_of(name, served, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
     return EndpointEncoder(name, encoding, calls)
 
 

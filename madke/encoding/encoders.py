@@ -27,7 +27,7 @@ from madke._util.assets import require
 from madke._util.files import fingerprint
 from madke._util.terminal import printed_once
 from madke.core.errors import UserError
-from madke.encoding.cards import AS_STORED, Encoding, resolved
+from madke.encoding.cards import AS_STORED, Encoding, encoding_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +83,7 @@ def load_encoder(
 ) -> Encoder:
     """The encoder of that name, loaded once per process and settings; UserError if it cannot be loaded.
 
-    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`resolved`.
+    ``encoding`` and ``use_card`` are ``asked`` and ``use_card`` of :func:`encoding_of`.
     """
     return _load(_with_absolute_folders(name), dtype, encoding, use_card)
 
@@ -241,7 +241,7 @@ class _SentenceEncoder(_PickledByName):
         )
         cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
         has_layers = is_sentence_transformer_model(model, cache_folder=cache, local_files_only=True)
-        self.encoding = resolved(name, name, asked=asked, stored=stored, has_layers=has_layers, use_card=use_card)
+        self.encoding = encoding_of(name, name, asked=asked, stored=stored, has_layers=has_layers, use_card=use_card)
         self._set_layers()
         normalize = declared == "cosine" if self.encoding.normalize is None else self.encoding.normalize
         self.similarity: Similarity = "cosine" if normalize else "inner_product"

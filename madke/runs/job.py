@@ -17,6 +17,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
+from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
