@@ -43,7 +43,8 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
     ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
-    :func:`flip_values`, :func:`sides`, :func:`traps`, :func:`diversity` and :func:`selection_values`.
+    :func:`flip_values`, :func:`sides`, :func:`traps`, :func:`changes_of_mind`, :func:`diversity` and
+    :func:`selection_values`.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
@@ -69,7 +70,8 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
         values |= flip_values(transcript, values["correct"], rounds)
-    return values | sides(transcript) | traps(transcript) | selection_values(transcript) | diversity(transcript)
+    values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript)
+    return values | selection_values(transcript) | diversity(transcript)
 
 
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
@@ -201,17 +203,48 @@ def traps(transcript: Transcript) -> dict[str, float]:
     return {"trapped": float(transcript.answer in wrong_ones), "trapped_debater": float(bool(stated & wrong_ones))}
 
 
+def changes_of_mind(transcript: Transcript) -> dict[str, float]:
+    """Who follows whom from a given first round in which some are right and some are wrong; empty for other debates.
+
+    ``right_to_wrong``, ``right_to_none``: of the debaters that were given a right stance, the share whose next answer
+        is wrong, or cannot be read.
+    ``wrong_to_right``: of those that were given a wrong one, the share whose next answer is right.
+
+    Only stances with a readable answer count as given, and only calls that succeeded as answers.
+    """
+    if not transcript.first_round_given or not transcript.answers or len(transcript.rounds) < 2:
+        return {}
+    task, question = get_task(transcript.task), question_of(transcript)
+    given = {
+        turn.agent: task.accepts(turn.stance.answer, question)
+        for turn in transcript.rounds[0].turns
+        if turn.stance.answer is not None
+    }
+    if {*given.values()} != {True, False}:
+        return {}
+    after: dict[bool, list[str]] = {True: [], False: []}
+    for turn in transcript.rounds[1].turns:
+        if turn.agent in given and turn.stance.status != "failed":
+            answer = turn.stance.answer
+            now = "none" if answer is None else "right" if task.accepts(answer, question) else "wrong"
+            after[given[turn.agent]].append(now)
+    wanted = (("right", "wrong"), ("right", "none"), ("wrong", "right"))
+    shares = ((f"{was}_to_{now}", after[was == "right"], now) for was, now in wanted)
+    return {name: fmean(each == now for each in answers) for name, answers, now in shares if answers}
+
+
 def diversity(transcript: Transcript) -> dict[str, float]:
     """``diversity``: 1 minus the Self-BLEU of the base and the current translation (Liang et al., EMNLP 2024, Table 4).
 
     From 0 to 1; the paper prints it times 100. The base is the first translation of the debate, the current one the
     last. The Self-BLEU of two texts is the mean of the BLEU of each against the other (Zhu et al., 2018, Texygen).
-    Empty for other tasks, for a single turn without reflection, and if one of the two translations is missing.
+    Empty for other tasks, if one of the two translations is missing, and if the last one does not follow from the
+    first: it was made without reading or reviewing another (one turn, samples, votes).
     """
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer
-    alone = first is last and first.reflection is None
-    if transcript.task != "translation" or alone or base is None or current is None:
+    follows = len(transcript.rounds) > 1 or last.reads or last.reflection is not None
+    if transcript.task != "translation" or not follows or base is None or current is None:
         return {}
     if base == current:
         return {"diversity": 0.0}

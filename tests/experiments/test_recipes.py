@@ -108,6 +108,14 @@ CALLS = {
     "equal-cost": dict.fromkeys(MADKE, madke())
     | {"cot": 1, "rag": 1, "mad": 2 * 3, "vote-same-calls": madke(), "rag-vote-same-calls": madke()}
     | {"vote-same-tokens": ..., "rag-vote-same-tokens": ...},
+    "gain-parts": dict.fromkeys(("cot", "rag", "rag-reasoned"), 3)
+    | dict.fromkeys((*MADKE, "votes"), (3 * madke()[0], 3 * madke()[1])),
+    "swap-audit": {"stances": 2}
+    | {
+        f"{variant}-{order}": calls
+        for variant, calls in ((MADKE[0], 5), (MADKE[1], 5), ("madke-lean", (2, 3)), ("mad", 2), ("reconcile", 2))
+        for order in ("given", "exchanged")
+    },
     "gold-passages": {f"rag-{pool}": 1 for pool in ("none", "retrieved", "context", "gold")}
     | either("none", madke(select=False))
     | {f"{variant}-{pool}": madke() for variant in MADKE for pool in ("retrieved", "context", "gold")},

@@ -172,4 +172,6 @@ def test_the_judge_is_asked_for_a_name() -> None:
 def test_free_text_has_no_marker() -> None:
     _, model = run(settings={"marker": "text", "finish": "judge_pick"})
     assert not any("The answer is" in shown(r) for r in model.requests)
+    assert not any(re.search("few words|two sentences|brief", shown(r)) for r in model.requests)
+    assert all("at the length that the task asks for" in shown(r) for r in model.requests if r.purpose.stage != "pick")
     assert "Begin with the name of that debater and a colon." in model.requests[-1].messages[-1].content

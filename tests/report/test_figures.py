@@ -17,6 +17,7 @@ from madke.report import figures
 from madke.report.figures import canvas
 from madke.report.figures.by_arm import (
     accuracy_by_calls,
+    accuracy_by_output_tokens,
     accuracy_by_tokens,
     agreement_by_round,
     flip_counts,
@@ -27,10 +28,13 @@ from madke.report.figures.by_setting import (
     agents_curves,
     facts,
     headings,
+    model_size,
     rounds_curves,
     selection_ablation,
+    size_curves,
     source_ablation,
 )
+from madke.report.figures.by_step import gain_by_step, gains
 from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results, read_arm
@@ -39,7 +43,7 @@ from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
 
 RIGHT = "Lake Baikal"
-ALWAYS = ["accuracy-by-tokens", "accuracy-by-calls"]
+ALWAYS = ["accuracy-by-tokens", "accuracy-by-output-tokens", "accuracy-by-calls"]
 ROUNDS = ["agreement-by-round", "disagreement-by-round", "flips"]
 HOSTILE = '$x^2$ <script>alert(1)</script> & "it\'s" \\frac{1}{2}'
 
@@ -132,7 +136,7 @@ def test_there_is_a_figure_only_where_there_is_something_to_show() -> None:
 def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it() -> None:
     bought = [replace(one, usage={}) for one in debates(rounds=(["x"],))]
     arms = [arm("a"), arm("b"), arm("bought", bought)]
-    for figure in (accuracy_by_tokens, accuracy_by_calls, tokens_by_stage):
+    for figure in (accuracy_by_tokens, accuracy_by_output_tokens, accuracy_by_calls, tokens_by_stage):
         assert {"a", "b"} == {"a", "b", "bought"} & set(shown(figure, *arms))
     assert not shown(accuracy_by_tokens, arms[0], arms[2])
 
@@ -187,6 +191,96 @@ def test_curves_are_over_arms_that_differ_in_that_number_alone() -> None:
     assert {*panels, "Maximum rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
     assert not shown(agents_curves, arms[1], arms[3])
     assert not shown(rounds_curves, arms[1], arms[3])
+
+
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        ("openai/Qwen/Qwen1.5-1.8B-Chat", 1.8),
+        ("openai/Qwen1.5-32B-Chat", 32),
+        ("hf/SmolLM2-135M-Instruct", 0.135),
+        ("openai/qwen2.5:7b", 7),
+        ("openai/gpt-4o-mini", None),
+        ("openai/Mixtral-8x7B", None),
+        ("offline", None),
+    ],
+)
+def test_the_size_of_a_model_is_read_from_its_name(model: str, size: float | None) -> None:
+    assert model_size(config(model=model)) == size
+
+
+def test_curves_over_sizes_have_a_line_for_each_choice_of_sources() -> None:
+    arms = [
+        arm(f"{size} {sources}", settings=config(model=f"openai/Q-{size}-Chat", knowledge={"sources": sources}))
+        for size in ("72B", "1.8B", "500M")
+        for sources in (["wiki"], ["wiki", "google"])
+    ]
+    told = shown(size_curves, *arms)
+    assert [text for text in told if text in ("500M", "1.8B", "72B")] == ["500M", "1.8B", "72B"]
+    assert {"wiki", "wiki + google"} <= set(told)
+    assert not shown(size_curves, arms[0], arms[3]), "two sizes with other sources are no line"
+    twins = [arm("a", settings=config(model="openai/A-7B")), arm("b", settings=config(model="openai/B-7B"))]
+    assert not shown(size_curves, *twins)
+
+
+def test_output_tokens_are_completion_tokens_alone() -> None:
+    arms = [arm("a", debates(tokens=100)), arm("b", debates(tokens=300))]
+    with style():
+        drawing = accuracy_by_output_tokens(page_arms(*arms))
+        assert drawing is not None
+        (axis,) = drawing.figure.axes
+        xs: list[Any] = [line.get_xdata() for line in axis.lines]
+        points = [float(x[0]) for x in xs]
+    assert points == [50, 150]
+
+
+def steps() -> Any:
+    pool: Any = {"knowledge": {"sources": ["wiki"], "select": "all"}}
+    alone: Any = {"debaters": 1, "rounds": 1, "stop": "never", "finish": "only"}
+    alone |= {"sees": {"peers": "none", "own": "none"}}
+    votes = alone | {"debaters": 5, "finish": "majority"}
+    return {
+        "cot": config(knowledge=None, **alone),
+        "rag": config(**pool, **alone),
+        "votes": config(**pool, **votes),
+        "debate": config(**pool),
+    }
+
+
+def test_the_gain_is_split_into_retrieval_further_calls_and_talk_paired_by_question() -> None:
+    rights = {"cot": 1, "rag": 2, "votes": 2, "debate": 4}
+    arms = [arm(name, debates(rights[name]), settings) for name, settings in steps().items()]
+    found = gains(page_arms(*arms))
+    assert [(one.step, one.left.label, one.right.label) for one in found] == [
+        ("retrieval", "cot", "rag"),
+        ("further calls", "rag", "votes"),
+        ("talk", "votes", "debate"),
+    ]
+    assert [one.test.difference.value for one in found] == [0.25, 0, 0.5]
+    assert [one.test.difference.n for one in found] == [4, 4, 4]
+    assert {"Retrieval", "Further calls", "Talk", "votes → debate", "+50.0"} <= set(shown(gain_by_step, *arms))
+
+
+def test_the_gain_shows_the_difference_in_each_repeat() -> None:
+    by_seed = {"rag": (2, 2), "votes": (2, 3), "debate": (3, 3)}
+    arms = [
+        arm(name, [*debates(by_seed[name][0]), *debates(by_seed[name][1], repeat=1)], settings)
+        for name, settings in steps().items()
+        if name in by_seed
+    ]
+    assert [one.by_repeat for one in gains(page_arms(*arms))] == [(0, 0.25), (0.25, 0)]
+    with style():
+        drawing = gain_by_step(page_arms(*arms))
+    assert drawing is not None
+    assert "each repeat (seed)" in drawing.caption
+
+
+def test_arms_with_another_pool_or_model_are_no_step() -> None:
+    made = steps()
+    other = made | {"votes": config(knowledge={"sources": ["google"]}, debaters=5, rounds=1, finish="majority")}
+    assert not shown(gain_by_step, *(arm(name, settings=settings) for name, settings in other.items()))
+    del made["debate"]
+    assert not shown(gain_by_step, *(arm(name, settings=settings) for name, settings in made.items()))
 
 
 def test_groups_are_called_by_what_tells_them_apart() -> None:
@@ -275,7 +369,7 @@ def everything() -> Any:
 
 def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
     found = drawn(*everything())
-    assert len(found) == 10
+    assert len(found) == 11
     ids = []
     for one in found.values():
         root = ElementTree.fromstring(page_svg(one))

@@ -23,7 +23,16 @@ def translated(
 def test_diversity_is_what_bleu_in_both_directions_leaves() -> None:
     # SHORT against LONG: all n-grams right, brevity exp(1 - 6/4). LONG against SHORT: 4/6, 3/5, 2/4 and 1/3.
     bleus = math.exp(1 - 6 / 4), (4 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
-    assert diversity(translated([SHORT, LONG]))["diversity"] == pytest.approx(1 - sum(bleus) / 2)
+    assert diversity(translated([SHORT], [LONG]))["diversity"] == pytest.approx(1 - sum(bleus) / 2)
+
+
+def test_samples_that_read_nothing_are_no_two_translations_of_a_debate() -> None:
+    assert diversity(translated([SHORT, LONG])) == {}
+    sequential = translated([SHORT, LONG])
+    (entry,) = sequential.rounds
+    first, last = entry.turns
+    read = replace(entry, turns=(first, replace(last, reads=(first.agent,))))
+    assert diversity(replace(sequential, rounds=(read,)))["diversity"] > 0
 
 
 def test_the_base_is_the_first_translation_and_the_current_one_the_last() -> None:

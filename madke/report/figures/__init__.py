@@ -5,19 +5,22 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from madke._util.files import write_file
-from madke.report.figures import by_arm, by_setting
+from madke.report.figures import by_arm, by_setting, by_step
 from madke.report.figures.canvas import Drawing, ImageFormat, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 
-__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "write_figures"]
+__all__ = ["Drawing", "ImageFormat", "available", "draw", "page_svg", "write_figures"]
 
 
 _FIGURES = (
     by_arm.accuracy_by_tokens,
+    by_arm.accuracy_by_output_tokens,
     by_arm.accuracy_by_calls,
+    by_step.gain_by_step,
     by_setting.source_ablation,
     by_setting.selection_ablation,
+    by_setting.size_curves,
     by_setting.agents_curves,
     by_setting.rounds_curves,
     by_arm.agreement_by_round,

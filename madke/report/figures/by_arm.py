@@ -17,6 +17,12 @@ def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
     return _accuracy_by(arms, "tokens", [sum(_tokens(arm.scores).values()) for arm in arms])
 
 
+def accuracy_by_output_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean completion tokens per question, a point for each arm (Wang et al., Figure 10)."""
+    costs = [arm.scores.total.completion_tokens / max(1, arm.scores.transcripts) for arm in arms]
+    return _accuracy_by(arms, "output tokens", costs)
+
+
 def accuracy_by_calls(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Accuracy against mean calls per question, a point for each arm."""
     return _accuracy_by(arms, "calls", [arm.scores.total.calls / max(1, arm.scores.transcripts) for arm in arms])
@@ -44,10 +50,12 @@ def _accuracy_by(arms: Sequence[DrawnArm], unit: str, costs: Sequence[float]) ->
     axis.set_xlabel(f"{unit.capitalize()} per question")
     canvas.line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
     tokens = f"prompt and completion tokens{_estimated(shown)}"
-    which = {"tokens": tokens, "calls": "including replies that another arm paid for"}[unit]
+    output = f"completion tokens of all stages{_estimated(shown)}"
+    calls = "including replies that another arm paid for"
+    which = {"tokens": tokens, "output tokens": output, "calls": calls}[unit]
     caption = f"Accuracy of the final answers against the mean {unit} of a debate ({which})."
     caption += canvas.notes(shown, found)
-    return Drawing(f"accuracy-by-{unit}", f"Accuracy against {unit}", caption, figure)
+    return Drawing(f"accuracy-by-{unit.replace(' ', '-')}", f"Accuracy against {unit}", caption, figure)
 
 
 def _estimated(arms: Sequence[DrawnArm]) -> str:

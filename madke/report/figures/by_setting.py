@@ -1,6 +1,7 @@
 """Figures of the effect of one setting (sources, selection, debaters, rounds), over arms that differ only in it."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
@@ -154,6 +155,49 @@ def _bar_figure(blocks: Sequence[_Block], name: str, title: str, caption: str) -
     axis.set_xlabel("Accuracy (%)")
     ends = canvas.notes([arm for arm, _ in shown], [found for _, found in shown])
     return Drawing(name, title, caption + ends, figure)
+
+
+_MODELS = "models."
+_SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)\s?([BM])(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+def model_size(config: RunSpec) -> float | None:
+    """Parameters in billions, as the name of the arm's only model states them (``Qwen1.5-32B-Chat``); else None."""
+    names = {*config.models.values()}
+    found = {(float(number), unit.upper()) for name in names for number, unit in _SIZE.findall(name)}
+    if len(names) != 1 or len(found) != 1:
+        return None
+    ((number, unit),) = found
+    return number if unit == "B" else number / 1000
+
+
+def size_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy over the size of the model, a line for each choice of sources (Wang et al., Figure 6)."""
+    sized = [(arm, size) for arm in arms if arm.config and (size := model_size(arm.config)) and arm.scores.correct]
+    sizes = sorted({size for _, size in sized})
+    found = groups([arm for arm, _ in sized], lambda path: path.startswith(_MODELS))
+    size_of = {id(arm): size for arm, size in sized}
+    # Two models of one size are no point of one line.
+    found = [each for each in found if len({size_of[id(arm)] for arm in each[1]}) == len(each[1]) > 1]
+    if not found:
+        return None
+    figure = canvas.new_figure(3.2)
+    axis = figure.add_subplot()
+    shown = [arm for _, members in found for arm in members]
+    values: list[Estimate] = []
+    for line, (_, members) in enumerate(found):
+        points = {sizes.index(size_of[id(arm)]): one for arm in members if (one := arm.scores.correct)}
+        values += points.values()
+        shift = 0.05 * (line - (len(found) - 1) / 2)
+        canvas.plot_line(axis, dict(sorted(points.items())), *_colour_and_marker(line), shift=shift)
+    axis.set_xticks(range(len(sizes)), labels=[f"{size:g}B" if size >= 1 else f"{1000 * size:g}M" for size in sizes])
+    axis.set_xlabel("Parameters of the model, as its name states them")
+    axis.set_ylabel("Accuracy (%)")
+    canvas.percent_axis(axis, values)
+    texts = headings([shared for shared, _ in found])
+    canvas.line_key(figure, [(label or "all arms", *_colour_and_marker(n)) for n, label in enumerate(texts)])
+    caption = "Accuracy of the final answers by the size of the model, all else equal; sizes are evenly spaced."
+    return Drawing("accuracy-by-size", "Size of the model", caption + canvas.notes(shown, values), figure)
 
 
 def agents_curves(arms: Sequence[DrawnArm]) -> Drawing | None:

@@ -153,17 +153,41 @@ def test_without_adaptive_break_every_iterations_forced_extraction_is_recorded()
     assert said(2, "Affirmative") not in shown(asked(model, stage="extract", round=1)[0])
 
 
-def test_the_level_changes_the_debaters_system_text_and_nothing_else() -> None:
+def test_the_level_changes_the_debaters_system_text_and_whether_the_first_reply_must_disagree() -> None:
     by_level = []
     for level in (0, 1, 2, 3):
         _, model = play("liang", settled_in(), settings={"level": level})
         by_level.append(model.requests)
     for requests in zip(*by_level, strict=True):
-        judges = requests[0].purpose.agent == "judge"
-        assert len({request.messages[0].content for request in requests}) == (1 if judges else 4)
-        assert len({request.messages[1:] for request in requests}) == 1
+        purpose = requests[0].purpose
+        assert len({request.messages[0].content for request in requests}) == (1 if purpose.agent == "judge" else 4)
+        first_reply = (purpose.agent, purpose.round) == ("Negative", 1)
+        assert len({request.messages[1:] for request in requests[1:]}) == 1
+        assert (requests[0].messages[1:] == requests[1].messages[1:]) != first_reply
     _, default = play("liang", settled_in())
     assert default.requests[0].messages == by_level[2][0].messages
+
+
+@pytest.mark.parametrize("settings", [{}, {"debaters": 3}])
+def test_at_level_0_no_prompt_of_a_debater_asks_for_disagreement(settings: dict[str, Any]) -> None:
+    _, model = play("liang", settled_in(), settings={"level": 0, **settings})
+    for request in model.requests:
+        if request.purpose.agent != "judge":
+            assert "agree fully" in request.messages[0].content
+            assert "disagree" not in shown(request).casefold()
+            assert "different answer" not in shown(request)
+
+
+def test_the_default_level_asks_neither_for_agreement_nor_for_disagreement() -> None:
+    _, model = play("liang", settled_in())
+    system = model.requests[0].messages[0].content
+    assert "You do not have to agree with the others on everything. The aim is to find the correct answer." in system
+    assert "disagree" not in system.casefold()
+
+
+def test_personas_say_nothing_of_agreement() -> None:
+    for debater in load_variant("liang").protocol.cast:
+        assert "agree" not in (debater.persona or "")
 
 
 def test_debaters_without_sides_share_their_system_text() -> None:
@@ -173,15 +197,17 @@ def test_debaters_without_sides_share_their_system_text() -> None:
     _, sided = play("liang", settled_in())
     (affirmative, negative) = (request.messages[0].content for request in sided.requests[:2])
     assert "affirmative side" in affirmative
-    assert "must disagree" in negative
-    assert "disagree" not in affirmative.partition("\n\n")[2]
+    assert "negative side" in negative
+    first, later = asked(sided, stage="reply", agent="Negative")[:2]
+    assert "give a different answer" in shown(first)
+    assert "give a different answer" not in later.messages[-1].content
 
 
 def test_after_a_failed_affirmative_the_negative_opens_and_is_told_nothing_that_does_not_hold() -> None:
     _, model = play("liang", failing(settled_in(), agent="Affirmative", round=1))
     (opening,) = asked(model, agent="Negative", round=1)
     assert opening.purpose.stage == "speak"
-    assert "Only your first reply must disagree with the affirmative side" in shown(opening)
+    assert "disagree" not in shown(opening).casefold()
     assert "in your first turn" not in shown(opening).casefold()
 
 
