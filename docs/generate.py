@@ -1,4 +1,4 @@
-"""``python -m docs.generate`` writes the pages that are made from the program: cli.md, protocols.md and api.md.
+"""``python -m docs.generate`` writes the pages, and tables in pages, that are made from the program.
 
 They are committed, so that they can be read and searched without a build. A test compares them with the program.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs import api_page, cli_page, protocols_page
+from docs import api_page, cli_page, metrics_table, protocols_page
 
 FOLDER = Path(__file__).parent
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "api.md": api_page.page,
     "cli.md": cli_page.page,
+    "evaluation.md": metrics_table.page,
     "protocols.md": protocols_page.page,
 }
 """Each generated page and the function that returns its text."""

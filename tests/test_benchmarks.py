@@ -151,4 +151,5 @@ def test_a_benchmarks_results_take_the_place_of_its_earlier_ones(tmp_path: Path)
         ["| `fast`", "speed", "4 s", "1 s", "4.00", "at most 3", "missed"],
         ["| `other`", "size", "2 s", "1 s", "", "", ""],
     ]
-    assert text.startswith("before\n") and text.endswith("after\n")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")

@@ -54,13 +54,15 @@ def test_the_page_counts_right_missed_and_wrong_and_verbose_names_them(tmp_path:
 
 def test_a_folder_without_the_files_or_with_others_is_one_line(tmp_path: Path) -> None:
     nothing = run("--data", tmp_path)
-    assert nothing.returncode == 2 and nothing.stderr.count("\n") == 1 and str(tmp_path) in nothing.stderr
+    assert nothing.returncode == 2
+    assert nothing.stderr.count("\n") == 1
+    assert str(tmp_path) in nothing.stderr
 
     write_traces(tmp_path, '{"claim": "x"}\n')
     other = run("--data", tmp_path)
-    assert (
-        other.returncode == 2 and other.stderr.count("\n") == 1 and "not as FEVER ReAct was published" in other.stderr
-    )
+    assert other.returncode == 2
+    assert other.stderr.count("\n") == 1
+    assert "not as FEVER ReAct was published" in other.stderr
 
 
 @pytest.mark.slow

@@ -63,7 +63,9 @@ def test_questions_are_written_in_our_form(judged: Path) -> None:
 def test_bad_input_is_one_line(judged: Path) -> None:
     done = script(SCRIPT, "fusions", judged / "none.jsonl", "--qrels", judged / "qrels.tsv")
 
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "none.jsonl" in done.stderr
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "none.jsonl" in done.stderr
 
 
 def test_the_judgements_of_the_sample_are_those_of_its_questions() -> None:

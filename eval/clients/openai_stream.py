@@ -24,6 +24,8 @@ with OpenAI(base_url=url, api_key="none") as client:
             for choice in chunk.choices:
                 text += choice.delta.content or ""
                 thoughts += getattr(choice.delta, "reasoning_content", None) or ""
-        assert usage is not None and usage.total_tokens > 0 and "### Round 1" in thoughts
+        assert usage is not None
+        assert usage.total_tokens > 0
+        assert "### Round 1" in thoughts
         answers[question] = text
 print(json.dumps(answers))

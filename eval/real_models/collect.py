@@ -87,7 +87,7 @@ def collected(folder: Path, pools: Mapping[str, PoolRecord], examples: frozenset
     transcripts = finished(folder)
     materials = {each: _material(transcript, pools.get(each)) for each, transcript in transcripts.items()}
     calls = [call if own else call.without_messages() for call in measured(calls_of(folder, env), materials, examples)]
-    held = [each for each, transcript in transcripts.items() if each in pools]
+    held = [each for each in transcripts if each in pools]
     return KeptCell(
         holds_gold=tuple(each for each in held if holds_gold(question_of(transcripts[each]), pools[each])),
         version=_version(folder),

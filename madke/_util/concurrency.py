@@ -44,7 +44,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     def run() -> None:
         try:
             outcome.set_result(work())
-        except BaseException as error:  # raised again where the result is read
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is read
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="madke", daemon=True).start()

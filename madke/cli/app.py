@@ -103,7 +103,7 @@ def run_command_line() -> None:
         if error.errno in DISK_FULL:
             _fail("the disk is full; free some space, then resume with the same command")
         _fail(f"{error.filename or 'writing'}: {error.strerror or error}")
-    except Exception:
+    except Exception:  # noqa: BLE001
         # A bug. The traceback may quote a key, or an address that holds one.
         say(without_keys(with_public_urls(traceback.format_exc())), err=True, end="")
         sys.exit(1)

@@ -115,7 +115,7 @@ def _works(name: str, check: Callable[[], str]) -> bool:
         found, works = check(), True
     except UserError as error:
         found, works = f"FAILED: {error}", False
-    except Exception as error:  # a broken file or package must not stop the other checks
+    except Exception as error:  # noqa: BLE001 - a broken file or package must not stop the other checks
         found, works = f"FAILED: {type(error).__name__}: {' '.join(str(error).split())}", False
     say_wrapped(found, label=f"{name:<22} ", indent=23)
     return works

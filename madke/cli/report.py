@@ -68,7 +68,7 @@ def command(
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
-    if watch and (figures or tables or answers or qrels or data):
+    if watch and any((figures, tables, answers, qrels, data)):
         others = "--figures, --tables, --answers, --qrels and --data"
         raise UserError(f"--watch writes only the page of runs; leave out {others}")
     folder = paths[0].parent if paths[0].is_file() else paths[0]

@@ -307,5 +307,5 @@ def _unreachable(address: str) -> str | None:
         return f"no connection within {PROBE_SECONDS:g} s"
     except (httpx2.ConnectError, httpx2.RemoteProtocolError) as error:
         return str(error) or type(error).__name__
-    except Exception:  # connected but slow or odd, or behind a proxy that only the transport of calls supports
+    except Exception:  # noqa: BLE001 - connected but slow or odd, or behind a proxy that only the transport of calls supports
         return None

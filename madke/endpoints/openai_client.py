@@ -205,7 +205,7 @@ class OpenAIChat:
                 return await self._body_of(sent, request, alive)
         except openai.APIStatusError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             broken = read_broken(error)
             if isinstance(broken, CallError) and broken.timed_out and not self._timed_out:
                 self._timed_out = True

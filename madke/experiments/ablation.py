@@ -32,6 +32,7 @@ def ablate(
     out: str | Path,
     model: Model | None = None,
     models: Sequence[str] = (),
+    wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
     pools: str | Path | Sequence[str | Path] = (),
     options: RunOptions = DEFAULTS,
@@ -49,6 +50,8 @@ def ablate(
         out: The experiment's folder.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
+        wordings: Folders of protocols in other words: the arms of these protocols run with the shipped prompts, and
+            with those of each folder.
         sources: The sources instead of the recipe's, as for ``--sources``; or name -> source object.
         pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
@@ -66,6 +69,7 @@ def ablate(
         RunRequest(**asked),
         model=model,
         models=models,
+        wordings=wordings,
         sources=sources,
         pools=files,
     )

@@ -21,7 +21,7 @@ from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
-from madke.experiments.own_choice import sources_of, with_models, with_sources
+from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
@@ -62,7 +62,7 @@ class ExperimentSpec:
     changed: bool = False
     """Whether the arms are not those of the recipe's file."""
     _jobs: dict[tuple[str, int | None], Job] = field(default_factory=dict, init=False, repr=False)
-    _variants: dict[str, Variant] = field(default_factory=dict, init=False, repr=False)
+    _variants: dict[tuple[str, Path | None], Variant] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
@@ -114,9 +114,11 @@ class ExperimentSpec:
         if key in self._jobs:
             return self._jobs[key]
         name, shared = arm.protocol or "madke", self.request
-        prompts = None if shared.prompts is None else Path(shared.prompts)
+        folder = shared.prompts if arm.prompts is None else arm.prompts
+        prompts = None if folder is None else Path(folder)
         with self._at(arm):
-            variant = self._variants.setdefault(name, self._variants.get(name) or load_variant(name, prompts))
+            words = (name, prompts)
+            variant = self._variants.setdefault(words, self._variants.get(words) or load_variant(name, prompts))
             specs = self._specs(arm, variant)
             request = replace(
                 shared,
@@ -253,6 +255,7 @@ def read_experiment_spec(
     *,
     model: Model | None = None,
     models: Sequence[str] = (),
+    wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
     pools: Sequence[str | Path] = (),
 ) -> ExperimentSpec:
@@ -265,6 +268,8 @@ def read_experiment_spec(
             recipe's sample seed.
         model: The default model: a name, an object, or a function of messages. Default: the recipe's.
         models: Several models: every arm runs with each.
+        wordings: Folders of protocols in other words: the arms of these protocols run with the shipped prompts, and
+            with those of each folder.
         sources: The sources instead of the recipe's, as for ``--sources``: arms with all sources of the recipe get all
             of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
             the arms have all of these names, the objects are these sources.
@@ -294,6 +299,10 @@ def read_experiment_spec(
         found = with_sources(found, list(own_specs))
     if models:
         found = with_models(found, models)
+    if wordings:
+        if request.prompts is not None:
+            raise UserError("--wordings is given with --prompts; leave out one")
+        found = with_wordings(found, list(map(Path, wordings)))
     named = [str(item).rpartition("=") for item in data if not isinstance(item, Question)]
     return ExperimentSpec(
         recipe=found,
@@ -306,7 +315,7 @@ def read_experiment_spec(
         own_model=own,
         own_sources={} if isinstance(sources, str) else sources,
         own_specs=own_specs,
-        changed=bool(other or models),
+        changed=bool(other or models or wordings),
     )
 
 

@@ -1,8 +1,9 @@
-"""A recipe over other sources or models than it names: those of the user, or several models for every arm."""
+"""A recipe over sources, models or prompts that it does not name: those of the user, for every arm."""
 
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -60,19 +61,66 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
         raise UserError("--models: a model is named twice")
     short = [_label(model.rpartition("/")[2]) for model in models]
     labels = short if len(set(short)) == len(short) else [_label(model) for model in models]
-    arms = []
-    for model, label in zip(models, labels, strict=True):
-        for arm in recipe.all_arms():
-            changes = {**_set(arm), "model": model}
-            if arm.first_round:
-                changes["first_round"] = arm.first_round.model_copy(update={"arm": f"{arm.first_round.arm}-{label}"})
-            if match := arm.match_cost:
-                both = {"arm": f"{match.arm}-{label}", "unit": f"{match.unit}-{label}"}
-                changes["match_cost"] = match.model_copy(update=both)
-            arms.append(Arm(name=f"{arm.name}-{label}", **changes))
-    reference = recipe.reference or next(recipe.all_arms()).name
+    named_arms = [arm.name for arm in recipe.all_arms()]
+    arms = [
+        _relabelled(arm, {name: f"{name}-{label}" for name in named_arms}, model=model)
+        for model, label in zip(models, labels, strict=True)
+        for arm in recipe.all_arms()
+    ]
+    reference = recipe.reference or named_arms[0]
     changed = {"grid": {}, "arms": arms, "base": Changes(), "reference": f"{reference}-{labels[0]}", "published": {}}
     return _changed(recipe, changed, "--models")
+
+
+SHIPPED = "shipped"
+"""The label of an arm with madke's prompts, next to one for each of the user's folders."""
+
+
+def with_wordings(recipe: Recipe, folders: Sequence[Path]) -> Recipe:
+    """The recipe with each arm once more for every folder that has its protocol in other words.
+
+    The name of such an arm ends with that of the folder, and ends with ``shipped`` for madke's own words. Arms of other
+    protocols do not change. The paper's figures stay with the shipped words.
+
+    Raises:
+        UserError: A folder is missing or has none of the protocols, or two folders have the same name.
+    """
+    arms = {arm.name: arm for arm in recipe.all_arms()}
+    if named := [name for name, arm in arms.items() if arm.prompts]:
+        raise UserError(f"--wordings: arm {named[0]!r} of this recipe names its prompts; leave out --wordings")
+    labels = [_label(folder.resolve().name) for folder in folders]
+    if twice := [label for label in labels if [SHIPPED, *labels].count(label) > 1]:
+        raise UserError(f"--wordings: the label {twice[0]!r} is used twice; rename a folder")
+    new: list[Arm] = []
+    protocols = dict.fromkeys(arm.protocol or "madke" for arm in arms.values())
+    for folder in folders:
+        if not any((folder / protocol).is_dir() for protocol in protocols):
+            raise UserError(f"--wordings: found none of the folders {', '.join(protocols)} in it", file=folder)
+    worded = {
+        name for name, arm in arms.items() if any((each / (arm.protocol or "madke")).is_dir() for each in folders)
+    }
+    shipped = {name: f"{name}-{SHIPPED}" if name in worded else name for name in arms}
+    new += [_relabelled(arm, shipped) for arm in arms.values()]
+    for folder, label in zip(folders, labels, strict=True):
+        here = {name for name, arm in arms.items() if (folder / (arm.protocol or "madke")).is_dir()}
+        names = {name: f"{name}-{label}" if name in here else shipped[name] for name in arms}
+        new += [_relabelled(arms[name], names, prompts=str(folder)) for name in arms if name in here]
+    reference = shipped[recipe.reference] if recipe.reference else None
+    published = {
+        model: {shipped[arm]: figures for arm, figures in by_arm.items()} for model, by_arm in recipe.published.items()
+    }
+    changed = {"grid": {}, "arms": new, "base": Changes(), "reference": reference, "published": published}
+    return _changed(recipe, changed, "--wordings")
+
+
+def _relabelled(arm: Arm, names: Mapping[str, str], **more: str) -> Arm:
+    """The arm with other settings under its new name, needing the arms under theirs."""
+    changes = {**_set(arm), **more}
+    if first := arm.first_round:
+        changes["first_round"] = first.model_copy(update={"arm": names[first.arm]})
+    if match := arm.match_cost:
+        changes["match_cost"] = match.model_copy(update={"arm": names[match.arm], "unit": names[match.unit]})
+    return Arm(name=names[arm.name], **changes)
 
 
 def _changed(recipe: Recipe, changed: Mapping[str, object], option: str) -> Recipe:

@@ -50,6 +50,8 @@ class Changes(BaseModel, extra="forbid", frozen=True):
     model: str | None = None
     cast: dict[str, str] = {}
     """Role -> model."""
+    prompts: str | None = None
+    """A folder with protocols in other words, searched first, as for ``--prompts``."""
     first_round: FirstRoundOf | None = None
     match_cost: MatchCost | None = None
     repeats: _Count | None = None

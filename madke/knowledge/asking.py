@@ -29,7 +29,7 @@ def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
         found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
     except UserError:
         raise
-    except Exception as error:  # a bug in a plug-in loses its passages, not the batch
+    except Exception as error:  # noqa: BLE001 - a bug in a plug-in loses its passages, not the batch
         return [Hits(error=f"{type(error).__name__}: {error}")] * len(queries)
     if len(found) != len(queries):
         return [Hits(error=f"search returned {len(found)} results for {len(queries)} queries")] * len(queries)
@@ -71,8 +71,8 @@ class NamedSource:
         close_sources([self._source])
 
 
-BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
-SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources")
+BUILT_IN_SOURCES = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
+SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN_SOURCES), "madke.sources")
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
 

@@ -106,7 +106,8 @@ class _Running:
 
     def answer(self, request: bytes) -> bytes:
         process = self.child.process
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         ends = time.monotonic() + self._timeout
         try:
             process.stdin.write(request)

@@ -164,7 +164,7 @@ class _Connection:
             return None
         except OSError as error:
             raise NoAnswer(f"the MCP server cannot be started: {error.strerror or error}", refused=True) from None
-        except Exception:  # of any package below; the text may contain a key
+        except Exception:  # noqa: BLE001 - of any package below; the text may contain a key
             return None
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class _Connection:
             async with self._session() as client:
                 self._client.set_result(client)
                 await self._over.wait()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             if not self._client.done():
                 self._client.set_exception(error)
 

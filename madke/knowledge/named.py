@@ -14,7 +14,7 @@ from madke.core.knowledge import Source
 from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
-from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
+from madke.knowledge.asking import BUILT_IN_SOURCES, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
@@ -103,14 +103,14 @@ def known_sources() -> dict[str, str]:
     those of installed packages (entry points).
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
+    others = {name: "built in" if name in BUILT_IN_SOURCES else "an installed package" for name in SOURCES}
     # Listed in order of precedence.
     return declared | others | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN or name == "wikipedia" or name in _declared():
+    if spec is not None or name not in BUILT_IN_SOURCES or name == "wikipedia" or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 

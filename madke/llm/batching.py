@@ -39,7 +39,7 @@ class Batching(ABC):
             started = time.monotonic()
             try:
                 results = await self._answer([request for request, _ in batch])
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 results = [error] * len(batch)
             seconds = time.monotonic() - started
             for (_, answer), result in zip(batch, results, strict=True):

@@ -11,7 +11,6 @@ from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
-    HEADINGS,
     MARK,
     NO_FIGURE,
     Cell,
@@ -24,7 +23,7 @@ from madke.report.tables import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_arm, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
-from madke.scoring.metrics import question_of
+from madke.scoring.metrics import heading_of, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import incomplete
@@ -268,7 +267,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
         f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
-        *(f"{kind}: {', '.join(HEADINGS.get(name, name) for name in metrics)}." for kind, metrics in kinds.items()),
+        *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
     ]
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
@@ -286,7 +285,7 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
         if test.if_failed is not None:
             low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
-            name = HEADINGS.get(test.metric, test.metric)
+            name = heading_of(test.metric)
             pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
         yield (
@@ -299,7 +298,7 @@ def _test_cells(test: PairedTest) -> TableRow:
     cells: TableRow = {
         "first": test.left,
         "second": test.right,
-        "value": f"{HEADINGS.get(test.metric, test.metric)}{' %' if is_share(test.metric) else ''}",
+        "value": f"{heading_of(test.metric)}{' %' if is_share(test.metric) else ''}",
         "n": count_cell(test.n),
         "difference": value_cell(test.metric, test.difference, sign="+"),
         "p": Cell(text=p_value(test.p), value=test.p),

@@ -7,19 +7,10 @@ from madke.endpoints.prices import Prices, cost, price_of
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.store import Paid
-from madke.report.tables import (
-    HEADINGS,
-    NO_FIGURE,
-    Cell,
-    Table,
-    TableRow,
-    count_cell,
-    percent_cell,
-    score_cell,
-    table_of,
-)
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.runs.pool_stages import POOLS
 from madke.scoring.arms import Results, of_dataset, open_results
+from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.scores import Scores
 
@@ -41,10 +32,10 @@ def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | Non
             row: TableRow = {"arm": arm, "dataset": dataset, "model": _models(opened[arm])}
             ours = of_dataset(arms[arm], None if dataset == "all" else dataset)
             quoted_metrics = dict.fromkeys(metric for figures in by_model.values() for metric in figures)
-            rows.append(row | {HEADINGS.get(each, each): percent_cell(ours.mean(each)) for each in quoted_metrics})
+            rows.append(row | {heading_of(each): percent_cell(ours.mean(each)) for each in quoted_metrics})
         for model, figures in by_model.items():
             row = {"arm": arm, "dataset": dataset, "model": model}
-            rows.append(row | {HEADINGS.get(metric, metric): _figure(value) for metric, value in figures.items()})
+            rows.append(row | {heading_of(metric): _figure(value) for metric, value in figures.items()})
     notes = [f"Published: {recipe.source}. Shares are in percent."]
     if folders:
         notes.append(f'Rows with "{OURS}" are from this experiment, with intervals. The others are published.')

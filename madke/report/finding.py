@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from madke.report.tables import HEADINGS, one_line, p_value, value_cell
+from madke.report.tables import one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, common_metric, shared_questions
 from madke.scoring.debate_rows import is_share
-from madke.scoring.metrics import is_binary
+from madke.scoring.metrics import heading_of, is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
@@ -86,7 +86,7 @@ class _Shown:
     def __init__(self, metric: str, first: str) -> None:
         self.metric = metric
         correct = metric == "correct" or (metric == first and is_binary(metric))
-        self._name = "correct" if correct else HEADINGS.get(metric, metric)
+        self._name = "correct" if correct else heading_of(metric)
         self._share = is_share(metric)
         self._of = "" if correct else f" of {self._name}"
 

@@ -22,9 +22,10 @@ from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
 from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
-from madke.report.tables import HEADINGS, ORACLE, Cell, Table
+from madke.report.tables import ORACLE, Cell, Table
 from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
+from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
@@ -108,7 +109,7 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     first = common_metric(arm.first_metric for arm in arms)
-    of_page = partial(page_table, runs=[*scores], first=HEADINGS.get(first, first))
+    of_page = partial(page_table, runs=[*scores], first=heading_of(first))
     environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
     return environment.get_template("report.html.j2")
 
@@ -124,9 +125,8 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     facts = [f"{count_of(questions, 'question')}, {count_of(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
-    for found in ({spec.data for spec in specs}, {spec.variant for spec in specs}, models):
-        if 0 < len(found) <= 3:
-            facts.append(", ".join(sorted(found)))
+    named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
+    facts += [", ".join(sorted(found)) for found in named if 0 < len(found) <= 3]
     return " \N{MIDDLE DOT} ".join(facts)
 
 

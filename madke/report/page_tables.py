@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from madke.report.page_data import OUTCOMES
 from madke.report.tables import NO_FIGURE, Cell, Table, percent_cell
+from madke.scoring.metrics import METRICS, heading_of
 from madke.scoring.scores import Scores
 
 
@@ -173,14 +174,6 @@ EXPLANATIONS: Mapping[str, str] = {
     "correct": "Share of questions with a right final answer, by the first metric of the task.",
     "over repeats": "Correct, with an interval over repeats of these same questions.",
     "sd over repeats": "Standard deviation of correct between repeats, in points.",
-    "EM": "Exact match: the answer equals a gold answer, apart from case, punctuation and articles.",
-    "F1": "Words that the answer shares with the best gold answer, as F1.",
-    "match": "The task's matcher accepts the answer. It is less strict than EM.",
-    "label": "The label of a claim is right.",
-    "choice": "The letter of a choice is right.",
-    "math": "The answer is an expression that equals the gold answer.",
-    "chrF": "Similarity of a translation to its reference, in characters.",
-    "BLEU": "Similarity of a translation to its references, in sequences of words.",
     "grader": "A model that reads the gold answer says that the answer is right.",
     "Cons": f"Consistency: debaters give the same last answer, right or wrong. {_BY}",
     "Co2": f"Consistent and correct: debaters give the same last answer, and the final answer is right. {_BY}",
@@ -241,7 +234,7 @@ EXPLANATIONS: Mapping[str, str] = {
     "seed, repeats": "Seed of the run, and number of debates per question.",
     "versions": "Versions of the programs that made the run.",
 }
-"""Heading without its unit -> meaning, for all columns of ``score_tables``, ``comparison`` and experiments."""
+"""Heading without its unit -> meaning, for all columns of tables but metrics, which bring their own."""
 
 
 _READINGS = {
@@ -260,8 +253,10 @@ def explanation(heading: str) -> str:
         return "Calls of this stage whose reply was asked for with a JSON schema."
     if status in _READINGS:
         return f"Share of this stage's replies {_READINGS[status]}."
+    name = name_of(heading)
+    own = next((METRICS[each].explanation for each in METRICS.used() if heading_of(each) == name), "")
     other = "A metric of the task, as a share." if heading.endswith("%") else "An external score, on its own scale."
-    return EXPLANATIONS.get(name_of(heading), other)
+    return EXPLANATIONS.get(name) or own or other
 
 
 def name_of(heading: str) -> str:

@@ -13,7 +13,6 @@ from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
 from madke.report.readings import UNREAD_NOTE, bound_note, cut_note, grades_missing, unread
 from madke.report.tables import (
-    HEADINGS,
     MARK,
     NO_FIGURE,
     ORACLE,
@@ -26,7 +25,8 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
-from madke.scoring.debate_rows import is_share
+from madke.scoring.debate_rows import GRADER, is_share
+from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
@@ -90,7 +90,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
     first = common_metric(arm.first_metric for arm in arms)
     scores = [arm.scores for arm in arms]
     measured = dict.fromkeys(name for each in scores for name in each.metrics)
-    named = "correct %" if first == "correct" else f"correct ({HEADINGS.get(first, first)}) %"
+    named = "correct %" if first == "correct" else f"correct ({heading_of(first)}) %"
     return [
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
@@ -100,7 +100,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
-        *(_metric(name, first) for name in dict.fromkeys([*HEADINGS, *measured]) if name in measured),
+        *(_metric(name, first) for name in dict.fromkeys([*BUILT_IN_METRICS, GRADER, *measured]) if name in measured),
         *(
             _Column(f"{name} %", partial(_consistency, value=value), note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
@@ -163,7 +163,7 @@ def _sd_over_repeats(arm: _Arm) -> Cell:
 
 
 def _metric(name: str, first: str) -> _Column:
-    heading = HEADINGS.get(name, name)
+    heading = heading_of(name)
 
     def cell(arm: _Arm) -> Cell:
         return value_cell(name, arm.scores.metrics.get(name), arm.marks.get(name, ""))

@@ -26,19 +26,6 @@ ORACLE = "analysis: reads the gold answers"
 MARK = "*"
 """Marks a figure that differs significantly from the first arm's."""
 
-HEADINGS = {
-    "em": "EM",
-    "f1": "F1",
-    "match": "match",
-    "label_accuracy": "label",
-    "choice_accuracy": "choice",
-    "math_equivalence": "math",
-    "chrf": "chrF",
-    "bleu": "BLEU",
-    "grader": "grader",
-}
-"""Short headings of metrics, in column order. Other metrics follow under their own names."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:

@@ -185,7 +185,7 @@ def _sendable(request: ChatRequest) -> ChatRequest:
     task = request.stage and request.stage.task
     try:
         cloudpickle.dumps(task)
-    except Exception as error:  # Pickling runs the object's own code.
+    except Exception as error:  # noqa: BLE001 - Pickling runs the object's own code.
         name = getattr(task, "name", type(task).__name__)
         why = f"cannot be sent to a node ({error}); hold nothing in it that cannot be pickled, or remove --engine ray"
         raise UserError(f"Ray: the task {name!r} {why}") from None

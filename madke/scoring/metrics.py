@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import Any
 
 from madke.core.errors import UserError
@@ -20,6 +21,21 @@ Score = Callable[[str, Question], float]
 
 
 @dataclass(frozen=True, slots=True)
+class MetricExample:
+    """What a metric gives for one answer; its test."""
+
+    answer: str
+    golds: tuple[str, ...]
+    value: float
+    task: str = "short_answer"
+    choices: tuple[str, ...] = ()
+
+
+Corpus = Callable[[Sequence[str], Sequence[Sequence[str]]], float]
+"""(answers of a run, references of each) -> the value of the whole run, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A named measure of an answer. Create one from a function with :func:`metric`."""
 
@@ -27,6 +43,17 @@ class Metric:
     score: Score
     binary: bool = False
     """Whether every value is 0 or 1 (wrong or right)."""
+    heading: str = ""
+    """Short heading in tables; empty: the name."""
+    explanation: str = ""
+    """What it measures, in one sentence for readers of the report; empty: a general one."""
+    definition: str = ""
+    """Its line in ``docs/evaluation.md``; built-in metrics have one."""
+    source: str = ""
+    """The paper or program that it follows, for the same line."""
+    corpus: Corpus | None = None
+    """Its value of a whole run, if that is more than the mean over questions."""
+    examples: tuple[MetricExample, ...] = ()
 
     def __call__(self, answer: str, question: Question) -> float:
         """The value of an answer in canonical form; UserError if the function fails or returns no such value."""
@@ -41,12 +68,27 @@ class Metric:
         return min(value, 1.0)
 
 
-def metric(name: str, *, binary: bool = False) -> Callable[[Score], Metric]:
+def metric(name: str, *, binary: bool = False, heading: str = "", explanation: str = "") -> Callable[[Score], Metric]:
     """A decorator that turns a function ``(answer, question) -> float`` into a metric.
 
-    ``binary``: every value is 0 or 1; intervals and tests are then those of rates.
+    ``binary``: every value is 0 or 1; intervals and tests are then those of rates. ``heading``: a short name for
+    tables. ``explanation``: what it measures, in one sentence, for the report page.
     """
-    return lambda score: Metric(name, score, binary=binary)
+    return lambda score: Metric(name, score, binary=binary, heading=heading, explanation=explanation)
+
+
+BUILT_IN_METRICS: dict[str, Metric] = {}
+"""Name -> built-in metric, in the order of columns."""
+
+
+def _built_in(name: str, **described: Any) -> Callable[[Score], Metric]:
+    """As :func:`metric`, for a built-in one. All that tables, the report page, the docs and the tests say of it."""
+
+    def decorate(score: Score) -> Metric:
+        BUILT_IN_METRICS[name] = Metric(name, score, **described)
+        return BUILT_IN_METRICS[name]
+
+    return decorate
 
 
 _YES_NO = ("yes", "no", "noanswer")
@@ -71,6 +113,16 @@ def _normal_golds(question: Question) -> Iterator[str]:
             yield squad_normalize(whole[1])
 
 
+@_built_in(
+    "em",
+    binary=True,
+    heading="EM",
+    explanation="Exact match: the answer equals a gold answer, apart from case, punctuation and articles.",
+    definition="1 if the answer equals a gold answer after normalisation: lower case, no punctuation, no articles, "
+    "single spaces. A gold `true` is also yes, `8.0` also 8",
+    source="SQuAD: Rajpurkar et al., 2016",
+    examples=(MetricExample("The Beatles!", ("beatles",), 1), MetricExample("Beatles band", ("beatles",), 0)),
+)
 def exact_match(answer: str, question: Question) -> float:
     """1 if the answer equals a gold after SQuAD normalisation (Rajpurkar et al., 2016).
 
@@ -79,6 +131,14 @@ def exact_match(answer: str, question: Question) -> float:
     return float(squad_normalize(answer) in _normal_golds(question))
 
 
+@_built_in(
+    "f1",
+    heading="F1",
+    explanation="Words that the answer shares with the best gold answer, as F1.",
+    definition="F1 of the token multisets after the same normalisation, the best gold",
+    source="SQuAD",
+    examples=(MetricExample("a b c", ("b c d e", "x"), 4 / 6), MetricExample("x", ("y",), 0)),
+)
 def token_f1(answer: str, question: Question) -> float:
     """F1 of the token multisets after the normalisation of :func:`exact_match`, over the best gold.
 
@@ -100,15 +160,95 @@ def _f1(answer: str, gold: str, strict: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def accepted(answer: str, question: Question) -> float:
-    """1 if the question's task accepts the answer.
-
-    This is label accuracy for claims, letter accuracy for choices, equivalence for mathematics, and the matcher for
-    short answers (``eval/matcher.md`` compares it with human judgements).
-    """
+def _accepted(answer: str, question: Question) -> float:
     return float(get_task(question.task).accepts(answer, question))
 
 
+@_built_in(
+    "match",
+    binary=True,
+    explanation="The task's matcher accepts the answer. It is less strict than EM.",
+    definition="1 if the task's matcher, which compares two answers, accepts the answer. Units and currencies count: "
+    "5 kg is not 5 g, `5kg` is `5 kilograms`, and an answer without a unit may have any. Nothing is converted",
+    source="madke; `eval/matcher.md` compares it with people",
+    examples=(MetricExample("5kg", ("5 kilograms",), 1), MetricExample("5 kg", ("5 g",), 0)),
+)
+def accepted(answer: str, question: Question) -> float:
+    """1 if the question's task accepts the answer (``eval/matcher.md`` compares it with human judgements)."""
+    return _accepted(answer, question)
+
+
+@_built_in(
+    "label_accuracy",
+    binary=True,
+    heading="label",
+    explanation="The label of a claim is right.",
+    definition="the label of a claim is right",
+    examples=(MetricExample("REFUTES", ("REFUTES",), 1, "claim"), MetricExample("SUPPORTS", ("REFUTES",), 0, "claim")),
+)
+def label_accuracy(answer: str, question: Question) -> float:
+    """1 if the label of a claim is right."""
+    return _accepted(answer, question)
+
+
+@_built_in(
+    "choice_accuracy",
+    binary=True,
+    heading="choice",
+    explanation="The letter of a choice is right.",
+    definition="the letter is right",
+    examples=(
+        MetricExample("B", ("B",), 1, "choice", ("Chad", "Baikal")),
+        MetricExample("A", ("B",), 0, "choice", ("Chad", "Baikal")),
+    ),
+)
+def choice_accuracy(answer: str, question: Question) -> float:
+    """1 if the letter of a choice is right."""
+    return _accepted(answer, question)
+
+
+@_built_in(
+    "math_equivalence",
+    binary=True,
+    heading="math",
+    explanation="The answer is an expression that equals the gold answer.",
+    definition="the expressions are equivalent",
+    source="math-verify",
+    examples=(MetricExample("0.5", (r"\frac{1}{2}",), 1, "math"), MetricExample("0.6", (r"\frac{1}{2}",), 0, "math")),
+)
+def math_equivalence(answer: str, question: Question) -> float:
+    """1 if an expression equals the gold one."""
+    return _accepted(answer, question)
+
+
+def _by_position(references: Sequence[Sequence[str]]) -> list[tuple[str | None, ...]]:
+    """As sacrebleu takes them: the first reference of every answer, the second, ...; None for a missing one."""
+    return list(zip_longest(*references))
+
+
+def corpus_chrf(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """ChrF of a whole run: n-grams are counted over all answers."""
+    from sacrebleu import corpus_chrf as computed
+
+    return float(computed(list(answers), _by_position(references)).score) / 100
+
+
+def corpus_bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """BLEU of a whole run: n-grams are counted over all answers."""
+    from sacrebleu import corpus_bleu as computed
+
+    return float(computed(list(answers), _by_position(references), force=True).score) / 100
+
+
+@_built_in(
+    "chrf",
+    heading="chrF",
+    explanation="Similarity of a translation to its reference, in characters.",
+    definition="sentence chrF, character 6-grams, beta 2, the best reference",
+    source="Popović, 2015, by sacrebleu",
+    corpus=corpus_chrf,
+    examples=(MetricExample("ab", ("abc",), 5 * (7 / 12) / (4 + 7 / 12), "translation"),),
+)
 def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
     from sacrebleu import sentence_chrf
@@ -116,6 +256,18 @@ def chrf(answer: str, question: Question) -> float:
     return float(sentence_chrf(answer, list(question.answers)).score) / 100 if question.answers else 0.0
 
 
+@_built_in(
+    "bleu",
+    heading="BLEU",
+    explanation="Similarity of a translation to its references, in sequences of words.",
+    definition="sentence BLEU over all references, exponential smoothing",
+    source="Papineni et al., 2002, by sacrebleu",
+    corpus=corpus_bleu,
+    examples=(
+        MetricExample("a b c d", ("a b c d e f",), 0.6065306597, "translation"),
+        MetricExample("a b", ("a b",), 1),
+    ),
+)
 def bleu(answer: str, question: Question) -> float:
     """:func:`sentence_bleu` against all gold answers together."""
     return sentence_bleu(answer, question.answers)
@@ -140,24 +292,7 @@ def _metric_of(name: str, value: Any) -> Metric:
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
 
 
-_BUILT_IN: dict[str, Score] = {
-    "em": exact_match,
-    "f1": token_f1,
-    "match": accepted,
-    "label_accuracy": accepted,
-    "choice_accuracy": accepted,
-    "math_equivalence": accepted,
-    "chrf": chrf,
-    "bleu": bleu,
-}
-_NOT_BINARY = ("f1", "chrf", "bleu")
-
-METRICS: Registry[Metric] = Registry(
-    "metric",
-    {name: Metric(name, score, binary=name not in _NOT_BINARY) for name, score in _BUILT_IN.items()},
-    "madke.metrics",
-    adapt=_metric_of,
-)
+METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, "madke.metrics", adapt=_metric_of)
 """Every metric by its name in tasks and reports, including plug-ins and ``module:object``."""
 
 
@@ -167,10 +302,15 @@ def metrics_of(task: BaseTask) -> tuple[str, ...]:
 
 
 def _named(value: Any) -> str:
-    if isinstance(value, str) and value in _BUILT_IN:
+    if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
     found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
     return METRICS.add(found.name, found).name
+
+
+def heading_of(name: str) -> str:
+    """The heading of a metric or another value in tables: its own, else its name."""
+    return (METRICS[name].heading if name in METRICS else "") or name
 
 
 def is_binary(name: str) -> bool:

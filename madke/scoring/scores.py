@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from statistics import fmean
 from typing import Any
 
@@ -24,7 +23,7 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
-from madke.scoring.metrics import METRICS
+from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 
@@ -278,13 +277,13 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     """
     if not translations:
         return {}
-    from sacrebleu import corpus_bleu, corpus_chrf
-
-    answers = [answer for answer, _ in translations]
-    # sacrebleu takes the first reference of every answer, the second of every answer, ...; None for a missing one.
-    references = list(zip_longest(*(references for _, references in translations)))
-    bleu = corpus_bleu(answers, references, force=True)
-    return {"bleu": bleu.score / 100, "chrf": corpus_chrf(answers, references).score / 100}
+    answers, references = zip(*translations, strict=True)
+    # In the order of their names, as metrics.json has always had them.
+    return {
+        name: metric.corpus(answers, references)
+        for name, metric in sorted(BUILT_IN_METRICS.items())
+        if metric.corpus is not None
+    }
 
 
 RETRIEVAL_STAGES = ("rewrite", "decompose", "rerank")

@@ -237,7 +237,7 @@ class Server(uvicorn.Server):
             _log.warning("shutting down; waiting for %d debates (Ctrl-C: do not wait)", debates.running)
         try:
             async with asyncio.timeout(self._grace):
-                while debates.turns or any(connection.is_unread for connection in self._connections):
+                while debates.turns or any(connection.is_unread for connection in self._connections):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         except TimeoutError:
             if debates.running:

@@ -270,7 +270,7 @@ def _equivalent(left: str, right: str) -> bool:
     logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
     try:
         return _with_fuel(lambda: _verified(left, right))
-    except (_OutOfFuel, Exception):  # On hostile text the library can raise anything.
+    except (_OutOfFuel, Exception):  # noqa: BLE001 - On hostile text the library can raise anything.
         return False
 
 

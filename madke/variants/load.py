@@ -109,7 +109,7 @@ class Variant:
             rendered = self._rendered(name, {"bound": False, **values, **shared})
             if stage == "speak" and self.protocol.examples:
                 rendered = (*rendered[:-1], *self._examples(name, task, values), rendered[-1])
-        except Exception as error:  # A template can raise anything, for instance by 1 / 0.
+        except Exception as error:  # noqa: BLE001 - A template can raise anything, for instance by 1 / 0.
             raise UserError(f"cannot be rendered: {error}", file=self.folder / name) from None
         return joined([*rendered[:-1], *chat, *rendered[-1:]])
 

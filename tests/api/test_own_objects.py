@@ -102,7 +102,9 @@ def test_the_innermost_scope_counts_and_ends_with_its_block() -> None:
             assert TASKS.name_of(values[1]) == name
             assert TASKS[name] is values[1]
         assert TASKS[name] is values[0]
-        assert name in TASKS and name in TASKS.used() and name not in list(TASKS)
+        assert name in TASKS
+        assert name in TASKS.used()
+        assert name not in list(TASKS)
     assert name not in TASKS
     with inner.active():
         assert TASKS[name] is values[1]

@@ -40,10 +40,12 @@ def test_a_good_model_may_play_every_role_and_every_figure_is_a_count() -> None:
     assert found.stayed_right == found.became_right == Share(k=2, n=2)
     assert found.same_found == found.different_found == Share(k=2, n=2)
     assert (found.summary_right, found.reported_first) == (Share(k=4, n=4), Share(k=2, n=4))
-    assert found.prompts_cut == Share(n=29) and found.longest_prompt > 2500
+    assert found.prompts_cut == Share(n=29)
+    assert found.longest_prompt > 2500
     assert (found.schemas, found.system) == (Share(k=1, n=1), Share(k=5, n=5))
     assert (found.same_seed, found.other_seed) == (Share(k=1, n=1), Share(k=2, n=2))
-    assert found.prompt_tokens > 5000 and found.completion_tokens > 200
+    assert found.prompt_tokens > 5000
+    assert found.completion_tokens > 200
     assert advice(found) == "Use it in all roles."
 
 
@@ -139,7 +141,8 @@ def test_a_favoured_debater_is_found() -> None:
 def test_a_prompt_that_the_server_cuts_is_found() -> None:
     found = audited(models.CutsPrompts())
 
-    assert found.prompts_cut == Share(k=3, n=29) and found.longest_prompt == 1000
+    assert found.prompts_cut == Share(k=3, n=29)
+    assert found.longest_prompt == 1000
     assert advice(found).startswith("Raise the server's context window first")
 
 
@@ -176,7 +179,8 @@ def test_errors_of_the_endpoint_are_findings() -> None:
     found = audited(models.FailsNowAndThen())
 
     assert (found.failed, found.complete) == (2, True)
-    assert len(found.errors) == 1 and "out of memory" in found.errors[0]
+    assert len(found.errors) == 1
+    assert "out of memory" in found.errors[0]
     assert found.form["judge"] == Share(k=2, n=2)
 
 

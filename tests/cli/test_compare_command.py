@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import StageUsage
+from madke.tasks import get_task
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -92,7 +93,7 @@ def test_a_script_gets_all_of_it_as_one_object(runs: Any) -> None:
     assert second["runs"][1]["status"] == "abstained"
     assert found["pairs"][0]["other_answer"]["value"] == 1.0
     tests = {test["metric"]: test for test in found["tests"]}
-    assert list(tests) == ["em", "f1", "match"]
+    assert list(tests) == [*get_task("short_answer").metrics]
     assert (tests["em"]["p"], tests["em"]["p_holm"], tests["em"]["n"]) == (0.5, 0.5, 3)
     assert tests["em"]["discordant"] == {"both": 0, "only_left": 2, "only_right": 0, "neither": 1}
     assert found["repeat_tests"] == []

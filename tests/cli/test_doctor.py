@@ -61,7 +61,8 @@ def test_one_broken_source_is_a_line_and_the_others_are_still_checked(folder: Pa
 
     found = lines(done)
     assert (done.exit_code, done.stderr) == (1, "")
-    assert found["source bad"].startswith("FAILED: sources.yaml:3: ") and "bad.jsonl:1: query" in found["source bad"]
+    assert found["source bad"].startswith("FAILED: sources.yaml:3: ")
+    assert "bad.jsonl:1: query" in found["source bad"]
     assert found["source torn"].startswith("FAILED: sources.yaml:4: ")
     assert found["source loop"] == "FAILED: sources.yaml:5: source 'loop' contains itself: loop -> loop"
     assert "FAILED" not in found["source wiki"] + found["source google"]
@@ -101,4 +102,5 @@ def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None
     assert done.exit_code == 1
     found = lines(done)["sources"]
     assert found.startswith("FAILED: sources.yaml:2: source 'other': expected one of index, documents, hybrid, ")
-    assert found.endswith(", command, found {}") and len(lines(done)) == 1
+    assert found.endswith(", command, found {}")
+    assert len(lines(done)) == 1

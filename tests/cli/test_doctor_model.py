@@ -30,7 +30,8 @@ def test_the_findings_are_one_screen_with_an_advice_at_its_end() -> None:
     assert "wrong, peer right       2 of 2 become right" in lines
     assert "schemas                 1 of 1 taken" in lines
     assert lines[-1] == "Do not trust its agreement, because it follows whoever speaks."
-    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_record_is_one_line_of_json() -> None:
@@ -79,7 +80,8 @@ def test_an_error_of_the_server_does_not_steer_the_terminal() -> None:
         done = doctor(server.url)
 
     assert done.returncode == 0
-    assert "error: HTTP 404: out of memory" in done.stdout and "\x1b" not in done.stdout
+    assert "error: HTTP 404: out of memory" in done.stdout
+    assert "\x1b" not in done.stdout
 
 
 def test_a_key_is_not_shown() -> None:

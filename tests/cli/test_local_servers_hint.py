@@ -81,7 +81,8 @@ def test_doctor_names_each_server(port: int, monkeypatch: pytest.MonkeyPatch) ->
     none = _local_servers()
     monkeypatch.setenv("MADKE_LOCAL_PORTS", "")
 
-    assert "--model openai/small" in found and f"--base-url http://127.0.0.1:{port}/v1" in found
+    assert "--model openai/small" in found
+    assert f"--base-url http://127.0.0.1:{port}/v1" in found
     assert none == "none found on the ports 9"
     assert _local_servers() == "not looked for"
 

@@ -62,7 +62,8 @@ def test_a_plan_prices_the_calls_of_the_stages_and_makes_none(tmp_path: Path) ->
     with openai_server(error(500, "no")) as server:
         done = madke(*build(questions, source, server.url, tmp_path / "p.jsonl", "--plan", "--prices", prices))
     assert done.returncode == 0, done.stderr
-    assert not server.requests and not (tmp_path / "p.jsonl").exists()
+    assert not server.requests
+    assert not (tmp_path / "p.jsonl").exists()
     (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("(pools)")]
     assert row[1:4] == ["10", "20", "20"]  # pools, calls, paid calls
     assert float(row[-1]) > 0
@@ -162,5 +163,6 @@ def test_arms_with_different_retrievers_are_refused(tmp_path: Path) -> None:
 def test_bad_stages_are_refused_before_any_search(more: tuple[str, ...], message: str, tmp_path: Path) -> None:
     questions, source = write_inputs(tmp_path, 1)
     done = madke("pool", "build", questions, "--sources", source, *more, "--out", tmp_path / "p.jsonl")
-    assert done.returncode == 2 and message in done.stderr.splitlines()[-1]
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "p.jsonl").exists()

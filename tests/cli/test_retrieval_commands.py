@@ -76,7 +76,9 @@ def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a
     shown = madke(*score, "--tables", "scores.csv", cwd=folder).stdout
     rows = [line.split() for line in shown.splitlines() if "40" in line]
     assert [" ".join(row[: row.index("40")]) for row in rows] == ["sure", "noisy", "rank fusion", "sure+noisy"]
-    assert "hit@1" in shown and "50.0 ±15" in shown and "nDCG@2" in shown
+    assert "hit@1" in shown
+    assert "50.0 ±15" in shown
+    assert "nDCG@2" in shown
 
     found = {each["name"]: each for each in json.loads(madke(*score, "--json", cwd=folder).stdout)}
     assert {name: each["measures"]["hit@1"]["value"] for name, each in found.items()} == {
@@ -116,7 +118,8 @@ def test_a_fusion_is_shown_next_to_its_parts_for_one_query(folder: Path, capsys:
     search = ("search", f"0.5*{BOTH}", "1", "--compare", "--k", 1)
 
     rows = [line.split() for line in said(capsys, *search).splitlines()]
-    assert ["1", "2", "1", "Wrong", "(wrong)"] in rows and ["2", "1", "2", "Right", "1", "(right", "1)"] in rows
+    assert ["1", "2", "1", "Wrong", "(wrong)"] in rows
+    assert ["2", "1", "2", "Right", "1", "(right", "1)"] in rows
     found = json.loads(said(capsys, *search, "--json"))
     assert found == {
         f"0.5*{BOTH}": ["wrong"],

@@ -69,10 +69,12 @@ def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: An
     )
 
     resumed, calls = again()
-    assert (resumed.returncode, calls) == (2, 0) and resumed.stderr.startswith(told), resumed.stderr
+    assert (resumed.returncode, calls) == (2, 0), resumed.stderr
+    assert resumed.stderr.startswith(told)
     for command in ("score", "report"):
         refused = madke(command, out)
-        assert refused.returncode == 2 and told in refused.stderr, refused.stderr
+        assert refused.returncode == 2, refused.stderr
+        assert told in refused.stderr
 
     file.write_bytes(first)
     resumed, calls = again()

@@ -106,7 +106,8 @@ class PageRunner:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-        assert self.python.stdin and self.python.stdout
+        assert self.python.stdin
+        assert self.python.stdout
         self.python.stdin.write(json.dumps({"name": f"<{name}>", "source": source}) + "\n")
         self.python.stdin.flush()
         line = self.python.stdout.readline()
@@ -146,7 +147,8 @@ def page_runner(folder: Path, server: str, programs: Path) -> Iterator[PageRunne
         yield runner
     finally:
         if runner.python is not None:
-            assert runner.python.stdin and runner.python.stdout
+            assert runner.python.stdin
+            assert runner.python.stdout
             runner.python.stdin.close()
             try:
                 runner.python.wait(timeout=30)

@@ -49,5 +49,7 @@ def test_search_services() -> None:
     news = entries["news"].spec
     assert isinstance(news, HttpSpec)
     assert news.http.url == "http://localhost:9200/news/_search"
-    assert keys_of(news) == ["NEWS_API_KEY"] and keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
-    assert news.http.fields.title == "_source.title" and news.http.fields.text == "_source.body"
+    assert keys_of(news) == ["NEWS_API_KEY"]
+    assert keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
+    assert news.http.fields.title == "_source.title"
+    assert news.http.fields.text == "_source.body"

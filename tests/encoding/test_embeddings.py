@@ -80,7 +80,8 @@ def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
         found = encoder.encode_queries(texts)
         again = pickle.loads(pickle.dumps(encoder)).encode_queries(texts[:2])
 
-        assert encoder.dimension == 64 and found.dtype == np.float32
+        assert encoder.dimension == 64
+        assert found.dtype == np.float32
         assert found == pytest.approx(WordEncoder().encode_queries(texts), abs=1e-6)
         assert again == pytest.approx(found[:2])
         assert sorted(len(seen.body["input"]) for seen in server.requests[:5]) == [1, 4, 32, 32, 32]

@@ -31,7 +31,8 @@ def test_minilm_gives_unit_vectors_that_know_meaning() -> None:
     (query,) = encoder.encode_queries(["the kitten naps"])
 
     assert passages.shape == (2, encoder.dimension) == (2, 384)
-    assert passages.dtype == np.float32 and encoder.similarity == "cosine"
+    assert passages.dtype == np.float32
+    assert encoder.similarity == "cosine"
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-6)
     assert passages[0] @ query > passages[1] @ query + 0.2
     assert encoder.encode_queries([]).shape == (0, 384)
@@ -48,7 +49,8 @@ def test_the_same_passages_give_the_same_bytes_and_keep_their_rows() -> None:
 
 def test_minilm_counts_the_passages_that_it_cuts() -> None:
     encoder = load_encoder()
-    assert isinstance(encoder, KnowsWindow) and encoder.window == 256
+    assert isinstance(encoder, KnowsWindow)
+    assert encoder.window == 256
     texts = ["river " * words for words in (10, 253, 254, 255, 1_000)]  # and two special tokens
 
     assert encoder.count_cut([""] * 5, texts) == 2
@@ -61,7 +63,8 @@ def test_bfloat16_is_close_and_still_of_length_one() -> None:
     cosines = np.sum(exact.encode_passages(TITLES, TEXTS) * fast.encode_passages(TITLES, TEXTS), axis=1)
 
     assert fast.dtype == "bfloat16"
-    assert cosines.min() > 0.999 and cosines.max() < 1 + 1e-6
+    assert cosines.min() > 0.999
+    assert cosines.max() < 1 + 1e-6
 
 
 def test_an_encoder_is_loaded_once() -> None:
@@ -168,7 +171,8 @@ def test_the_revision_of_a_dpr_pair_depends_on_both(tmp_path: Path, changed: str
         for folder in (tmp_path / "before", tmp_path / "after")
     )
 
-    assert len(before) == len(after) == 12 and before != after
+    assert len(before) == len(after) == 12
+    assert before != after
 
 
 def test_the_revision_of_a_hub_name_is_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,4 +319,5 @@ def test_a_stream_that_breaks_off_is_a_failed_attempt_and_no_answer(reply: Any, 
     with openai_server(streaming(reply)) as server, pytest.raises(CallError) as caught:
         asyncio.run(asked(OpenAIChat("o", base_url=server.url), chat_request()))
     assert caught.value.retryable
-    assert reason in caught.value.reason and "network_error" not in caught.value.reason
+    assert reason in caught.value.reason
+    assert "network_error" not in caught.value.reason

@@ -62,7 +62,8 @@ def test_an_endpoint_scores_passages_in_one_request() -> None:
         completion = scored(f"small@{server.url}", "a", "ccc", "bb")
     (seen,) = server.requests
     assert json.loads(completion.text) == [1, 3, 2]
-    assert completion.usage.prompt_tokens == 40 and not completion.usage.estimated
+    assert completion.usage.prompt_tokens == 40
+    assert not completion.usage.estimated
     assert seen.path.endswith("/rerank")
     assert seen.body == {"model": "small", "query": "Who?", "documents": ["a", "ccc", "bb"]}
 

@@ -163,7 +163,8 @@ def test_other_fields_are_learned_with_a_schema_in_the_request() -> None:
 
     with openai_server(reply) as server:
         (said,) = ask(model(server), request(seed=1))
-    assert [bound(seen.body) for seen in server.requests] == [True, True] and said.bound
+    assert [bound(seen.body) for seen in server.requests] == [True, True]
+    assert said.bound
 
 
 def test_a_dialect_or_an_own_response_format_turns_schemas_off() -> None:
@@ -188,12 +189,15 @@ def test_required_schemas_fail_with_one_line_and_without_a_free_call() -> None:
 
     with openai_server(REFUSALS[0]) as server:
         reasons = asyncio.run(failures(model(server)))
-    assert len(server.requests) == 1 and len(set(reasons)) == 1
-    assert "takes no JSON schema" in reasons[0] and "structured: require" in reasons[0]
+    assert len(server.requests) == 1
+    assert len(set(reasons)) == 1
+    assert "takes no JSON schema" in reasons[0]
+    assert "structured: require" in reasons[0]
     with openai_server(chat("Selected: [2]")) as server:
         reasons = asyncio.run(failures(model(server)))
     assert len(server.requests) == 1
-    assert "ignores the JSON schema" in reasons[0] and "takes no JSON schema" in reasons[1]
+    assert "ignores the JSON schema" in reasons[0]
+    assert "takes no JSON schema" in reasons[1]
 
 
 def ask_stored(server: OpenAIServer, store: CallStore, asked: ChatRequest, **options: Any) -> Completion:
@@ -225,7 +229,8 @@ def test_a_resumed_or_replayed_call_is_not_made_again(tmp_path: Path, taken: boo
             again = ask_stored(server, store, request())
             replayed = ask_stored(server, store, request(), replay=True)
         assert len(server.requests) == requests
-    assert first == again == replayed and first.bound is taken
+    assert first == again == replayed
+    assert first.bound is taken
     assert recorded.messages[-1] == Message(role="user", content="Which? As JSON." if taken else "Which?")
 
 
@@ -250,7 +255,8 @@ def test_runs_share_the_free_call_of_an_endpoint_without_schemas(tmp_path: Path)
         ask_stored(server, store, request(), payer="one")
         other = ask_stored(server, store, request(), payer="two")
         off = ask_stored(server, store, request().in_form(bound=False), payer="off")
-    assert (other.paid, off.paid) == (False, False) and len(server.requests) == 2
+    assert (other.paid, off.paid) == (False, False)
+    assert len(server.requests) == 2
 
 
 def streamed(text: str) -> Reply:
@@ -291,7 +297,8 @@ def test_an_object_of_your_own_is_asked_with_schemas_if_it_says_that_it_takes_th
             assert asked.bound is not None
             return Completion(text=asked.bound.task, bound=True)
 
-    assert takes_schemas(as_chat_model(Own())) and not takes_schemas(as_chat_model(lambda messages: "text"))
+    assert takes_schemas(as_chat_model(Own()))
+    assert not takes_schemas(as_chat_model(lambda messages: "text"))
     for name in ("offline", "human"):
         assert not takes_schemas(open_model(name))
     assert takes_schemas(open_model("openai/m", base_url="http://127.0.0.1:9/v1"))

@@ -117,7 +117,8 @@ def test_a_transcript_tells_the_limit_of_a_reply_and_a_replay_too(tmp_path: Path
     assert done.returncode in (0, 1), done.stderr
     (transcript,) = read_transcripts(tmp_path / "out")
     limit = transcript.rounds[0].turns[0].stance.max_tokens
-    assert limit is not None and MIN_FREE <= limit < 2900
+    assert limit is not None
+    assert MIN_FREE <= limit < 2900
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         (call,) = store.recorded()
     assert call.completion.max_tokens == limit

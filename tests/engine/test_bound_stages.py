@@ -67,7 +67,8 @@ def test_selections_verdicts_and_the_final_answer_are_bound_and_stances_are_free
     assert [(turn.selection.ids, turn.selection.rule) for turn in entry.turns if turn.selection] == [
         ((0,), "schema")
     ] * 2
-    assert entry.verdict and (entry.verdict.consensus, entry.verdict.rule) == (True, "schema")
+    assert entry.verdict
+    assert (entry.verdict.consensus, entry.verdict.rule) == (True, "schema")
     assert (transcript.answer, transcript.final.rule, transcript.status) == ("Lake Baikal", "schema", "ok")
 
 
@@ -77,9 +78,12 @@ def test_reasoning_comes_first_and_is_bounded() -> None:
     for request in model.requests:
         if request.bound is not None:
             first, *rest = request.bound.schema.fields
-            assert first.name == "reasoning" and first.max_length and rest
+            assert first.name == "reasoning"
+            assert first.max_length
+            assert rest
     (select, _) = model.asked("select")
-    assert select.bound and select.bound.schema.fields[1].numbers == (0, 1, 2, 3, 4)
+    assert select.bound
+    assert select.bound.schema.fields[1].numbers == (0, 1, 2, 3, 4)
 
 
 def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
@@ -88,22 +92,27 @@ def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
     play("madke", model)
     for stage, shared in (("select", "Do not answer yet."), ("judge", "Compare the answers of the debaters.")):
         ours, theirs = model.asked(stage)[0], free.asked(stage)[0]
-        assert ours.messages == theirs.messages and theirs.bound is None
+        assert ours.messages == theirs.messages
+        assert theirs.bound is None
         bound, plain = ours.in_form(bound=True).messages[-1].content, theirs.messages[-1].content
         until = plain.index(shared) + len(shared)
         assert bound[:until] == plain[:until]
-        assert "JSON" in bound and "JSON" not in plain
-        assert "Selected:" not in bound and "Verdict:" not in bound
+        assert "JSON" in bound
+        assert "JSON" not in plain
+        assert "Selected:" not in bound
+        assert "Verdict:" not in bound
 
 
 def test_texts_are_readable_and_only_bound_calls_are_marked() -> None:
     transcript = play("madke", Bound(at("select", {"reasoning": "Both name it.", "selected": [3, 1]})))
     turn = transcript.rounds[0].turns[0]
-    assert turn.selection and turn.selection.text == "Both name it.\nSelected: [3] [1]"
+    assert turn.selection
+    assert turn.selection.text == "Both name it.\nSelected: [3] [1]"
     assert transcript.final.text == "Lake Baikal\nAnswer: Lake Baikal"
     line = json.loads(to_json(transcript))
     assert line["rounds"][0]["turns"][0]["selection"]["bound"] is True
-    assert line["final"]["bound"] is True and line["rounds"][0]["verdict"]["bound"] is True
+    assert line["final"]["bound"] is True
+    assert line["rounds"][0]["verdict"]["bound"] is True
     assert "bound" not in line["rounds"][0]["turns"][0]["stance"]
     assert b"bound" not in to_json(play("madke", Bound(), settings={"structured": "off"}))
 
@@ -120,7 +129,8 @@ def test_texts_are_readable_and_only_bound_calls_are_marked() -> None:
 def test_selected_numbers_are_distinct_and_limited(selected: Any, ids: Any, dropped: Any, rule: str) -> None:
     transcript = play("madke", Bound(at("select", {"selected": selected})))
     selection = transcript.rounds[0].turns[0].selection
-    assert selection and (selection.ids, selection.dropped, selection.rule, selection.status) == (
+    assert selection
+    assert (selection.ids, selection.dropped, selection.rule, selection.status) == (
         ids,
         dropped,
         rule,
@@ -131,10 +141,12 @@ def test_selected_numbers_are_distinct_and_limited(selected: Any, ids: Any, drop
 def test_numbers_that_were_not_shown_are_not_selected() -> None:
     transcript = play("madke", Bound(at("select", {"selected": [7, 0]})))
     selection = transcript.rounds[0].turns[0].selection
-    assert selection and (selection.ids, selection.rule) == ((0,), "ids")
+    assert selection
+    assert (selection.ids, selection.rule) == ((0,), "ids")
     transcript = play("madke", Bound(at("select", {"selected": [7]})))
     selection = transcript.rounds[0].turns[0].selection
-    assert selection and (selection.ids, selection.status) == ((), "unmarked")
+    assert selection
+    assert (selection.ids, selection.status) == ((), "unmarked")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,9 @@ def test_numbers_that_were_not_shown_are_not_selected() -> None:
 def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, consensus: bool | None) -> None:
     transcript = play("madke", Bound(at("judge", said)), settings={"rounds": 1})
     verdict = transcript.rounds[0].verdict
-    assert verdict is not None and verdict.consensus is consensus and verdict.bound
+    assert verdict is not None
+    assert verdict.consensus is consensus
+    assert verdict.bound
     assert (verdict.rule == "schema") == (consensus is False)
 
 
@@ -169,7 +183,8 @@ def test_choices_are_answered_with_a_letter_that_exists() -> None:
     model = Bound(at("summarize", {"answer": "B"}))
     transcript = play("madke", model, question=CHOICE)
     (asked,) = model.asked("summarize")
-    assert asked.bound and asked.bound.schema.fields[-1].words == ("A", "B")
+    assert asked.bound
+    assert asked.bound.schema.fields[-1].words == ("A", "B")
     assert (transcript.answer, transcript.final.rule) == ("B", "schema")
     transcript = play("madke", Bound(at("summarize", {"answer": "C"})), question=CHOICE)
     assert transcript.answer is None
@@ -180,7 +195,8 @@ def test_claims_are_answered_with_a_label() -> None:
     claim = Question(id="c", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
     assert play("madke", model, question=claim).answer == "SUPPORTS"
     (asked,) = model.asked("summarize")
-    assert asked.bound and asked.bound.schema.fields[-1].words == ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+    assert asked.bound
+    assert asked.bound.schema.fields[-1].words == ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
 
 @pytest.mark.parametrize(
@@ -203,11 +219,16 @@ def test_a_judge_that_settles_names_the_debater_and_its_answer() -> None:
     model = Bound(at("judge", settled))
     transcript = play("liang", model)
     verdict = transcript.rounds[0].verdict
-    assert verdict and (verdict.consensus, verdict.side, verdict.answer) == (True, "Negative", "Lake Onega")
-    assert verdict.reason == "Figures." and transcript.answer == "Lake Onega" and transcript.stop_reason == "settled"
+    assert verdict
+    assert (verdict.consensus, verdict.side, verdict.answer) == (True, "Negative", "Lake Onega")
+    assert verdict.reason == "Figures."
+    assert transcript.answer == "Lake Onega"
+    assert transcript.stop_reason == "settled"
     (asked,) = model.asked("judge")
-    assert asked.bound and [each.name for each in asked.bound.schema.fields][1:] == ["verdict", "side", "answer"]
-    assert '"settled"' not in asked.bound.task and "SETTLED" in asked.bound.task
+    assert asked.bound
+    assert [each.name for each in asked.bound.schema.fields][1:] == ["verdict", "side", "answer"]
+    assert '"settled"' not in asked.bound.task
+    assert "SETTLED" in asked.bound.task
 
 
 def test_an_open_debate_names_nobody_and_the_extraction_is_bound() -> None:
@@ -219,14 +240,17 @@ def test_an_open_debate_names_nobody_and_the_extraction_is_bound() -> None:
     model = Bound(reply)
     transcript = play("liang", model)
     verdict = transcript.rounds[-1].verdict
-    assert verdict and (verdict.consensus, verdict.side, verdict.answer) == (False, None, None)
+    assert verdict
+    assert (verdict.consensus, verdict.side, verdict.answer) == (False, None, None)
     assert (transcript.answer, transcript.final.agent, transcript.final.rule) == (
         "Lake Ladoga",
         "Affirmative",
         "schema",
     )
     (asked,) = model.asked("extract")
-    assert asked.bound and '"side"' in asked.bound.task and "Side:" not in asked.bound.task
+    assert asked.bound
+    assert '"side"' in asked.bound.task
+    assert "Side:" not in asked.bound.task
 
 
 def test_a_review_keeps_or_revises() -> None:
@@ -251,7 +275,8 @@ def test_a_selection_that_may_ask_for_a_search_and_one_of_nothing_stay_free_text
     from madke.engine.schemas import schema_of
 
     live, plain = load_variant("madke-live").protocol, load_variant("madke").protocol
-    assert live.needs_search and schema_of("select", live, TASKS["short_answer"], QUESTION, (0, 1)) is None
+    assert live.needs_search
+    assert schema_of("select", live, TASKS["short_answer"], QUESTION, (0, 1)) is None
     assert schema_of("select", plain, TASKS["short_answer"], QUESTION, ()) is None
 
 
@@ -298,7 +323,8 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     model = Bound(lambda request: "Verdict: SAME" if request.purpose.stage == "judge" else None)
     transcript = play(load_variant("own", tmp_path), model)
     assert {stage: used.bound for stage, used in transcript.usage.items()}["judge"] == 0
-    assert transcript.usage["select"].bound == 2 and transcript.consensus
+    assert transcript.usage["select"].bound == 2
+    assert transcript.consensus
     (folder / "protocol.yaml").write_text(
         "source: s\nknowledge: none\nstop: never\nfinish: majority\nstructured: require\n"
     )
@@ -317,7 +343,8 @@ def test_a_shortened_prompt_offers_only_what_it_shows() -> None:
     model = Narrow()
     play("madke", model, settings={"overflow": "drop"})
     offered = [request.bound.schema.fields[1].numbers for request in model.asked("select") if request.bound]
-    assert offered[0] == (0, 1, 2, 3, 4) and offered[-1] == (0, 1, 2, 3)
+    assert offered[0] == (0, 1, 2, 3, 4)
+    assert offered[-1] == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def test_every_arm_runs_with_each_model() -> None:
     assert len(by_name) == 18
     assert by_name["cot-small"].model == "openai/small"
     match = by_name["rag-vote-same-calls-large"].match_cost
-    assert match is not None and (match.arm, match.unit) == ("madke-large", "rag-large")
+    assert match is not None
+    assert (match.arm, match.unit) == ("madke-large", "rag-large")
     assert changed.reference == "madke-small"
     assert "adaptive-a-m" in arms(with_models(read_recipe("selection-ablation"), ["a/m", "b/m"]))
     with pytest.raises(UserError, match="--models: a model is named twice"):

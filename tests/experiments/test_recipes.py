@@ -110,6 +110,7 @@ CALLS = {
     | {"vote-same-tokens": ..., "rag-vote-same-tokens": ...},
     "gain-parts": dict.fromkeys(("cot", "rag", "rag-reasoned"), 3)
     | dict.fromkeys((*MADKE, "votes"), (3 * madke()[0], 3 * madke()[1])),
+    "prompt-sensitivity": {"madke": (3 * madke()[0], 3 * madke()[1])},
     "swap-audit": {"stances": 2}
     | {
         f"{variant}-{order}": calls

@@ -279,7 +279,9 @@ def test_verify_names_what_changed(corpus: Path, tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in problems] == [
         "faiss/00001.index", "faiss/00002.index", f"corpus {corpus}",
     ]  # fmt: skip
-    assert "changed after the index was built" in problems[0] and "missing" in problems[1] and "changed" in problems[2]
+    assert "changed after the index was built" in problems[0]
+    assert "missing" in problems[1]
+    assert "changed" in problems[2]
 
 
 def test_a_truncated_index_is_not_searched(corpus: Path, tmp_path: Path) -> None:

@@ -126,8 +126,10 @@ def test_the_measured_recall_is_that_of_searching(corpus: Path, vectors: Path, t
         for name in ("a", "b")
     )
 
-    assert flat.index_recall is not None and flat.index_recall.recall_at_5 == 1.0
-    assert rough.index_recall is not None and rough.index_recall.queries == len(numbers)
+    assert flat.index_recall is not None
+    assert flat.index_recall.recall_at_5 == 1.0
+    assert rough.index_recall is not None
+    assert rough.index_recall.queries == len(numbers)
     shared = np.mean([len(a & b) / 5 for a, b in zip(exact, found, strict=True)])
     assert rough.index_recall.recall_at_5 == pytest.approx(shared, abs=5e-3)  # a sixth passage may stand for its own
     assert 0 < shared < 0.9
@@ -138,7 +140,8 @@ def test_searching_more_lists_finds_more(corpus: Path, vectors: Path, tmp_path: 
         build(corpus, vectors, tmp_path / lists, "IVF16,Flat", f"nprobe={lists}").index_recall for lists in ("1", "16")
     )
 
-    assert one is not None and every is not None
+    assert one is not None
+    assert every is not None
     assert one.recall_at_5 < every.recall_at_5 == 1.0
 
 
@@ -157,7 +160,8 @@ def test_an_index_stands_for_its_corpus_and_its_passages_are_not_copied(corpus: 
     first = build_index(corpus, tmp_path / "first", encoder=NoiseEncoder(), faiss="Flat", kind="dense")
     second = build_index(tmp_path / "first", tmp_path / "second", encoder=NoiseEncoder(), faiss="SQ8", kind="dense")
 
-    assert second.corpus == first.corpus and second.passages == COUNT
+    assert second.corpus == first.corpus
+    assert second.passages == COUNT
     assert (tmp_path / "first" / "passages.arrow").samefile(tmp_path / "second" / "passages.arrow")
 
 
@@ -166,7 +170,8 @@ def test_auto_says_what_it_chose_and_the_same_command_again_accepts_it(corpus: P
     encoder = NoiseEncoder()
 
     assert isinstance(first.index, DenseSettings)
-    assert first.index.factory == "Flat" and first.index.reason.startswith("exact; 0.0 GB of ")
+    assert first.index.factory == "Flat"
+    assert first.index.reason.startswith("exact; 0.0 GB of ")
     assert build_index(corpus, tmp_path / "index", encoder=encoder, kind="dense") == first
     assert encoder.encoded == 0
 

@@ -29,7 +29,8 @@ def test_without_java_home_the_packaged_runtime_is_used(monkeypatch: pytest.Monk
 
     home = java_home()
 
-    assert home is not None and (home / "lib" / "server").is_dir()
+    assert home is not None
+    assert (home / "lib" / "server").is_dir()
 
 
 @pytest.mark.slow
@@ -75,4 +76,6 @@ def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
 
     assert done.returncode != 0
-    assert "does not start" in done.stderr and "Xmxplenty" in done.stderr and done.stderr.count("\n") == 1
+    assert "does not start" in done.stderr
+    assert "Xmxplenty" in done.stderr
+    assert done.stderr.count("\n") == 1

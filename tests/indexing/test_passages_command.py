@@ -60,7 +60,8 @@ def test_bad_input_is_refused_before_anything_is_made(options: list[str], messag
     result = run(tmp_path / "none.xml", "--out", tmp_path / "out", *options)
 
     assert isinstance(result.exception, UserError)
-    assert result.exception.args and not (tmp_path / "out").exists()
+    assert result.exception.args
+    assert not (tmp_path / "out").exists()
     with pytest.raises(UserError, match=message):
         raise result.exception
 

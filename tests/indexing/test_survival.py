@@ -35,7 +35,8 @@ def killed(script: str, *arguments: Path) -> None:
         stdin=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdin is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -107,7 +108,8 @@ def test_kill_while_lucene_writes_gives_the_same_results_from_the_same_command(c
 
     queries = [passage["text"] for passage in PASSAGES]
     again, undisturbed = (Bm25Source(tmp_path / name, name="w").search(queries, 5) for name in ("index", "other"))
-    assert again == undisturbed and all(hits.passages for hits in again)
+    assert again == undisturbed
+    assert all(hits.passages for hits in again)
     assert verify(tmp_path / "index") == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "other", "passages.jsonl"]
 

@@ -85,13 +85,15 @@ def test_one_process_answers_all_queries_in_order(opened: Opened, folder: Path) 
     assert texts == [[f"1 on query {n}", f"2 on query {n}"] for n in range(50)]
     passage = found[0].passages[1]
     assert (passage.title, passage.url, passage.score, passage.source) == ("T", "https://a.example/2", 0.5, "mine")
-    assert len(processes(folder)) == 1 and source.spent.requests == 51
+    assert len(processes(folder)) == 1
+    assert source.spent.requests == 51
 
 
 def test_a_program_that_dies_is_started_again_and_the_others_are_answered(opened: Opened, folder: Path) -> None:
     good, bad, also = opened().search(["good", "die", "also good"], 1)
 
-    assert good.error is None and also.error is None
+    assert good.error is None
+    assert also.error is None
     assert bad.error == (
         "the command ended with status 3; its last line on stderr: 'out of memory ***' after 5 attempts"
     )
@@ -155,7 +157,8 @@ def test_a_pool_is_built_and_a_killed_madke_leaves_no_process(folder: Path) -> N
     lying = madke(*words, cwd=folder)
     named = madke(*words, cwd=folder, MADKE_SOURCES=str(folder / "far" / "mine.yaml"))
 
-    assert lying.returncode == 2 and "unknown source 'docs'" in lying.stderr
+    assert lying.returncode == 2
+    assert "unknown source 'docs'" in lying.stderr
     assert named.returncode == 0, named.stderr
     assert "1 on bees" in (folder / "pools.jsonl").read_text()
     assert "docs: 1 request sent, 0 answers from the cache\n" in named.stderr

@@ -277,7 +277,8 @@ def test_a_body_without_a_length_that_is_longer_is_another_file(
         UserError, match=r"found more than 1,\d+,\d+ bytes: this is not the published file; the download is"
     ):
         brought()
-    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+    assert len(server.requests) == 1
+    assert list(cache.iterdir()) == []
 
 
 def test_a_wait_that_is_no_number_is_not_heeded(
@@ -298,7 +299,8 @@ def test_a_redirect_to_nowhere_is_one_line(
 
     with pytest.raises(UserError, match=r"tiny\.tar\.gz: "):
         brought()
-    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+    assert len(server.requests) == 1
+    assert list(cache.iterdir()) == []
 
 
 def test_a_server_that_is_busy_is_asked_again_when_it_says(
@@ -319,7 +321,8 @@ def test_a_server_that_does_not_have_it_is_asked_once(
 
     with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404"):
         brought()
-    assert len(server.requests) == 1 and list(cache.iterdir()) == []
+    assert len(server.requests) == 1
+    assert list(cache.iterdir()) == []
 
 
 def test_a_server_that_is_gone_is_given_up(tmp_path: Path, archive: bytes) -> None:
@@ -342,7 +345,8 @@ def test_too_little_space_is_said_before_anything_is_asked(
 
     with pytest.raises(UserError, match=r"needs 60\.0 GB of disk space, but only 60\.0 GB are free"):
         brought(unpacked=unpacked)
-    assert server.requests == [] and list(cache.iterdir()) == []
+    assert server.requests == []
+    assert list(cache.iterdir()) == []
 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 1_000_000))
     with pytest.raises(UserError, match=r"needs 3\.\d MB of disk space, but only 1\.0 MB are free"):
@@ -385,7 +389,8 @@ def test_an_archive_that_would_write_elsewhere_is_refused(
 
     with pytest.raises(UserError, match=r"tiny\.tar\.gz: the checksum is right, but it cannot be unpacked: "):
         brought()
-    assert not target.exists() and list(cache.iterdir()) == []
+    assert not target.exists()
+    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [b"no archive", b"\x1f\x8b" + bytes(40)])
@@ -679,7 +684,8 @@ def test_progress_counts_bytes(server: PublishedServer, tmp_path: Path, archive:
 
     assert list(seen) == ["bytes downloaded", "bytes unpacked"]
     for counts in seen.values():
-        assert counts == sorted(counts) and counts[-1] == (len(archive), len(archive))
+        assert counts == sorted(counts)
+        assert counts[-1] == (len(archive), len(archive))
 
 
 def test_the_list_shows_what_is_published() -> None:

@@ -89,7 +89,8 @@ def test_the_file_itself_and_an_entry_with_another_encoder_open_too(
 
     (hits,) = ask_source(source, ["submarine sonar hull"], 1)
 
-    assert "sonar" in hits.passages[0].text and encoders == ["some/model"]
+    assert "sonar" in hits.passages[0].text
+    assert encoders == ["some/model"]
     again = open_index("wiki", mine, encoder="some/model", texts=tmp_path / "texts.jsonl")
     assert again.fingerprint == source.fingerprint  # type: ignore[attr-defined]
     assert str(mine / "own_Flat.index") in source.description
@@ -142,7 +143,8 @@ def test_positions_of_lines_are_found_once_and_again_when_the_file_changes(tmp_p
 
     (kept,) = [file for file in cache_dir("lines").iterdir() if file.stat().st_size == 4 * 8]
     written = kept.stat().st_mtime_ns
-    assert len(Lines(path)) == 4 and kept.stat().st_mtime_ns == written
+    assert len(Lines(path)) == 4
+    assert kept.stat().st_mtime_ns == written
     path.write_text("first\nsecond äö\n\nlast ")
     os.utime(path, ns=(1, 1))
 

@@ -34,7 +34,8 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
     with pytest.raises(UserError, match=r"unknown source 'wikki'; did you mean 'wiki'.*wikki=SPEC") as error:
         open_source("wikki")
 
-    assert "textbooks: sources.yaml; fetched: " in str(error.value) and str(registered) in str(error.value)
+    assert "textbooks: sources.yaml; fetched: " in str(error.value)
+    assert str(registered) in str(error.value)
     assert "wiki, google, wiki-bm25, wiki-dense, wikipedia: built in" in str(error.value)
 
 
@@ -84,8 +85,10 @@ def test_a_part_of_a_hybrid_is_a_declared_name_then_a_folder_then_a_built_in_nam
     )
     rmtree(folder / "google")
     parts = resolve("any", "2*google + b")
-    assert isinstance(parts, HybridSpec) and parts.weights == (2, 1)
-    assert isinstance(parts.hybrid[0], ResultsSpec) and parts.hybrid[1] == IndexSpec(index=folder / "b")
+    assert isinstance(parts, HybridSpec)
+    assert parts.weights == (2, 1)
+    assert isinstance(parts.hybrid[0], ResultsSpec)
+    assert parts.hybrid[1] == IndexSpec(index=folder / "b")
 
 
 def test_a_source_can_be_served_by_another_name_or_a_folder(folder: Path) -> None:
@@ -200,7 +203,8 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
     again = search_source(open_source("wiki"), ["drawbridge of Elstow"], 3)
 
     assert first == again
-    assert first[0].passages[0].key == "p34" and first[0].passages[0].source == "wiki"
+    assert first[0].passages[0].key == "p34"
+    assert first[0].passages[0].source == "wiki"
     assert sum(len(encoder.passage_calls) for encoder in encoders) == 1
 
 

@@ -89,7 +89,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    monkeypatch.setattr(asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN), "madke.sources"))
+    monkeypatch.setattr(
+        asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN_SOURCES), "madke.sources")
+    )
     monkeypatch.setattr(named, "SOURCES", own)
     monkeypatch.setattr(named, "_chosen", None)
     asking._no_fingerprint.cache_clear()
@@ -121,7 +123,8 @@ def test_coroutines_run_inside_a_running_loop_all_in_one_and_are_closed_there() 
 
     asyncio.run(notebook())
 
-    assert slow.closed and len(slow.loops) == 1
+    assert slow.closed
+    assert len(slow.loops) == 1
 
 
 def test_a_hybrid_asks_both_forms() -> None:
@@ -161,7 +164,8 @@ def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
 def test_code_can_be_a_part_of_a_hybrid() -> None:
     spec = resolve("mix", "google+my_notes:ready")
 
-    assert isinstance(spec, HybridSpec) and spec.hybrid[1] == PythonSpec(python="my_notes:ready")
+    assert isinstance(spec, HybridSpec)
+    assert spec.hybrid[1] == PythonSpec(python="my_notes:ready")
 
 
 def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
@@ -285,7 +289,8 @@ def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
             ):
                 ask_source(open_source(name, spec), ["bees"], 5)
 
-        assert not server.requests and not (folder / "owned").exists()
+        assert not server.requests
+        assert not (folder / "owned").exists()
 
 
 def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:

@@ -119,7 +119,8 @@ def test_a_pool_is_built_from_searx(tmp_path: Path) -> None:
     (passage,) = pools["1"].passages
     assert (passage.title, passage.text) == ("Baikal", "Lake Baikal is 1642 metres deep.")
     assert (passage.url, passage.score) == ("https://baikal.example/", 1.0)
-    assert pools["2"].passages == () and not pools["2"].partial
+    assert pools["2"].passages == ()
+    assert not pools["2"].partial
 
 
 def test_pyserinis_server_is_a_source(tmp_path: Path) -> None:

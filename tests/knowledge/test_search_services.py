@@ -249,7 +249,8 @@ def test_a_busy_service_is_asked_again(case: Case, server: SearchServer, opened:
     (hits,) = opened(server.url).search(["a"], 3)
 
     assert len(hits.passages) == len(case.found)
-    assert waits[0] == 7.0 and 1 <= waits[1] <= 2
+    assert waits[0] == 7.0
+    assert 1 <= waits[1] <= 2
 
 
 def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opened: Open, case: Case) -> None:
@@ -258,14 +259,16 @@ def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opene
     server.reply = lambda seen, before: (200, {}, damaged[before % len(damaged)])
 
     (hits,) = opened(server.url).search(["a"], 3)
-    assert hits.error is None and f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
+    assert hits.error is None
+    assert f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
 
 
 def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:
     server.reply = lambda seen, before: (500, {}, KEY.encode())
 
     assert opened(server.url).search(["a"], 3) == [Hits(error="HTTP 500 after 5 attempts")]
-    assert len(server.requests) == 5 and len(waits) == 4
+    assert len(server.requests) == 5
+    assert len(waits) == 4
 
 
 @pytest.mark.parametrize(
@@ -292,7 +295,8 @@ def test_what_repeating_cannot_mend_fails_at_once(
     if name == "brave" and reply[2][:1] == b"{":  # its replies without results have no list
         assert hits == Hits()
         return
-    assert hits.error is not None and KEY not in hits.error
+    assert hits.error is not None
+    assert KEY not in hits.error
     assert hits.error == reason or (reason is None and hits.error.startswith("the reply "))
     assert len(server.requests) == 1
 
@@ -314,7 +318,8 @@ def test_a_rejected_key_ends_all_asking_and_is_named_by_its_variable(
         f"not sent: HTTP 401, {rejected}",
     }
     assert later.error == f"not sent: HTTP 401, {rejected}"
-    assert sent <= 8 and len(server.requests) == sent
+    assert sent <= 8
+    assert len(server.requests) == sent
 
 
 def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> None:
@@ -333,15 +338,19 @@ def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch
     with raw_server(b"H", b"T", 60) as hanging:
         (hung,) = opened(hanging).search(["a"], 3)
 
-    assert cut.error is not None and cut.error.endswith(" after 5 attempts")
-    assert hung.error is not None and "Timeout" in hung.error and hung.error.endswith(" after 5 attempts")
+    assert cut.error is not None
+    assert cut.error.endswith(" after 5 attempts")
+    assert hung.error is not None
+    assert "Timeout" in hung.error
+    assert hung.error.endswith(" after 5 attempts")
 
 
 def test_an_endless_reply_is_not_read_to_its_end(opened: Open, waits: list[float]) -> None:
     with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", bytes(1 << 16)) as url:
         (hits,) = opened(url).search(["a"], 3)
 
-    assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes" and waits == []
+    assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
+    assert waits == []
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(
@@ -354,7 +363,8 @@ def test_many_queries_come_back_in_order_with_bounded_concurrency(
 
     found = opened(server.url).search(queries, 1)
 
-    assert len(found) == 16 and all(hits.passages for hits in found)
+    assert len(found) == 16
+    assert all(hits.passages for hits in found)
     assert 1 <= server.most_at_once <= at_once
 
 
@@ -399,7 +409,8 @@ def options(**settings: Any) -> dict[str, Any]:
 def test_a_wrong_setting_is_one_line_that_says_what_was_expected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=f"^f: .*{message}") as error:
         spec_from_yaml({"http": settings}, file="f")
-    assert "secret" not in str(error.value) and "\n" not in str(error.value)
+    assert "secret" not in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @settings(deadline=None)
@@ -482,7 +493,8 @@ def test_other_settings_are_another_source_and_other_paths_need_no_request(tavil
         titles = open_http(server.url, tmp_path, preset="tavily", fields={"text": "title"})
         texts = [source.search(["a"], 3)[0].passages[0].text for source in (content, titles)]
 
-    assert texts == ["first", "One"] and len(server.requests) == 1
+    assert texts == ["first", "One"]
+    assert len(server.requests) == 1
     assert content.fingerprint != titles.fingerprint
 
 
@@ -537,11 +549,9 @@ class TestWikipedia:
         assert hits.passages[0].dedup_keys.isdisjoint(hits.passages[1].dedup_keys)
         assert [seen.params["maxlag"] for seen in server.requests] == ["5"] * 3
         agents = {seen.headers["user-agent"] for seen in server.requests}
-        assert (
-            len(agents) == 1
-            and agents.pop().startswith("madke/")
-            and "me@example.org" in server.requests[0].headers["user-agent"]
-        )
+        assert len(agents) == 1
+        assert agents.pop().startswith("madke/")
+        assert "me@example.org" in server.requests[0].headers["user-agent"]
 
     def test_an_article_is_read_once_for_all_questions(self, wiki: tuple[SearchServer, WebSource]) -> None:
         server, source = wiki

@@ -153,7 +153,8 @@ def test_429_is_repeated_after_the_time_asked_for(server: Server, source: WebSou
 
     (hits,) = source.search(["a"], 5)
 
-    assert hits.error is None and len(hits.passages) == 2
+    assert hits.error is None
+    assert len(hits.passages) == 2
     assert waits == [7.0]
 
 
@@ -163,8 +164,10 @@ def test_a_server_that_stays_broken_fails_its_query_only(server: Server, source:
     good, bad = source.search(["good", "bad"], 5)
 
     assert good.error is None
-    assert bad.error == "HTTP 500 after 5 attempts" and bad.passages == ()
-    assert len(waits) == 4 and all(wait <= 8 for wait in waits)
+    assert bad.error == "HTTP 500 after 5 attempts"
+    assert bad.passages == ()
+    assert len(waits) == 4
+    assert all(wait <= 8 for wait in waits)
 
 
 def test_a_failure_is_not_cached(server: Server, source: WebSource) -> None:
@@ -172,7 +175,8 @@ def test_a_failure_is_not_cached(server: Server, source: WebSource) -> None:
 
     (failed,), (then,) = source.search(["a"], 5), source.search(["a"], 5)
 
-    assert failed.error and not then.error
+    assert failed.error
+    assert not then.error
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,8 @@ def test_what_repeating_cannot_mend_fails_at_once(
     (hits,) = source.search(["a"], 5)
 
     assert hits.error == reason
-    assert len(server.requests) == 1 and waits == []
+    assert len(server.requests) == 1
+    assert waits == []
 
 
 @pytest.fixture
@@ -258,7 +263,8 @@ def test_no_connection_is_retried_and_reported(server: Server, tmp_path: Path, w
 
     (hits,) = source.search(["a"], 5)
 
-    assert hits.error == "ConnectionError after 5 attempts" and len(waits) == 4
+    assert hits.error == "ConnectionError after 5 attempts"
+    assert len(waits) == 4
     assert source.spent.requests == 5
 
 
@@ -292,8 +298,10 @@ def test_a_refusal_ends_all_asking_and_keeps_what_was_answered(
     sent = len(server.requests)
     (later,) = source.search(["later"], 5)
 
-    assert sent <= 1 + 8 and len(server.requests) == sent
-    assert found[0].error is None and len(found[0].passages) == 2
+    assert sent <= 1 + 8
+    assert len(server.requests) == sent
+    assert found[0].error is None
+    assert len(found[0].passages) == 2
     assert {hits.error for hits in found[1:]} == {reason, f"not sent: {reason}"}
     assert later.error == f"not sent: {reason}"
 
@@ -307,7 +315,8 @@ def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: W
 
     pools = read_pools(tmp_path / "pools.jsonl")
     assert count["google"].failed == 29
-    assert not pools["0"].partial and "no credits are left" in pools["29"].partial["google"]
+    assert not pools["0"].partial
+    assert "no credits are left" in pools["29"].partial["google"]
 
 
 def test_a_server_that_asks_to_be_left_alone_is(server: Server, source: WebSource) -> None:
@@ -476,8 +485,10 @@ def test_a_panel_of_unknown_origin_is_left_out_where_domains_are(
     (shown,) = open_source(tmp_path, server.url, waits, **both).search(["a"], 5)
     (hidden,) = open_source(tmp_path, server.url, waits, **both, exclude=["a.example"]).search(["a"], 5)
 
-    assert len(shown.passages) == 1 and shown.passages[0].url is None
-    assert hidden.passages == () and hidden.error is None
+    assert len(shown.passages) == 1
+    assert shown.passages[0].url is None
+    assert hidden.passages == ()
+    assert hidden.error is None
 
 
 def test_an_odd_panel_costs_nothing_but_itself(server: Server, tmp_path: Path, waits: list[float]) -> None:
@@ -499,7 +510,8 @@ def test_a_snippet_cut_inside_a_character_is_shown_and_kept(server: Server, sour
 
     (first,), (again,) = source.search(["a"], 5), source.search(["a"], 5)
 
-    assert first == again and first.passages[0].text == "so glad ?"
+    assert first == again
+    assert first.passages[0].text == "so glad ?"
 
 
 def test_all_settings_are_sent_and_the_query_stays_verbatim(server: Server, tmp_path: Path, waits: list[float]) -> None:
@@ -543,7 +555,8 @@ def test_an_expired_answer_is_asked_again_and_never_used(
     monkeypatch.delenv("SERPER_API_KEY")
     keyless = search(100)
 
-    assert first == still and first.passages[0].retrieved_at == "2024-05-01T12:00:00+00:00"
+    assert first == still
+    assert first.passages[0].retrieved_at == "2024-05-01T12:00:00+00:00"
     assert failed == Hits(error="HTTP 404; the answer in the cache expired on 2024-05-08")
     assert again.passages[0].retrieved_at == "2024-05-09T12:00:00+00:00"
     assert keyless.error == (

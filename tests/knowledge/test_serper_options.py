@@ -108,7 +108,8 @@ def test_the_paper_s_settings_are_the_defaults_and_go_unsaid() -> None:
     paper = options()
 
     assert (paper.organic, paper.answer_box, paper.knowledge_graph) == (True, False, False)
-    assert paper.changed == "" and options(cache_days=3).changed == ""
+    assert paper.changed == ""
+    assert options(cache_days=3).changed == ""
 
 
 def test_what_changes_results_is_said() -> None:

@@ -69,7 +69,8 @@ def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> N
     assert [p.text for p in records["id1"].passages] == [
         "wiki on q1 0", "wiki on q1 1", "google on q1 0", "google on q1 1",
     ]  # fmt: skip
-    assert records["id1"].question == "q1" and records["id1"].partial == {}
+    assert records["id1"].question == "q1"
+    assert records["id1"].partial == {}
     assert seen == [(3, 3)]
 
 
@@ -265,7 +266,8 @@ def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCapture
 
     retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
-    assert (sizes(wiki), sizes(google)) == ([500], [500, 100]) and "is damaged and will be made again" in caplog.text
+    assert (sizes(wiki), sizes(google)) == ([500], [500, 100])
+    assert "is damaged and will be made again" in caplog.text
     assert (tmp_path / "p.jsonl").read_bytes() == undisturbed(tmp_path)[0]
 
 
@@ -406,7 +408,8 @@ def test_a_pool_never_repeats_a_text_nor_exceeds_the_cap(rows: list[tuple[str, s
     assert len(texts) == len(set(texts))
     for name in ("wiki", "google"):
         ranks = [p.rank for p in pool.passages if p.source == name]
-        assert len(ranks) <= cap and ranks == sorted(ranks)
+        assert len(ranks) <= cap
+        assert ranks == sorted(ranks)
 
 
 FROZEN = record(

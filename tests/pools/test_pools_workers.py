@@ -99,7 +99,8 @@ def test_pools_are_the_same_to_the_byte_whoever_asks(folder: Path, workers: Work
 
     assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
     assert there == here
-    assert there["wiki"].found == 1_100 and there["snippets"].found == 1
+    assert there["wiki"].found == 1_100
+    assert there["snippets"].found == 1
     assert seen == [(500, 1_100), (1_000, 1_100), (1_100, 1_100)]
     assert web.asked == [500, 500, 100] * 2, "this process asks what the workers do not"
     record = read_pools(tmp_path / "there.jsonl")["q7"]

@@ -60,7 +60,8 @@ def test_a_reranked_pool_has_the_best_passages_of_all_sources_with_both_ranks() 
         ("g0", 1, 1, 0.8),
         ("w3", 2, 5, 0.7),
     ]
-    assert pool.retrieval is not None and not pool.retrieval.failed
+    assert pool.retrieval is not None
+    assert not pool.retrieval.failed
 
 
 def test_scores_of_single_passages_hold_for_any_source_and_depth() -> None:
@@ -85,7 +86,8 @@ def test_a_failed_reranking_leaves_the_order_and_says_why() -> None:
     held = record(*WIKI, *WEB, reranked=(replace(reranking(scores={}), error="HTTP 500"),))
     pool = load_pool(held, sources=("wiki", "web"), rerank=rerank())
     assert keys(pool) == ["w0", "g0", "w1"]
-    assert pool.retrieval is not None and pool.retrieval.failed == {"rerank": "HTTP 500"}
+    assert pool.retrieval is not None
+    assert pool.retrieval.failed == {"rerank": "HTTP 500"}
 
 
 @pytest.mark.parametrize("reranked", [(), (reranking(scores={"w0": 1.0}),)])
@@ -105,7 +107,8 @@ def test_rankings_of_all_queries_are_joined_without_duplicates() -> None:
     joined = load_pool(held, sources=("wiki",), query="rewrite", per_source=3)
     # w3 is fourth and first: 1/64 + 1/61 is more than 1/61 for w0.
     assert keys(joined) == ["w3", "w0", "w1"]
-    assert joined.retrieval is not None and joined.retrieval.queries == ("depth",)
+    assert joined.retrieval is not None
+    assert joined.retrieval.queries == ("depth",)
     assert joined.usage == {"rewrite": FURTHER.usage}
     assert keys(load_pool(held, sources=("wiki",), per_source=3)) == ["w0", "w1", "w2"]
 
@@ -114,7 +117,8 @@ def test_a_failed_query_stage_leaves_the_pool_of_the_question() -> None:
     held = record(*WIKI, queries={"rewrite": FurtherQueries(by="m", error="the reply holds no query")})
     pool = load_pool(held, sources=("wiki",), query="rewrite", per_source=2)
     assert keys(pool) == ["w0", "w1"]
-    assert pool.retrieval is not None and pool.retrieval.failed == {"rewrite": "the reply holds no query"}
+    assert pool.retrieval is not None
+    assert pool.retrieval.failed == {"rewrite": "the reply holds no query"}
 
 
 def test_a_line_holds_the_stages_and_a_record_without_them_is_as_before() -> None:
@@ -127,7 +131,8 @@ def test_a_line_holds_the_stages_and_a_record_without_them_is_as_before() -> Non
 
 def test_the_settings_are_off_by_default_and_leave_no_trace() -> None:
     knowledge = Knowledge()
-    assert not knowledge.staged and {"query", "rerank"}.isdisjoint(knowledge.model_dump(mode="json"))
+    assert not knowledge.staged
+    assert {"query", "rerank"}.isdisjoint(knowledge.model_dump(mode="json"))
     assert "retriever" not in Protocol(source="s").roles
 
 

@@ -69,7 +69,7 @@ def debate(id_: Any, *rounds: Any, answer: Any = RIGHT, tokens: int = 100, **cha
     return transcript(id_, said=rounds[0], consensus=None, answer=answer, **fields)
 
 
-def debates(right: int = 3, n: int = 4, rounds: Any = (["x", "y"], ["x", "x"]), **changes: Any) -> Any:
+def debates(right: int = 3, n: int = 4, rounds: Any = ("xy", "xx"), **changes: Any) -> Any:
     """So many debates, of which some end with the right answer."""
     return [debate(f"q{k}", *rounds, answer=RIGHT if k < right else "x", **changes) for k in range(n)]
 

@@ -20,6 +20,7 @@ from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
+from madke.tasks import get_task
 from tests.report.run_folders import PASSAGES, debate, write_run
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
@@ -180,7 +181,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
     own, _ = write_report(results, tmp_path / "report.html")
     comparison = comparison_of({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
-    assert len(own["tests"].rows) == 6 * 3
+    assert len(own["tests"].rows) == 6 * len(get_task("short_answer").metrics)
     assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"
 
 

@@ -71,7 +71,8 @@ def test_the_stages_are_bound_and_everything_shows_it(command: Any, tmp_path: Pa
     assert {stage: used.bound for stage, used in debate.usage.items()} == {
         "select": 2, "speak": 0, "judge": 1, "summarize": 1,
     }  # fmt: skip
-    assert debate.answer == "Paris" and debate.rounds[0].turns[0].selection.ids == (1,)
+    assert debate.answer == "Paris"
+    assert debate.rounds[0].turns[0].selection.ids == (1,)
     assert "{" not in debate.final.text
     noted = "bound by a JSON schema: select 2 of 2, judge 1 of 1, summarize 1 of 1 calls"
     for shown in (done.stdout, madke("score", out).stdout):
@@ -92,9 +93,11 @@ def test_a_server_without_schemas_makes_the_same_debate_with_one_request_more(co
         resumed = madke(*command, "--base-url", server.url, "--out", out)
         assert (requests, len(server.requests)) == (7, 13)
     assert [each.returncode for each in (done, again, resumed)] == [0, 0, 0]
-    assert "json_schema: false" in done.stderr and "bound" not in done.stdout
+    assert "json_schema: false" in done.stderr
+    assert "bound" not in done.stdout
     (here,), (there,) = read_transcripts(out), read_transcripts(tmp_path / "other")
-    assert here.total.calls == there.total.calls == 6 and here.total.bound == 0
+    assert here.total.calls == there.total.calls == 6
+    assert here.total.bound == 0
     with CallStore(out / "calls.sqlite") as ours, CallStore(tmp_path / "other" / "calls.sqlite") as theirs:
         assert [call.messages for call in ours.recorded()] == [call.messages for call in theirs.recorded()]
 
@@ -104,7 +107,8 @@ def test_required_schemas_fail_in_one_line(command: Any, tmp_path: Path) -> None
         failed = madke(*command, "--base-url", server.url, "--out", tmp_path / "out", "--set", "structured=require")
     assert failed.returncode == 1
     shown = " ".join((failed.stdout + failed.stderr).split())
-    assert "takes no JSON schema" in shown and "structured: require" in shown
+    assert "takes no JSON schema" in shown
+    assert "structured: require" in shown
 
 
 def test_the_papers_protocol_refuses_the_setting(command: Any, tmp_path: Path) -> None:
@@ -112,4 +116,5 @@ def test_the_papers_protocol_refuses_the_setting(command: Any, tmp_path: Path) -
         *command, "--out", tmp_path / "out", "--protocol", "madke-reference", "--set", "structured=auto",
         "--base-url", "http://127.0.0.1:9/v1",
     )  # fmt: skip
-    assert refused.returncode == 2 and "free text" in refused.stderr
+    assert refused.returncode == 2
+    assert "free text" in refused.stderr

@@ -55,7 +55,8 @@ def test_one_file_serves_the_union_and_every_fusion(pools: Any) -> None:
 
 def test_the_diagram_says_how_an_arm_fuses() -> None:
     shown = diagram("madke", arm("knowledge.fusion=weighted", "knowledge.weights={wiki-bm25: 0.5}").protocol)
-    assert "knowledge.fusion=weighted" in shown and 'knowledge.weights={"wiki-bm25": 0.5}' in shown
+    assert "knowledge.fusion=weighted" in shown
+    assert 'knowledge.weights={"wiki-bm25": 0.5}' in shown
 
 
 class Fixed:

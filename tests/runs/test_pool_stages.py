@@ -85,7 +85,8 @@ def test_a_run_with_a_listwise_reranker_debates_over_the_reranked_pool(tmp_path:
     used = first.usage["rerank"]
     assert (used.calls, used.paid, used.prompt_tokens, used.completion_tokens) == (1, 0, 10, 5)
     (held,) = pools(tmp_path / "out")["q0"]["reranked"]
-    assert held["model"] == "llm" and held["by"] == "scripted"
+    assert held["model"] == "llm"
+    assert held["by"] == "scripted"
     assert [(each["key"][-1], each["before"], each["after"]) for each in held["passages"]][:2] == [
         ("4", 4, 0),
         ("3", 3, 1),
@@ -121,7 +122,8 @@ def test_further_queries_are_searched_in_one_batch_and_joined(tmp_path: Path) ->
     )
     first = next(iter(plain.transcripts()))
     assert [entry.key for entry in first.pool] == [f"Question 0? {n}" for n in range(5)]
-    assert first.retrieval is None and "decompose" not in first.usage
+    assert first.retrieval is None
+    assert "decompose" not in first.usage
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,8 @@ def test_a_ranking_that_is_no_permutation_is_repaired_and_counted(
     done = run(tmp_path / "out", retriever(rerank="Ranking: [3] > [3] > [9]"), {"rerank": "llm"})
     first = next(iter(done.transcripts()))
     assert [before for _, before in keys(first)] == [3, 0, 1, 2, 4]
-    assert first.retrieval.repaired and not first.retrieval.failed
+    assert first.retrieval.repaired
+    assert not first.retrieval.failed
     assert "3 of 3 pools: the rerank reply was repaired" in caplog.text
 
 
@@ -229,7 +232,8 @@ def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path) -> None
             build(out, server.url, max_cost=1.5)
         with pytest.raises(Unfinished, match="--max-cost; the same command goes on, with a higher limit"):
             build(out, server.url, max_cost=1.5, prices=prices, concurrency=1)
-        assert len(server.requests) == 2 and not out.exists()
+        assert len(server.requests) == 2
+        assert not out.exists()
         build(out, server.url, max_cost=9, prices=prices, concurrency=1)
         assert len(server.requests) == 3
     assert len(read_pools(out)) == 3

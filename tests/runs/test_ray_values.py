@@ -84,13 +84,15 @@ def test_a_model_that_reads_messages_gets_no_values(kind: str, task: Any) -> Non
         "function": lambda: as_chat_model(function),
     }
     sent = sent_to(made[kind](), task)
-    assert sent.stage is None and sent.messages == request(task).messages
+    assert sent.stage is None
+    assert sent.messages == request(task).messages
 
 
 @pytest.mark.parametrize("model", [OfflineChat(), OwnModel(Own(), "own")], ids=["offline", "own"])
 def test_a_model_that_reads_values_gets_them(model: Any) -> None:
     sent = sent_to(model, TASKS["short_answer"])
-    assert sent.stage is not None and sent.stage.question.question == "Which lake?"
+    assert sent.stage is not None
+    assert sent.stage.question.question == "Which lake?"
     with pytest.raises(UserError, match=r"the task 'locked' cannot be sent to a node .*lock"):
         sent_to(model, Locked())
 

@@ -40,7 +40,8 @@ def test_measures_are_means_over_the_questions_with_a_relevant_passage() -> None
     assert {name: mean.value for name, mean in found.measures.items()} == pytest.approx(
         {name: value / 2 for name, value in of_q1.items()}
     )
-    assert found.measures["MRR"].low == 0 and found.measures["MRR"].high == 0.5
+    assert found.measures["MRR"].low == 0
+    assert found.measures["MRR"].high == 0.5
 
 
 def test_only_passages_of_the_lowest_relevance_or_more_are_hits() -> None:

@@ -69,7 +69,8 @@ def test_the_name_of_a_field_never_costs_an_answer_or_a_place(
                         assert part
                         content += part
                 head = content.partition(b"\r\n\r\n")[0].decode()
-                assert f"x-madke-ignored: {echoed}".rstrip() in head and b"Author 1" in content
+                assert f"x-madke-ignored: {echoed}".rstrip() in head
+                assert b"Author 1" in content
                 assert "set-cookie:" not in head.lower()
             else:
                 status, headers, content = sent(server, {**BODY, name: 1})
@@ -169,7 +170,8 @@ def test_a_server_that_drains_does_not_start_what_waits(tmp_path: Path) -> None:
             server.loop.call_soon_threadsafe(server.server._drain)
             assert answer_of(first)[0] == 200
             status, headers, _ = answer_of(second)
-            assert status == 503 and headers["retry-after"]
+            assert status == 503
+            assert headers["retry-after"]
         assert not any("book 2" in call for call in upstream.calls)
 
 

@@ -73,7 +73,8 @@ def test_a_whole_answer_has_every_field_of_openais_types(upstream: Upstream, tmp
     message = completion.choices[0].message
     assert (message.role, message.content, completion.choices[0].finish_reason) == ("assistant", "Author 1", "stop")
     extra = message.model_extra
-    assert "Debater 1" in extra["reasoning_content"] and extra["reasoning"] == extra["reasoning_content"]
+    assert "Debater 1" in extra["reasoning_content"]
+    assert extra["reasoning"] == extra["reasoning_content"]
     assert raw.content.lstrip() == raw.content, "JSON is never padded"
 
 
@@ -109,7 +110,8 @@ def test_a_stream_says_each_reply_once(protocol: str, upstream: Upstream, tmp_pa
         replies = upstream.stages[: len(upstream.stages) // 2]
         assert thoughts.count("I know that.") == sum(stage in ("debater", "judge", "summarize") for stage in replies)
         assert "**Only**" not in thoughts
-    assert text_of(chunks) == whole.content and whole.content.startswith("Author 1")
+    assert text_of(chunks) == whole.content
+    assert whole.content.startswith("Author 1")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -117,7 +119,8 @@ def test_usage_is_that_of_the_whole_debate(stream: bool, upstream: Upstream, tmp
     with serving(tmp_path, upstream) as server:
         if stream:
             chunks = streamed(server, stream_options={"include_usage": True})
-            assert chunks[-1].choices == [] and all(chunk.usage is None for chunk in chunks[:-1])
+            assert chunks[-1].choices == []
+            assert all(chunk.usage is None for chunk in chunks[:-1])
             usage = chunks[-1].usage
         else:
             usage = asked(server).usage
@@ -164,10 +167,12 @@ def test_an_endpoint_that_takes_a_minute_leaves_no_silence(tmp_path: Path) -> No
             if first_turn is None and b"I know that" in content:
                 first_turn = arrived[-1]
         connection.close()
-    assert first_turn is not None and first_turn - began > 59
+    assert first_turn is not None
+    assert first_turn - began > 59
     assert max(later - earlier for earlier, later in pairwise(arrived)) < 10
     debaters = [at for at, stage in upstream.began if stage == "debater"]
-    assert len(debaters) == 4 and first_turn < debaters[2]
+    assert len(debaters) == 4
+    assert first_turn < debaters[2]
 
 
 def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream, tmp_path: Path) -> None:
@@ -180,11 +185,15 @@ def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream,
     citation = message.annotations[0].url_citation
     assert message.content == "Author 1 [1]"
     assert message.content[citation.start_index : citation.end_index] == " [1]"
-    assert citation.title == "A book" and url.startswith(f"{server.url}/debates/")
-    assert page.status_code == 200 and "It has an author." in page.text and "Author 1" in page.text
+    assert citation.title == "A book"
+    assert url.startswith(f"{server.url}/debates/")
+    assert page.status_code == 200
+    assert "It has an author." in page.text
+    assert "Author 1" in page.text
     assert wrong.status_code == 404
     cited = [found for chunk in chunks if (found := getattr(chunk.choices[0].delta, "annotations", None))]
-    assert len(cited) == 1 and cited[0][0]["url_citation"]["title"] == "A book"
+    assert len(cited) == 1
+    assert cited[0][0]["url_citation"]["title"] == "A book"
 
 
 def test_think_tags_hold_the_turns_and_no_model_can_close_them(tmp_path: Path) -> None:
@@ -202,7 +211,8 @@ def test_think_tags_hold_the_turns_and_no_model_can_close_them(tmp_path: Path) -
     for content in (text, whole):
         assert content.count("<think>") == content.count("</think>") == 1
         inside, _, after = content.partition("</think>")
-        assert "Mallory" in inside and "Debater 1" in inside
+        assert "Mallory" in inside
+        assert "Debater 1" in inside
         assert after.strip() == "Author 1"
 
 
@@ -266,7 +276,8 @@ def test_what_a_debate_cannot_give_is_refused(
 ) -> None:
     with serving(tmp_path, upstream) as server, pytest.raises(openai.BadRequestError) as refused:
         asked(server, "Who wrote book 1?", extra_body=fields)
-    assert refused.value.param == param and refused.value.type == "invalid_request_error"
+    assert refused.value.param == param
+    assert refused.value.type == "invalid_request_error"
     assert upstream.server.requests == []
 
 
@@ -316,10 +327,12 @@ def test_a_conversation_is_condensed_by_one_call(upstream: Upstream, tmp_path: P
     with serving(tmp_path, upstream) as server:
         completion = asked(server, talk)
     assert completion.choices[0].message.content == "Author 3"
-    assert upstream.stages.count("condense") == 1 and len(upstream.stages) == 5
+    assert upstream.stages.count("condense") == 1
+    assert len(upstream.stages) == 5
     assert completion.usage.prompt_tokens == 5 * USAGE["prompt_tokens"]
     prompt = upstream.server.requests[0].body["messages"][-1]["content"]
-    assert "Author 2" in prompt and prompt.count("</conversation>") == 1
+    assert "Author 2" in prompt
+    assert prompt.count("</conversation>") == 1
 
 
 def test_earlier_calls_of_tools_are_left_out_of_the_question(upstream: Upstream, tmp_path: Path) -> None:
@@ -329,15 +342,18 @@ def test_earlier_calls_of_tools_are_left_out_of_the_question(upstream: Upstream,
         asked(server, [WITH_TOOLS[0], older, {"role": "function", "name": "w", "content": "a result"}, *WITH_TOOLS[3:]])
     assert upstream.stages.count("condense") == 1, "both are the same conversation, so the second call is stored"
     prompt = upstream.server.requests[0].body["messages"][-1]["content"]
-    assert "What is the weather?" in prompt and "It is sunny." in prompt
-    assert "result" not in prompt and prompt.count("<message from=") == 3
+    assert "What is the weather?" in prompt
+    assert "It is sunny." in prompt
+    assert "result" not in prompt
+    assert prompt.count("<message from=") == 3
 
 
 @pytest.mark.parametrize("value", ["{{TASK}}", "{{ TASK }}", ""])
 def test_a_task_header_that_was_left_unfilled_is_no_task(value: str, upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
         completion = asked(server, extra_headers={"X-OpenWebUI-Task": value, "x-madke-plain": value})
-    assert completion.choices[0].message.content == "Author 1" and upstream.stages.count("judge") == 1
+    assert completion.choices[0].message.content == "Author 1"
+    assert upstream.stages.count("judge") == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])

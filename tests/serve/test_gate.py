@@ -67,7 +67,8 @@ def test_only_the_keys_open_the_server(
         assert not file.is_file() or b"canary-key" not in file.read_bytes()
     shown = capfd.readouterr()
     assert "canary-key" not in caplog.text + shown.out + shown.err
-    assert "POST /v1/chat/completions 200" in caplog.text and QUESTION not in "".join(
+    assert "POST /v1/chat/completions 200" in caplog.text
+    assert QUESTION not in "".join(
         record.getMessage() for record in caplog.records if record.name == "madke.serve.gate"
     )
 
@@ -105,7 +106,8 @@ def test_named_origins_may_ask_and_no_others(upstream: Upstream, tmp_path: Path)
         refused = http.options(url, headers={"origin": "https://evil.example", **asking})
         assert "access-control-allow-origin" not in refused.headers
         good = http.post(url, json=BODY, headers={"origin": friend, "authorization": "Bearer k"})
-        assert good.status_code == 200 and good.headers["access-control-allow-origin"] == friend
+        assert good.status_code == 200
+        assert good.headers["access-control-allow-origin"] == friend
 
 
 def test_bodies_are_bounded(upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +137,8 @@ def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
         wait_for(lambda: (server.debates.running, server.debates.waiting) == (1, 1))
         with pytest.raises(openai.RateLimitError) as refused:
             ask(server)
-        assert int(refused.value.response.headers["retry-after"]) > 0 and refused.value.code == "queue_full"
+        assert int(refused.value.response.headers["retry-after"]) > 0
+        assert refused.value.code == "queue_full"
         for connection in connections:
             while b"Author" not in connection.recv(65536):
                 pass
@@ -150,7 +153,8 @@ def test_a_cost_limit_counts_what_earlier_servers_spent(upstream: Upstream, tmp_
         assert ask(server) == "Author 1"
         with pytest.raises(openai.RateLimitError) as refused:
             server.client(max_retries=2).chat.completions.create(**BODY)
-    assert refused.value.code == "insufficient_quota" and len(upstream.calls) == 4
+    assert refused.value.code == "insufficient_quota"
+    assert len(upstream.calls) == 4
     with serving(tmp_path / "out", upstream, run=limits) as server, pytest.raises(openai.RateLimitError):
         ask(server)
     assert len(upstream.calls) == 4
@@ -180,7 +184,8 @@ def test_health_tells_what_goes_on(tmp_path: Path) -> None:
 )
 def test_bad_options_end_before_anything_is_served(arguments: list[str], message: str, tmp_path: Path) -> None:
     ended = commands.madke("serve", "--out", tmp_path / "out", *arguments)
-    assert ended.returncode == 2 and message in ended.stderr
+    assert ended.returncode == 2
+    assert message in ended.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -190,14 +195,16 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         ended = commands.madke("serve", "--out", tmp_path / "out", "--port", port, "--protocols", "cot")
-    assert ended.returncode == 2 and f"port {port}" in ended.stderr
+    assert ended.returncode == 2
+    assert f"port {port}" in ended.stderr
 
 
 def test_two_servers_cannot_share_a_folder(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path / "out", upstream):
         began = time.monotonic()
         ended = commands.madke("serve", "--out", tmp_path / "out", "--port", 0, "--protocols", "cot")
-    assert ended.returncode == 2 and "another server is using it" in ended.stderr
+    assert ended.returncode == 2
+    assert "another server is using it" in ended.stderr
     assert time.monotonic() - began < 60
 
 

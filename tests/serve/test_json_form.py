@@ -86,9 +86,11 @@ def test_the_answer_of_a_debate_comes_in_the_form(
     with openai_server(writer) as writer.server, served(tmp_path, writer, think_tags=True) as server:
         content = streamed(server, form) if stream else answered(server, form).choices[0].message.content
     assert content == text
-    assert writer.replies == [] and len(writer.server.requests) == 5, "a debate and one call"
+    assert writer.replies == []
+    assert len(writer.server.requests) == 5, "a debate and one call"
     ((_, prompt),) = writer.prompts
-    assert QUESTION in prompt["content"] and "<answer>\nAuthor 1\n</answer>" in prompt["content"]
+    assert QUESTION in prompt["content"]
+    assert "<answer>\nAuthor 1\n</answer>" in prompt["content"]
 
 
 def test_one_call_repairs_and_its_usage_counts(tmp_path: Path) -> None:
@@ -98,8 +100,10 @@ def test_one_call_repairs_and_its_usage_counts(tmp_path: Path) -> None:
     assert completion.choices[0].message.content == GOOD
     assert completion.usage.prompt_tokens == 6 * USAGE["prompt_tokens"]
     first, second = writer.prompts
-    assert second[: len(first)] == first and second[-2]["role"] == "assistant"
-    assert "$.number" in second[-1]["content"] and "'one' is not of type 'integer'" in second[-1]["content"]
+    assert second[: len(first)] == first
+    assert second[-2]["role"] == "assistant"
+    assert "$.number" in second[-1]["content"]
+    assert "'one' is not of type 'integer'" in second[-1]["content"]
 
 
 def test_what_cannot_be_repaired_is_an_error_and_the_next_request_debates_anew(tmp_path: Path) -> None:
@@ -107,9 +111,11 @@ def test_what_cannot_be_repaired_is_an_error_and_the_next_request_debates_anew(t
     with openai_server(writer) as writer.server, served(tmp_path, writer) as server:
         with pytest.raises(openai.InternalServerError, match="it holds no JSON") as failed:
             answered(server, by(BOOK))
-        assert failed.value.code == "invalid_json" and failed.value.response.headers["x-should-retry"] == "false"
+        assert failed.value.code == "invalid_json"
+        assert failed.value.response.headers["x-should-retry"] == "false"
         assert answered(server, by(BOOK)).choices[0].message.content == GOOD
-    assert len(writer.prompts) == 3 and len(writer.server.requests) == 2 * 4 + 3
+    assert len(writer.prompts) == 3
+    assert len(writer.server.requests) == 2 * 4 + 3
 
 
 @pytest.mark.parametrize(
@@ -207,7 +213,8 @@ def test_a_form_that_cannot_be_checked_is_refused_before_the_debate(
         with pytest.raises(openai.BadRequestError) as refused:
             answered(server, form)
         assert time.monotonic() - began < 10
-        assert refused.value.param == "response_format" and "\n" not in refused.value.message
+        assert refused.value.param == "response_format"
+        assert "\n" not in refused.value.message
         assert server.debates.turns == 0
     assert upstream.server.requests == []
 
@@ -258,7 +265,8 @@ def test_a_schema_whose_check_is_long_or_cannot_be_made_is_refused_in_time_and_m
 )
 def test_replies_that_are_hard_to_check_are_faults(schema: Any, reply: str, fault: str) -> None:
     text, told = JsonForm(schema).of_reply(reply)
-    assert text is None and fault in told
+    assert text is None
+    assert fault in told
 
 
 def test_a_bound_of_no_number_is_refused() -> None:
@@ -322,12 +330,15 @@ def test_all_values_of_a_reply_share_the_steps(monkeypatch: pytest.MonkeyPatch) 
 def test_replies_without_an_object(reply: str) -> None:
     began = time.monotonic()
     text, fault = JsonForm().of_reply(reply)
-    assert text is None and fault and time.monotonic() - began < 5
+    assert text is None
+    assert fault
+    assert time.monotonic() - began < 5
 
 
 def test_text_that_cannot_be_encoded_is_replaced() -> None:
     text, _ = JsonForm().of_reply('{"a": "\\ud800"}')
-    assert text is not None and json.loads(text.encode()) == {"a": "?"}
+    assert text is not None
+    assert json.loads(text.encode()) == {"a": "?"}
 
 
 def test_a_number_beyond_all_floats_is_a_fault() -> None:
@@ -345,7 +356,8 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.text(), VALUES, max_size=3), st.sampled_from(["{}", "```json\n{}\n```", "It is:\n{}\nGood."]))
 def test_an_object_is_found_in_whatever_surrounds_it(value: dict[str, Any], around: str) -> None:
     text, _ = JsonForm().of_reply(around.replace("{}", json.dumps(value)))
-    assert text is not None and json.loads(text) == value
+    assert text is not None
+    assert json.loads(text) == value
 
 
 @given(st.text(alphabet='{}[]",: \\ab1<>think/-', max_size=60))

@@ -85,7 +85,8 @@ def test_a_call_that_waits_for_the_limiter_is_not_made_for_a_client_that_has_gon
         wait_for(lambda: len(upstream.began) == 1)  # the other debater waits for the only slot
         kill(connection)
         time.sleep(1.2)
-        assert len(upstream.began) == 1 and stored(tmp_path) == 1
+        assert len(upstream.began) == 1
+        assert stored(tmp_path) == 1
 
 
 def test_a_client_that_comes_back_at_once_joins_the_calls_under_way(tmp_path: Path) -> None:
@@ -229,13 +230,15 @@ def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(tmp_path: Path
         time.sleep(0.2)
         with pytest.raises(openai.InternalServerError) as refused:
             question_of(client, "Who wrote book 2?")
-        assert refused.value.status_code == 503 and refused.value.response.headers["retry-after"]
+        assert refused.value.status_code == 503
+        assert refused.value.response.headers["retry-after"]
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "Author 1"
         assert running.wait(10) == 0
         assert "Traceback" not in running.stderr.read()
     (run,) = tmp_path.glob("madke-*")
     record = json.loads((run / "run.json").read_text())
-    assert len(record["spec"]["questions"]) == 1 and record["sessions"][0]["ended"] == "finished"
+    assert len(record["spec"]["questions"]) == 1
+    assert record["sessions"][0]["ended"] == "finished"
 
 
 def test_a_second_signal_does_not_wait_for_debates(tmp_path: Path) -> None:

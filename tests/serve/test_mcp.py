@@ -125,7 +125,8 @@ class Progress:
 
 def reason(result: Any) -> str:
     """The one sentence of a tool error."""
-    assert result.is_error and result.structured_content is None
+    assert result.is_error
+    assert result.structured_content is None
     (block,) = result.content
     assert "\n" not in block.text
     return str(block.text)
@@ -157,9 +158,11 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
         (cited,) = found["citations"]
         assert cited == {"title": "A book", "address": f"{found['transcript']}#0"}
         text = await transcript_at(client, found["transcript"])
-        assert QUESTION in text and "It has an author." in text
+        assert QUESTION in text
+        assert "It has an author." in text
         again = await client.call_tool("debate", {"question": QUESTION, "protocol": "cot", "sources": []})
-        assert again.structured_content["answer"] == "Author 1" and again.structured_content["citations"] == []
+        assert again.structured_content["answer"] == "Author 1"
+        assert again.structured_content["citations"] == []
 
     door.use(ask)
     turns = [f"round {n}, Debater {d}: Author 1" for n in (1, 2) for d in (1, 2)]
@@ -270,7 +273,8 @@ def test_a_client_that_is_killed_ends_its_debate(era: str, tmp_path: Path) -> No
         kill(connection)
         wait_for(lambda: server.debates.running == 0, seconds=1)
         time.sleep(1)
-        assert len(upstream.began) == 2 and stored(tmp_path) == 2
+        assert len(upstream.began) == 2
+        assert stored(tmp_path) == 2
 
 
 def test_the_keys_of_the_server(upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -311,13 +315,15 @@ def opened(server: Serving) -> tuple[int, str]:
 def test_sessions_are_bounded_in_number(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert mcp_tools.MAX_SESSIONS <= 1000 and mcp_tools.IDLE_SECONDS <= 1800
+    assert mcp_tools.MAX_SESSIONS <= 1000
+    assert mcp_tools.IDLE_SECONDS <= 1800
     monkeypatch.setattr(mcp_tools, "MAX_SESSIONS", 3)
     with serving(tmp_path, upstream) as server:
         sessions = [opened(server) for _ in range(6)]
         assert [status for status, _ in sessions] == [200] * 3 + [503] * 3
         ended = httpx2.delete(f"{server.url}/mcp", headers={**HEADERS, "mcp-session-id": sessions[0][1]})
-        assert ended.status_code == 200 and opened(server)[0] == 200
+        assert ended.status_code == 200
+        assert opened(server)[0] == 200
         with server.raw(b"\x16\x03\x01" * 30 + b"\r\n\r\n") as connection:
             assert b" 400 " in connection.recv(65536)
     assert not [each for each in caplog.records if each.levelname == "WARNING"], "clients cannot fill the log"
@@ -367,7 +373,9 @@ def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: P
         open_session(running)
         call = {"name": "debate", "arguments": {"question": QUESTION}, "_meta": {"progressToken": 7}}
         send(running, id=1, method="tools/call", params=call)
-        assert running.stdout is not None and running.stdin is not None and running.stderr is not None
+        assert running.stdout is not None
+        assert running.stdin is not None
+        assert running.stderr is not None
         messages: list[dict[str, Any]] = []
         while not messages or "id" not in messages[-1]:
             messages.append(json.loads(running.stdout.readline()))
@@ -377,8 +385,11 @@ def test_standard_output_holds_the_protocol_only(upstream: Upstream, tmp_path: P
         log = running.stderr.read()
     assert [message.get("method") for message in messages] == ["notifications/progress"] * 4 + [None]
     assert messages[-1]["result"]["structuredContent"]["answer"] == "Author 1"
-    assert "a plug-in prints this" in log and "a child of a plug-in prints this" in log and "Traceback" not in log
-    assert "upstream-key" not in log and "upstream-key" not in json.dumps(messages)
+    assert "a plug-in prints this" in log
+    assert "a child of a plug-in prints this" in log
+    assert "Traceback" not in log
+    assert "upstream-key" not in log
+    assert "upstream-key" not in json.dumps(messages)
 
 
 def test_a_client_that_closes_its_pipe_ends_its_debate(upstream: Upstream, tmp_path: Path) -> None:
@@ -410,5 +421,6 @@ def test_two_processes_cannot_share_a_folder(upstream: Upstream, tmp_path: Path)
         open_session(first)
         arguments = command(tmp_path / "out", upstream)
         second = subprocess.run(arguments, capture_output=True, text=True, env=environment(), cwd=ROOT)
-    assert second.returncode == 2 and second.stdout == ""
+    assert second.returncode == 2
+    assert second.stdout == ""
     assert "another server is using it; choose another --out" in second.stderr

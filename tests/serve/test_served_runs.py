@@ -62,7 +62,8 @@ def test_ids_and_keys_are_those_of_a_run_of_the_same_question(tmp_path: Path) ->
     for path in (served, run.path):
         with CallStore(path / "calls.sqlite") as store:
             keys.append({call.purpose for call in store.recorded()})
-    assert keys[0] == keys[1] and len(keys[0]) == 6
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == 6
     assert madke.Run(served).spec.questions == run.spec.questions
     assert madke.Run(served).spec.sources == run.spec.sources
 
@@ -98,8 +99,10 @@ def test_the_address_of_a_transcript_outlives_its_server(upstream: Upstream, tmp
         (tmp_path / run / "transcripts.jsonl").parent.rename(tmp_path / "elsewhere")
         assert http.get(server.url + address).status_code == 404
         (tmp_path / "elsewhere").rename(tmp_path / run)
-    assert "Author 1" in text and "It has an author." in text
-    assert record["answer"] == "Author 1" and record["texts"][0][0] == "It has an author."
+    assert "Author 1" in text
+    assert "It has an author." in text
+    assert record["answer"] == "Author 1"
+    assert record["texts"][0][0] == "It has an author."
 
 
 def test_run_json_follows_while_the_server_runs(
@@ -201,7 +204,8 @@ def test_a_served_question_has_the_query_stage_and_the_reranker_of_its_protocol(
     (path,) = (tmp_path / "out").glob("madke-*")
     (transcript,) = madke.Run(path).transcripts()
     # The endpoint answers neither prompt in its form, so the pool is that of the question.
-    assert transcript.retrieval is not None and transcript.retrieval.failed.keys() == {"rewrite", "rerank"}
+    assert transcript.retrieval is not None
+    assert transcript.retrieval.failed.keys() == {"rewrite", "rerank"}
     assert [entry.key for entry in transcript.pool] == ["a", "b"]
     assert transcript.usage["rewrite"].calls == transcript.usage["rerank"].calls == 1
     line = json.loads((path / "pools.jsonl").read_text())

@@ -50,9 +50,8 @@ class PlainPrompts:
         chat: Sequence[Message] = (),
     ) -> tuple[Message, ...]:
         shown = [f"passage {number}: {title} {text}" for number, title, text in values.get("knowledge", ())]
-        for name in ("own", "critique", "digest"):
-            if values.get(name) is not None:
-                shown.append(f"{name}: {values[name]}")
+        own = [name for name in ("own", "critique", "digest") if values.get(name) is not None]
+        shown += [f"{name}: {values[name]}" for name in own]
         for name in ("history", "peers", "stances"):
             shown += [
                 f"{name} {_who(s)} round {s.round}: {s.text or f'holds {s.answer}'}" for s in values.get(name, ())

@@ -70,7 +70,8 @@ def test_a_task_with_choices_reads_them_in_its_own_spelling() -> None:
 
     assert task.read(' **"RED".** ', ASKED) == "red"
     assert task.read("purple", ASKED) is None
-    assert task.accepts("red", ASKED) and not task.accepts("blue", ASKED)
+    assert task.accepts("red", ASKED)
+    assert not task.accepts("blue", ASKED)
     assert task.check(ASKED) is None
     assert "'purple'" in task.check(Question(id="q", question="?", answers=("purple",)))
 
@@ -79,7 +80,8 @@ def test_a_task_that_inherits_nothing_gets_the_rest() -> None:
     task = as_task("length", Length())
     asked = Question(id="q", question="How long?", answers=("12",), metadata={"tolerance": 1})
 
-    assert task.accepts("12.5", asked) and not task.accepts("14", asked)
+    assert task.accepts("12.5", asked)
+    assert not task.accepts("14", asked)
     assert (task.metrics, task.choices, task.check(asked)) == (("match",), (), None)
 
 
@@ -164,8 +166,10 @@ def test_a_metric_that_fails_is_named_with_its_question() -> None:
 
 def test_a_function_is_a_metric_and_says_whether_it_is_0_or_1(named: Callable[..., Any]) -> None:
     assert METRICS[named("warm")]("red", ASKED) == 1
-    assert not METRICS[named("warm")].binary and not is_binary(named("warm"))
-    assert isinstance(loud, Metric) and METRICS[named("loud")] is loud
+    assert not METRICS[named("warm")].binary
+    assert not is_binary(named("warm"))
+    assert isinstance(loud, Metric)
+    assert METRICS[named("loud")] is loud
     with pytest.raises(UserError, match=r"metric 'loud' returned 3\.0 for question 'q'; expected 0 or 1"):
         loud("red", ASKED)
     with pytest.raises(UserError, match="expected a function"):

@@ -84,7 +84,7 @@ def _answer(request: bytes) -> bytes:
     try:
         function, task = pickle.loads(request)
         return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         error.add_note(f"in a worker process:\n{traceback.format_exc()}")
         return pickle.dumps((False, error))
 

@@ -52,8 +52,8 @@ def _stated(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]
     picks = []
     for pattern in _STATED if names else ():
         for match in list(re.finditer(pattern % _mention(names), text, re.IGNORECASE))[-context.MOST :]:
-            if picked := _sole_name(match.group(1), names):
-                picks.append((picked, match.span(1)))
+            picked = _sole_name(match.group(1), names)
+            picks += [(picked, match.span(1))] if picked else []
     return sorted(picks, key=lambda pick: pick[1])
 
 

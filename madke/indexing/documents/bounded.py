@@ -39,7 +39,8 @@ class BoundedReader:
     def read(self, path: Path, name: str) -> Document:
         """See :func:`read_document`; Unreadable also if the document takes too much time or memory."""
         process = self._process = self._process or self._start()
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         timer = Timer(self._seconds, process.kill)
         timer.start()
         deadline = time.monotonic() + self._seconds
@@ -89,7 +90,8 @@ class BoundedReader:
         process, self._process = self._process, None
         if process is None:
             return 0
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         process.kill()
         process.stdout.close()
         with suppress(BrokenPipeError):
@@ -121,7 +123,7 @@ def _answer(path: Path, name: str) -> tuple[str | None, Any]:
         return str(error), None
     except MemoryError:
         return "", None
-    except Exception as error:  # a parser may raise anything
+    except Exception as error:  # noqa: BLE001 - a parser may raise anything
         return f"damaged ({type(error).__name__}: {error})", None
 
 

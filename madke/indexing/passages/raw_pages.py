@@ -87,7 +87,7 @@ def make_passages(batch: Batch) -> Made:
             kind, found = _passages_of(page, batch)
         except ImportError as error:  # on a node of a cluster
             raise UserError(f"a worker lacks {error.name}: {install('wiki')} on its node") from error
-        except Exception as error:  # one page of millions may raise anything in a parser
+        except Exception as error:  # noqa: BLE001 - one page of millions may raise anything in a parser
             kind, found = "unparsable", []
             unparsable.append(f"{page.title or page.page_id}: {type(error).__name__}: {error}")
         counts[kind] += 1

@@ -120,7 +120,8 @@ class LlamaServer:
 
     def _started(self, file: Path, name: str, settings: ServerSettings) -> str:
         """Its address, when the model is loaded."""
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         sent = {**asdict(settings), "file": str(file), "alias": name, "key": self.key, "cache_mb": cache_mb()}
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(sent).encode() + b"\n")

@@ -255,8 +255,7 @@ def _nothing_found(prompt: Stage, embed: Embed) -> str:
 def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[Candidate]:
     """The candidates and the answers stated so far, with the bonuses of the stated ones."""
     stated = [(before, _OWN_BONUS + _evidence(prompt.own or ""))]
-    for spoken in prompt.newest:
-        stated.append((spoken.answer, _PEER_BONUS + _evidence(spoken.text)))
+    stated += [(spoken.answer, _PEER_BONUS + _evidence(spoken.text)) for spoken in prompt.newest]
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
     for answer, gain in stated:
         if answer and normal(answer):

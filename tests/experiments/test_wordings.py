@@ -1,0 +1,170 @@
+"""Protocols in other words in recipes: those of a folder, the paper's case study under them, and what is refused."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from madke.core.errors import UserError
+from madke.core.transcript import Transcript
+from madke.experiments.ablation import ablate
+from madke.experiments.own_choice import with_wordings
+from madke.experiments.recipe import read_recipe
+from madke.llm import CallStore
+from madke.runs.directory import read_transcripts
+from madke.runs.options import RunOptions
+from madke.variants import load_variant
+from madke.variants.skeleton import copy_variant
+from tests.support.cli import madke, refused
+from tests.support.dataset import write_dataset
+
+OURS = "Which passages help to answer this?"
+
+
+def words(folder: Path, *protocols: str, said: str = OURS) -> Path:
+    """A folder with copies of protocols; in that of madke, the question of the selection is replaced."""
+    for protocol in protocols:
+        copy_variant(load_variant(protocol), folder / protocol)
+    template = folder / "madke" / "select.j2"
+    if template.exists():
+        template.write_text(template.read_text().replace(OURS, said))
+    return folder
+
+
+def printed(text: str) -> tuple[str, str, list[str]]:
+    """The question of the paper's Table 5, its answer, and the replies in the order in which they are printed."""
+    table = text[text.index("Question: Which band, Letters to Cleo") : text.index("Table 5: Case study")]
+    head, *replies = [part.strip() for part in re.split(r"\n\s*\n", table) if part.strip()]
+    question, answer = head.removeprefix("Question: ").split("\nAnswer: ")
+    return question, answer, replies
+
+
+@pytest.fixture
+def case_study(shared_data: Path, tmp_path: Path) -> dict[str, Any]:
+    """The paper's debate: its question, a pool that is numbered like the paper's, and a script of its replies."""
+    (file,) = (shared_data.parent / "seeds").glob("001*.txt")
+    question, answer, replies = printed(file.read_text())
+    select_1, select_2, speak_1, speak_2, no, again_1, again_2, reply_1, reply_2, yes, final = replies
+    said = {
+        ("select", "Debater 1", 1): select_1,
+        ("select", "Debater 2", 1): select_2,
+        ("speak", "Debater 1", 1): speak_1,
+        ("speak", "Debater 2", 1): speak_2,
+        ("judge", "judge", 1): no,
+        ("select", "Debater 1", 2): again_1,
+        ("select", "Debater 2", 2): again_2,
+        ("reply", "Debater 1", 2): reply_1,
+        ("reply", "Debater 2", 2): reply_2,
+        ("judge", "judge", 2): yes,
+        ("summarize", "summarizer", 2): final,
+    }
+    script = tmp_path / "script.yaml"
+    lines = [{"stage": s, "agent": a, "round": n, "reply": reply} for (s, a, n), reply in said.items()]
+    script.write_text(yaml.safe_dump(lines, allow_unicode=True))
+    asked = {"id": "t5", "question": question}
+    questions, pools = tmp_path / "table-5.jsonl", tmp_path / "table-5.pools.jsonl"
+    passages = [
+        {"source": source, "key": f"{source}-{n}", "title": f"Band {source} {n}", "text": f"Text {n} of {source}."}
+        for source in ("wiki", "google")
+        for n in range(5)
+    ]
+    questions.write_text(json.dumps({**asked, "golden_answers": [answer]}) + "\n")
+    pools.write_text(json.dumps({**asked, "passages": passages}) + "\n")
+    return {"said": said, "answer": answer, "data": questions, "pools": pools, "model": f"scripted/{script}"}
+
+
+def the_debate(folder: Path) -> dict[str, Transcript]:
+    return {arm.name: next(iter(read_transcripts(arm))) for arm in sorted((folder / "arms").iterdir())}
+
+
+def as_printed(transcript: Transcript, case: dict[str, Any]) -> None:
+    first, second = transcript.rounds
+    assert [turn.selection.ids for turn in first.turns if turn.selection] == [(), (1, 3)]
+    assert [turn.stance.answer for turn in first.turns] == ["Screaming Trees", "Letters to Cleo"]
+    assert [turn.selection.ids for turn in second.turns if turn.selection] == [(0, 8), (1, 3)]
+    assert [turn.stance.answer for turn in second.turns] == ["Letters to Cleo"] * 2
+    assert [entry.verdict.consensus for entry in transcript.rounds if entry.verdict] == [False, True]
+    assert (transcript.answer, transcript.stop_reason) == (case["answer"], "consensus")
+    assert transcript.final.text == case["said"]["summarize", "summarizer", 2]
+    assert [turn.stance.text for turn in second.turns] == [case["said"]["reply", f"Debater {n}", 2] for n in (1, 2)]
+
+
+@pytest.mark.parametrize("recipe", ["prompt-sensitivity", "madke-table-2"])
+def test_the_papers_case_study_replays_exactly_in_a_recipe_with_replaced_templates(
+    recipe: str, case_study: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = words(tmp_path / "mine", "madke", said="Kindly point to the helpful passages.")
+    found = read_recipe(recipe)
+    only = [arm for arm in found.all_arms() if arm.protocol == "madke"]
+    found = found.model_copy(
+        update={"arms": tuple(only), "base": type(found.base)(), "reference": None, "published": {}}
+    )
+    inputs: dict[str, Any] = {"model": case_study["model"], "pools": case_study["pools"], "wordings": [folder]}
+    out = tmp_path / "out"
+    ablate(found, case_study["data"], out=out, **inputs)
+    played = the_debate(out)
+    assert list(played) == ["madke-mine", "madke-shipped"]
+    for transcript in played.values():
+        as_printed(transcript, case_study)
+    with CallStore(out / "calls.sqlite") as store:
+        for arm in played:
+            asked = [call.messages for call in store.recorded(payer=arm) if call.purpose.stage == "select"]
+            assert asked
+            assert {"Kindly point" in messages[-1].content for messages in asked} == {arm == "madke-mine"}
+    ablate(found, case_study["data"], out=out, options=RunOptions(replay=True), **inputs)
+    assert the_debate(out) == played
+
+
+def test_each_folder_is_an_arm_of_the_protocols_that_it_has(tmp_path: Path) -> None:
+    one, two = words(tmp_path / "one", "madke"), words(tmp_path / "two", "madke", "mad")
+    found = with_wordings(read_recipe("equal-cost"), [one, two])
+    arms = {arm.name: arm for arm in found.all_arms()}
+    assert {name for name in arms if name.startswith("madke-")} == {
+        *("madke-shipped", "madke-one", "madke-two", "madke-reference")
+    }
+    assert {"mad-shipped", "mad-two", "cot", "rag"} <= set(arms)
+    assert "mad-one" not in arms
+    assert [arms[name].prompts for name in ("madke-shipped", "madke-one", "cot")] == [None, str(one), None]
+    votes = arms["vote-same-calls"].match_cost
+    assert votes is not None
+    assert (votes.arm, votes.unit, found.reference) == ("madke-shipped", "cot", "madke-shipped")
+
+
+def test_the_papers_figures_stay_with_the_shipped_words(tmp_path: Path) -> None:
+    found = with_wordings(read_recipe("madke-table-2"), [words(tmp_path / "mine", "madke")])
+    figures = found.published["Qwen1.5-72B-Chat"]
+    assert "madke-shipped" in figures
+    assert "madke-mine" not in figures
+
+
+def test_first_rounds_come_from_the_arm_in_the_same_words(tmp_path: Path) -> None:
+    found = with_wordings(read_recipe("position-audit"), [words(tmp_path / "mine", "madc")])
+    first = {arm.name: arm.first_round.arm for arm in found.all_arms() if arm.first_round}
+    assert (first["reversed-shipped"], first["reversed-mine"]) == ("stances-shipped", "stances-mine")
+
+
+def test_folders_that_change_nothing_are_refused(tmp_path: Path) -> None:
+    recipe = read_recipe("prompt-sensitivity")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="found none of the folders madke in it"):
+        with_wordings(recipe, [tmp_path / "empty"])
+    mine, other = words(tmp_path / "a" / "mine", "madke"), words(tmp_path / "b" / "mine", "madke")
+    with pytest.raises(UserError, match="the label 'mine' is used twice"):
+        with_wordings(recipe, [mine, other])
+    with pytest.raises(UserError, match="the label 'shipped' is used twice"):
+        with_wordings(recipe, [words(tmp_path / "shipped", "madke")])
+
+
+def test_the_command_takes_folders_of_words(tmp_path: Path) -> None:
+    questions, pools = write_dataset(tmp_path, 1)
+    mine = words(tmp_path / "mine", "madke")
+    given = ("ablate", "prompt-sensitivity", "--data", questions, "--pools", pools)
+    done = madke(*given, "--wordings", mine, "--plan")
+    assert done.returncode == 0, done.stderr
+    assert "madke-shipped" in done.stdout
+    assert "madke-mine" in done.stdout
+    said = refused(*given, "--wordings", mine, "--prompts", mine, "--plan")
+    assert "--wordings is given with --prompts; leave out one" in said
