@@ -20,11 +20,15 @@ from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import is_name
+from madke.engine.protocol_parts import is_debater_name
 from madke.tasks import get_task
 
+<<<<<<< HEAD
 Order = Literal["same", "reversed", "rotated", "other_question"]
 """What debaters read: their stances in this order, or stances from the debate of another question."""
+=======
+GivenOrder = Literal["same", "reversed", "rotated"]
+>>>>>>> full
 Rounds = dict[int, tuple[Turn, ...]]
 """Repeat -> the turns of its first round."""
 
@@ -44,7 +48,7 @@ class FirstRounds:
             found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
         return found
 
-    def reordered(self, order: Order) -> FirstRounds:
+    def reordered(self, order: GivenOrder) -> FirstRounds:
         """Assign the stances to other debaters: in reversed order, or rotated by one.
 
         The order of the names does not change, because debaters read each other in that order. ``other_question``:
@@ -147,7 +151,7 @@ def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
     return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
 
 
-def _reordered(turns: tuple[Turn, ...], order: Order) -> tuple[Turn, ...]:
+def _reordered(turns: tuple[Turn, ...], order: GivenOrder) -> tuple[Turn, ...]:
     ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
     return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, ordered, strict=True))
 
@@ -178,7 +182,7 @@ def _strangers(turns: Sequence[Turn], count: int) -> Iterator[Turn]:
 
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     for agent, count in Counter(turn.agent for turn in turns).items():
-        if not is_name(agent):
+        if not is_debater_name(agent):
             raise UserError(f"agent {agent!r}: expected a name of one line with at least one letter or digit")
         if count > 1:
             raise UserError(f"agent {agent!r} has {count} stances; names must be unique")

@@ -20,7 +20,7 @@ from madke.engine.schemas import bound_roles
 from madke.engine.view import View, stances_of, view
 
 
-async def debate(scene: Scene) -> Transcript:
+async def hold_debate(scene: Scene) -> Transcript:
     """Debate the question of a scene.
 
     Returns:

@@ -6,7 +6,7 @@ from math import isfinite
 
 from madke._util.concurrency import gather
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD, Final, Round, Turn, Verdict
+from madke.core.transcript import UNREAD_STATUSES, Final, Round, Turn, Verdict
 from madke.engine import roles
 from madke.engine.agreement import agreed, answer_groups
 from madke.engine.order import by_cast
@@ -25,7 +25,7 @@ async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """Stop when the judge finds the debate settled. It is asked if at least two stances have text, parsed or not."""
     stances = sum(bool(spoken.text.strip()) for spoken in stances_of(rounds))
-    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.judge(scene, rounds)
+    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.ask_judge(scene, rounds)
     reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
@@ -202,7 +202,7 @@ def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Tur
 
 def _no_answer(scene: Scene, rounds: Sequence[Round], by: str) -> Final:
     """No debater has an answer. It is an abstention only if none of their replies was unreadable."""
-    unread = (turn.stance for turn in _last_turns(scene, rounds) if turn.stance.status in UNREAD)
+    unread = (turn.stance for turn in _last_turns(scene, rounds) if turn.stance.status in UNREAD_STATUSES)
     if (stance := next(unread, None)) is not None:
         return Final(by=by, status=stance.status, rule=stance.rule)
     return Final(by=by, status="abstained", rule="declined")

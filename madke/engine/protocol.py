@@ -19,7 +19,7 @@ from madke.engine.protocol_parts import (
     Sees,
     Talk,
     Temperature,
-    is_name,
+    is_debater_name,
     readable_by,
     role_key,
 )
@@ -99,7 +99,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
             if not 1 <= len(value) <= MAX_DEBATERS:
                 raise ValueError(f"debaters must be a count or a list of 1 to {MAX_DEBATERS} debaters")
             names = [debater.name for debater in value]
-            if wrong := [name for name in names if not is_name(name)]:
+            if wrong := [name for name in names if not is_debater_name(name)]:
                 raise ValueError(f"a debater's name must be one line with a letter or digit and no colon: {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):

@@ -20,7 +20,7 @@ Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Topology = str | tuple[tuple[bool, ...], ...]
 
 
-def is_name(name: str) -> bool:
+def is_debater_name(name: str) -> bool:
     """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
     return bool(_NAME.fullmatch(name) and role_key(name))
 

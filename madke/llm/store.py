@@ -31,13 +31,18 @@ from madke.llm.store_file import (
     error_code,
     exported,
     is_damage,
-    opened,
+    open_store,
     read_call,
+<<<<<<< HEAD
     read_completion,
     read_record,
     restore,
+=======
+>>>>>>> full
     set_aside,
-    short_hash,
+    stored_completion,
+    stored_record,
+    text_hash,
 )
 
 
@@ -59,19 +64,19 @@ class CallStore(AbstractContextManager["CallStore"]):
         self._damaged = False
         with self._errors():
             try:
-                self._db = opened(path)
+                self._db = open_store(path)
             except FAILURES as error:
                 if not is_damage(error):
                     raise
                 if path.suffix != ".sqlite":  # call stores have it; the user named this one by mistake
                     raise UserError("is not a call store of madke; name another file", file=path) from error
                 set_aside(path)
-                self._db = opened(path)
+                self._db = open_store(path)
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
         """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
-        column = short_hash(key.encode())
+        column = text_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
             row = self._db.execute(f"{SELECT} {which}", (column, not only_ok)).fetchone()
@@ -79,7 +84,7 @@ class CallStore(AbstractContextManager["CallStore"]):
                 return None
             if row[0] != column:
                 raise Damage("its index names another call")
-            return replace(read_completion(read_record(row)), paid=row[2] == payer)
+            return replace(stored_completion(stored_record(row)), paid=row[2] == payer)
 
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""

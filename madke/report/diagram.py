@@ -15,7 +15,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
 
-WIDTH = 100
+MAX_COLUMNS = 100
 """Maximum width of a diagram, in columns."""
 
 _FRAME = "│  "
@@ -23,7 +23,7 @@ _LABEL = 12
 _LONGEST_NAME = 20
 _LARGEST_MATRIX = 20
 
-FINISHES: Mapping[str, str] = {
+FINISH_LINES: Mapping[str, str] = {
     "summarizer": "the summarizer reads the stances of the last round and states the answer",
     "majority": "the most common answer under the task's matcher; a tie goes to the earliest",
     "judge_extract": "the judge reads all stances and states the answer",
@@ -37,7 +37,7 @@ FINISHES: Mapping[str, str] = {
 }
 """What each value of ``Protocol.finish`` does."""
 
-STOPS: Mapping[str, tuple[str, str]] = {
+STOP_LINES: Mapping[str, tuple[str, str]] = {
     "never": ("", ""),
     "judge": ("judge", "reads {read}: settled -> finish"),
     "agreement": ("matcher", "{share} agree -> finish"),
@@ -73,7 +73,7 @@ def diagram(name: str, protocol: Protocol) -> str:
     return printable("\n".join(_lines(name, protocol)))
 
 
-def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
+def stances_read(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
     """Reader -> speaker (or itself) -> rounds of the speaker's stances that the reader sees in round ``round_n``."""
     sees = protocol.sees.model_copy(update={"anonymous": False, "grouped": False})
     named = protocol.model_copy(update={"sees": sees})
@@ -106,6 +106,7 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("requests", _parameters(protocol))
     yield ""
     timing = {"sequential": "in turn"}
+<<<<<<< HEAD
     yield f"┌─ round 1, {_group(protocol, 1)}{timing.get(protocol.talk.first, 'all at once')} ".ljust(WIDTH, "─")
     yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
     for n in range(2, protocol.rounds + 1) if protocol.talk.groups else [min(protocol.rounds, 3)]:
@@ -116,6 +117,15 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
             yield f"├─ {rounds}, {_group(protocol, n)}{how} ".ljust(WIDTH, "─")
             yield from (f"{_FRAME}{line}" for line in _round(protocol, n))
     yield "└─ finish ".ljust(WIDTH, "─")
+=======
+    yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(MAX_COLUMNS, "─")
+    yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
+    if protocol.rounds > 1:
+        rounds = f"rounds 2 to {protocol.rounds}" if protocol.rounds > 2 else "round 2"
+        yield f"├─ {rounds}, {timing.get(protocol.talk.later, 'all at once')} ".ljust(MAX_COLUMNS, "─")
+        yield from (f"{_FRAME}{line}" for line in _round(protocol, min(protocol.rounds, 3)))
+    yield "└─ finish ".ljust(MAX_COLUMNS, "─")
+>>>>>>> full
     yield from (f"{'':<{len(_FRAME)}}{line}" for line in _wrapped("answer", _finish(protocol)))
     yield ""
     yield from _cost(protocol)
@@ -130,7 +140,7 @@ def _group(protocol: Protocol, n: int) -> str:
 def _wrapped(label: str, text: str) -> Iterator[str]:
     """A labelled text, wrapped to fit inside the frame; no lines for an empty text."""
     first, line = f"{label:<{_LABEL - 1}} ", " ".join(text.split())
-    yield from textwrap.wrap(line, WIDTH - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
+    yield from textwrap.wrap(line, MAX_COLUMNS - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
 
 
 def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
@@ -229,7 +239,7 @@ def _round(protocol: Protocol, n: int) -> Iterator[str]:
         yield from _wrapped(_each(protocol), _acts(protocol, n))
         yield from _reading(protocol, n)
         yield from _wrapped("order", _order(protocol, n))
-    by, when = STOPS[protocol.stop]
+    by, when = STOP_LINES[protocol.stop]
     if protocol.stop != "stability" or n > 1:
         read = "the stances of the round" if protocol.judge_sees == "last_round" else "all stances so far"
         share = "all answers" if protocol.agreement_share == 1 else f"{protocol.agreement_share:.0%} of the answers"
@@ -263,7 +273,7 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
     """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
-        for reader, shown in readings(protocol, n).items()
+        for reader, shown in stances_read(protocol, n).items()
     }
     names = [debater.name for debater in protocol.cast]
     own = {row[names.index(reader)] for reader, row in signs.items()}
@@ -333,8 +343,8 @@ def _finish(protocol: Protocol) -> str:
     if protocol.talk.groups and protocol.finish == "only":
         return "the answer of the last debater"
     if protocol.finish == "judge_extract" and protocol.extract == "unsettled" and "judge" in protocol.stages:
-        return f"the judge's answer if it settled the debate; otherwise {FINISHES['judge_extract']}"
-    return FINISHES[protocol.finish]
+        return f"the judge's answer if it settled the debate; otherwise {FINISH_LINES['judge_extract']}"
+    return FINISH_LINES[protocol.finish]
 
 
 def _cost(protocol: Protocol) -> Iterator[str]:

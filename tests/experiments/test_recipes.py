@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data.first_round import FirstRounds
 from madke.data.formats import FORMATS
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
@@ -178,7 +178,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
     job = with_first_rounds(experiment_spec.job(arms[name]), given)
     protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
-    played = debate(
+    played = hold_debate(
         Scene(
             QUESTIONS[0],
             protocol,

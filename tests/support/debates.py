@@ -12,8 +12,13 @@ from typing import Any
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
+<<<<<<< HEAD
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.debate import debate
+=======
+from madke.core.transcript import Transcript
+from madke.engine.debate import hold_debate
+>>>>>>> full
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
@@ -48,7 +53,7 @@ def play(
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = task or TASKS[question.task]
     return asyncio.run(
-        debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
+        hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
     ), model
 
 

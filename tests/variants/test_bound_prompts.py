@@ -10,7 +10,7 @@ from pathlib import Path
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import load_variant, variant_folders
@@ -53,7 +53,7 @@ def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatReque
         score_answers=scores,
         retrieve=retrieve if variant.protocol.needs_search else None,
     )
-    asyncio.run(debate(scene))
+    asyncio.run(hold_debate(scene))
     return list(
         {
             request.purpose.stage: (request.purpose.stage, request) for request in model.requests if request.bound
