@@ -23,12 +23,8 @@ from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import is_debater_name
 from madke.tasks import get_task
 
-<<<<<<< HEAD
-Order = Literal["same", "reversed", "rotated", "other_question"]
+GivenOrder = Literal["same", "reversed", "rotated", "other_question"]
 """What debaters read: their stances in this order, or stances from the debate of another question."""
-=======
-GivenOrder = Literal["same", "reversed", "rotated"]
->>>>>>> full
 Rounds = dict[int, tuple[Turn, ...]]
 """Repeat -> the turns of its first round."""
 

@@ -33,12 +33,7 @@ from madke.llm.store_file import (
     is_damage,
     open_store,
     read_call,
-<<<<<<< HEAD
-    read_completion,
-    read_record,
     restore,
-=======
->>>>>>> full
     set_aside,
     stored_completion,
     stored_record,

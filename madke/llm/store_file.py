@@ -95,13 +95,8 @@ def call_row(
         asked["schema"] = fields_of_schema(request.bound.schema)
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in COUNTS)
-<<<<<<< HEAD
-    columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, _body(record))
-=======
     columns = (text_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, zlib.compress(compact_json(record).encode("ascii"), level=1))
->>>>>>> full
+    values = (*columns, _body(record))
     return (*values, _checksum(values)), dict(texts)
 
 
@@ -111,7 +106,7 @@ def exported(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
         yield {"text": name.hex(), "body": _read_text(name, body)}
     for row in db.execute(f"{SELECT} ORDER BY id"):
         key, _, payer, model, *_ = row
-        yield {"key": key.hex(), "payer": payer, "model": model, "call": read_record(row)}
+        yield {"key": key.hex(), "payer": payer, "model": model, "call": stored_record(row)}
 
 
 def restore(db: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -122,7 +117,7 @@ def restore(db: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> Non
             db.execute(INSERT_TEXT, (bytes.fromhex(entry["text"]), content))
             continue
         record = entry["call"]
-        completion = read_completion(record)
+        completion = stored_completion(record)
         columns = (bytes.fromhex(entry["key"]), completion.outcome, entry["payer"], entry["model"])
         counts = (getattr(completion.usage, name) for name in COUNTS)
         values = (*columns, record["purpose"]["stage"], *counts, _body(record))
@@ -130,7 +125,7 @@ def restore(db: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> Non
 
 
 def _body(record: Mapping[str, Any]) -> bytes:
-    return zlib.compress(to_json(record).encode("ascii"), level=1)
+    return zlib.compress(compact_json(record).encode("ascii"), level=1)
 
 
 def _checksum(values: Sequence[Any]) -> int:

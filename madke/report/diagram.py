@@ -106,26 +106,16 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("requests", _parameters(protocol))
     yield ""
     timing = {"sequential": "in turn"}
-<<<<<<< HEAD
-    yield f"┌─ round 1, {_group(protocol, 1)}{timing.get(protocol.talk.first, 'all at once')} ".ljust(WIDTH, "─")
+    yield f"┌─ round 1, {_group(protocol, 1)}{timing.get(protocol.talk.first, 'all at once')} ".ljust(MAX_COLUMNS, "─")
     yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
     for n in range(2, protocol.rounds + 1) if protocol.talk.groups else [min(protocol.rounds, 3)]:
         if protocol.rounds > 1:
             several = protocol.rounds > 2 and not protocol.talk.groups
             rounds = f"rounds 2 to {protocol.rounds}" if several else f"round {n}"
             how = timing.get(protocol.talk.later, "all at once")
-            yield f"├─ {rounds}, {_group(protocol, n)}{how} ".ljust(WIDTH, "─")
+            yield f"├─ {rounds}, {_group(protocol, n)}{how} ".ljust(MAX_COLUMNS, "─")
             yield from (f"{_FRAME}{line}" for line in _round(protocol, n))
-    yield "└─ finish ".ljust(WIDTH, "─")
-=======
-    yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(MAX_COLUMNS, "─")
-    yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
-    if protocol.rounds > 1:
-        rounds = f"rounds 2 to {protocol.rounds}" if protocol.rounds > 2 else "round 2"
-        yield f"├─ {rounds}, {timing.get(protocol.talk.later, 'all at once')} ".ljust(MAX_COLUMNS, "─")
-        yield from (f"{_FRAME}{line}" for line in _round(protocol, min(protocol.rounds, 3)))
     yield "└─ finish ".ljust(MAX_COLUMNS, "─")
->>>>>>> full
     yield from (f"{'':<{len(_FRAME)}}{line}" for line in _wrapped("answer", _finish(protocol)))
     yield ""
     yield from _cost(protocol)

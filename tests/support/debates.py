@@ -12,13 +12,8 @@ from typing import Any
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-<<<<<<< HEAD
 from madke.core.transcript import Stance, Transcript, Turn
-from madke.engine.debate import debate
-=======
-from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
->>>>>>> full
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
