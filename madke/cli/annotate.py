@@ -8,8 +8,8 @@ import typer
 from madke._util.terminal import console, say, say_json
 from madke.cli import flags
 from madke.cli.flags import option, switch
-from madke.cli.paths import Data, Paths, open_arms
-from madke.core.errors import UserError, counted
+from madke.cli.paths import DataOption, Paths, open_arms
+from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
 
@@ -20,9 +20,9 @@ def sheet(
     out: Annotated[Path, option("Sheet (.csv). The key is next to it (.key.json).", "FILE")],
     sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
     seed: Annotated[int, option("Seed of the draw and the row order.", "N")] = 0,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
@@ -33,7 +33,7 @@ def sheet(
     from madke.report.annotation import write_sheet
 
     key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
-    say(f"sheet: {out}: {counted(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
+    say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 
 

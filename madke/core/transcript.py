@@ -15,10 +15,10 @@ ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 ``failed``: the call failed.
 """
 
-Outcome = Literal["ok", "abstained", "failed"]
+DebateOutcome = Literal["ok", "abstained", "failed"]
 """How a debate ended."""
 
-UNREAD: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
+UNREAD_STATUSES: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
 """The readings of replies that say something, but nothing that can be read."""
 
 
@@ -236,7 +236,7 @@ def reading(reply: Selection | Stance | Reflection | Verdict | Final) -> ParseSt
 _DECLINES = ("declined", "given")
 
 
-def outcome(final: ParseStatus) -> Outcome:
+def outcome(final: ParseStatus) -> DebateOutcome:
     """How a debate ended, from the reading of its final text."""
     return "ok" if final == "ok" else "failed" if final == "failed" else "abstained"
 
@@ -249,7 +249,7 @@ class Transcript:
     question: str
     task: str
     answers: tuple[str, ...]
-    status: Outcome
+    status: DebateOutcome
     """``ok``: there is an answer. ``abstained``: there is none; ``final.status`` says why, and only if it is
     ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again."""
     answer: str | None

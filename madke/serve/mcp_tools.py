@@ -27,7 +27,7 @@ from madke._version import __version__
 from madke.core import events
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
-from madke.core.transcript import UNREAD
+from madke.core.transcript import UNREAD_STATUSES
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
@@ -76,7 +76,7 @@ class Citation(_Record):
     """Of the passage, or of its place in the transcript."""
 
 
-class DebateResult(_Record):
+class DebateEnd(_Record):
     """The end of a debate."""
 
     answer: str | None
@@ -147,7 +147,7 @@ class McpServer(Server[Any]):
         )
         self._debates = debates
         self._tools = {
-            "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question", read_only=False),
+            "debate": _Tool(DebateArguments, DebateEnd, self._debate, "Debate a question", read_only=False),
             "search": _Tool(SearchArguments, SearchResult, self._search, "Search for passages", read_only=True),
         }
 
@@ -193,7 +193,7 @@ class McpServer(Server[Any]):
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
 
-    async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateResult:
+    async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateEnd:
         offers = self._debates.offers
         default = "madke" if "madke" in offers.variants else next(iter(offers.variants))
         ask = Ask(protocol=asked.protocol or default, question=asked.question, sources=asked.sources)
@@ -210,11 +210,15 @@ class McpServer(Server[Any]):
         done = served.transcript
         address = self._debates.transcripts.address(served, ctx.request)
         cited = citations(done, served.pool, address) if done.answer is not None else ()
-        return DebateResult(
+        return DebateEnd(
             answer=done.answer,
             text=done.final.text or done.answer or "",
             citations=[Citation(title=title, address=url) for title, url in cited],
-            status="answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained",
+            status="answered"
+            if done.answer is not None
+            else "unread"
+            if done.reading in UNREAD_STATUSES
+            else "abstained",
             rounds=len(done.rounds),
             transcript=address,
         )
@@ -228,7 +232,7 @@ class McpServer(Server[Any]):
         return SearchResult(passages=found, failed=dict(pool.partial))
 
 
-def router(debates: Debates) -> APIRouter:
+def mcp_routes(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
     sessions = StreamableHTTPSessionManager(
         McpServer(debates),

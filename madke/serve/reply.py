@@ -54,7 +54,7 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
         citation = AnnotationURLCitation(start_index=start, end_index=len(text), title=title, url=url)
         annotations.append(Annotation(type="url_citation", url_citation=citation))
     own = {"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}}
-    usage = tokens(served.usage)
+    usage = openai_usage(served.usage)
     return FinalText(text=text, finish_reason=finish_reason, usage=usage, annotations=annotations, own=own)
 
 
@@ -67,7 +67,7 @@ def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
     return text, "stop"
 
 
-def tokens(usage: Usage) -> CompletionUsage:
+def openai_usage(usage: Usage) -> CompletionUsage:
     """Usage in OpenAI's form."""
     return CompletionUsage(
         prompt_tokens=usage.prompt_tokens,

@@ -19,7 +19,17 @@ from itertools import takewhile
 from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines
 from madke.tasks.base import BaseTask
-from madke.tasks.phrases import Date, Phrase, Reading, is_name, may_be_in_name, phrase_of, plain, read, same_name
+from madke.tasks.phrases import (
+    Date,
+    Phrase,
+    Reading,
+    is_full_name,
+    may_be_in_name,
+    phrase_of,
+    plain,
+    read_answer,
+    same_name,
+)
 from madke.tasks.units import conflict
 from madke.tasks.words import CONTRASTS, Word, stems, vocabulary, words
 
@@ -60,7 +70,7 @@ class ShortAnswer(BaseTask):
         if any(same(answer, gold) for gold in question.answers):
             return True
         asked = frozenset(word.key for word in words(question.question))
-        reading, readings = read(answer), [read(gold) for gold in question.answers]
+        reading, readings = read_answer(answer), [read_answer(gold) for gold in question.answers]
         if _lists_names(reading) or reading.items[0].head:
             # Every name in a list must be right, and so must the state after a city.
             stated = reading.items
@@ -77,7 +87,7 @@ _KINDS = vocabulary("republic kingdom state city isle island university college 
 
 def same(left: str, right: str) -> bool:
     """Whether two short answers to one question name the same thing."""
-    one, other = read(left), read(right)
+    one, other = read_answer(left), read_answer(right)
     if one.folded == other.folded:
         return True
     if one.polarity or other.polarity:
@@ -103,7 +113,7 @@ def _same_phrase(one: Phrase, other: Phrase) -> bool:
         return bool(one.keys or one.dates) and one.numbers == other.numbers
     if set(one.numbers) != set(other.numbers):
         return False
-    if is_name(one.order) and is_name(other.order) and same_name(one.order, other.order):
+    if is_full_name(one.order) and is_full_name(other.order) and same_name(one.order, other.order):
         return True
     return _says_more(one, other) or _says_more(other, one) or _is_acronym(one, other) or _is_acronym(other, one)
 
@@ -117,7 +127,7 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
     more = long.keys - short.keys
     if more & CONTRASTS or _is_only_the_epithet(short, long):
         return False
-    if is_name(long.order) and short.keys == {long.order[-1].key}:
+    if is_full_name(long.order) and short.keys == {long.order[-1].key}:
         return True
     # A single capital letter changes what is named: plan B, B3.
     if any(word.initials and len(word.key) == 1 and word.key in more for word in long.order):
@@ -172,7 +182,7 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
         return False
     if any(word.number or word.key in CONTRASTS for word in missing):
         return False
-    if is_name(gold.order):
+    if is_full_name(gold.order):
         return _states_name(stated.order, gold.order, asked)
     own = _missing([word for word in stated.content if word.key not in asked], gold, by_stem_only=True)
     is_short = len(stated.content) <= _PHRASE
