@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from madke.scoring.metrics import BUILT_IN
+from madke.scoring.metrics import BUILT_IN_METRICS
 
 _PAGE = Path(__file__).parent / "evaluation.md"
 _BEGIN, _END = "<!-- metrics:", "<!-- end of metrics -->"
@@ -16,6 +16,6 @@ def page() -> str:
     before, rest = _PAGE.read_text(encoding="utf-8").split(_BEGIN)
     comment, _, rest = rest.partition("\n")
     after = rest.split(_END)[1]
-    rows = [f"| `{name}` | {metric.definition} | {metric.source} |" for name, metric in BUILT_IN.items()]
+    rows = [f"| `{name}` | {metric.definition} | {metric.source} |" for name, metric in BUILT_IN_METRICS.items()]
     table = "\n".join(("| metric | meaning | source |", "|---|---|---|", *rows, _GRADER))
     return f"{before}{_BEGIN}{comment}\n\n{table}\n\n{_END}{after}"

@@ -34,7 +34,7 @@ from madke.core.question import Question
 from madke.report.annotation import kappa
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import exact_match, token_f1
-from madke.scoring.outside import UNREAD, Grader, Grades, grade
+from madke.scoring.outside import NO_GRADE, Grader, Grades, grade
 from madke.tasks import get_task
 from madke.tasks.answer_text import squad_normalize
 from madke.tasks.short_answer import same as same_answer
@@ -314,7 +314,7 @@ def graded_part(judged: Sequence[Judged], grades: Grades, limit: int | None) -> 
 
     graded = [one for one in judged if (one.question.id, one.answer) in grades.right]
     missing = [grades.missing.get((one.question.id, one.answer)) for one in judged]
-    unread = missing.count(UNREAD)
+    unread = missing.count(NO_GRADE)
     matchers = {**MATCHERS, GRADER: found}
     return GRADED.format(
         model=grades.model,

@@ -27,7 +27,7 @@ from madke.core.transcript import Transcript
 from madke.data import read_dataset
 from madke.scoring.arms import Results, open_results, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 
 METRIC = "choice_accuracy"
 _BY_RULE = "_by_rule"
@@ -127,14 +127,14 @@ def main_table(arms: Sequence[Results], by_rule: Sequence[Results]) -> Iterator[
     yield "| run | n | ours, % (95 %) | not read | by MIRAGE's rule, % | published, % | ours - published |"
     yield "|---|---|---|---|---|---|---|"
     for run, arm, rule in zip(RUNS, arms, by_rule, strict=True):
-        scores = score(arm.transcripts())
+        scores = scores_of(arm.transcripts())
         found = scores.metrics[METRIC]
         cells = (
             run.name,
             str(found.n),
             f"{100 * found.value:.2f} ({100 * found.low:.1f} to {100 * found.high:.1f})",
             str(scores.abstained + sum(scores.unread.values())),
-            f"{100 * score(rule.transcripts()).metrics[METRIC].value:.2f}",
+            f"{100 * scores_of(rule.transcripts()).metrics[METRIC].value:.2f}",
             f"{run.published:.2f}",
             f"{100 * found.value - run.published:+.2f}",
         )

@@ -42,7 +42,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset, read_first_rounds
 from madke.endpoints.prices import estimated_usage
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Cast, Scene
 from madke.llm import CallStore, Limits, close
 from madke.llm.call_key import call_key
@@ -150,7 +150,7 @@ class Experiment:
 
     async def _cell(self, question: Question, order: str, stances: Sequence[Stance], draw: int) -> Cell:
         task = get_task(question.task)
-        transcript = await debate(
+        transcript = await hold_debate(
             Scene(
                 question,
                 self.variant.protocol,
@@ -211,7 +211,7 @@ async def plan(questions: Sequence[Question], arguments: argparse.Namespace) -> 
         variant = load_variant("cot").with_settings({**SAMPLING, **settings(arguments)})
         for question in questions:
             task = get_task(question.task)
-            await debate(Scene(question, variant.protocol, {"Answerer": counting}, task=task, prompts=variant))
+            await hold_debate(Scene(question, variant.protocol, {"Answerer": counting}, task=task, prompts=variant))
         done = sum(map(len, stances.values()))
         complete = done >= counting.calls * arguments.samples
         lines.append(f"sampling: {counting.budget(arguments.samples, STANCE_CHARACTERS)}; {done:,} calls are done")

@@ -12,9 +12,9 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 
 
 def main() -> None:
-    """Run the command line; see :func:`madke.cli.app.main`."""
+    """Run the command line; see :func:`madke.cli.app.run_command_line`."""
     try:
-        from madke.cli.app import main as run
+        from madke.cli.app import run_command_line as run
 
         run()
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from eval.benchmarks.measure import Setting, generated_corpus
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.data import read_dataset
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.indexing.corpus import read_corpus
 from madke.llm import close, open_model
@@ -140,7 +140,7 @@ def requests_of(data: Data) -> list[ChatRequest]:
     async def all_debates() -> None:
         for question in questions:
             task = get_task(question.task)
-            await debate(
+            await hold_debate(
                 Scene(question, variant.protocol, cast, pools.of(question), task=task, prompts=variant, seed=0)
             )
 

@@ -17,7 +17,7 @@ from eval.benchmarks.measure import Setting, duration, report
 from madke.core.chat import ChatModel, ChatRequest, Completion
 from madke.core.events import Event, Listener
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import close, open_model
 from madke.tasks import get_task
@@ -89,7 +89,7 @@ def _debates(
 
         async def work() -> None:
             for question in left:
-                await debate(
+                await hold_debate(
                     Scene(
                         question,
                         variant.protocol,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke.indexing.corpus import read_corpus
-from madke.indexing.lucene import java_class, start
+from madke.indexing.lucene import java_class, start_jvm
 
 THREADS = os.cpu_count() or 1
 _FILES = 4 * THREADS
@@ -40,7 +40,7 @@ def index_collection(documents: Path, index: Path, *, raw: bool) -> None:
 
 def pyserini_searcher(index: Path) -> Any:
     """Pyserini's ``LuceneSearcher``; its import asks for a key of OpenAI's, which nothing here uses."""
-    start()
+    start_jvm()
     had = os.environ.get("OPENAI_API_KEY")
     os.environ.setdefault("OPENAI_API_KEY", "unused")
     try:

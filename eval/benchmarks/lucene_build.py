@@ -9,7 +9,7 @@ from pathlib import Path
 from eval.benchmarks.indexes import bm25_index, built_bm25
 from eval.benchmarks.lucene import THREADS, index_collection, write_documents
 from eval.benchmarks.measure import Setting, best_of, curve, disk, duration, in_own_process, report, size, text_corpus
-from madke.indexing.index_folder import PASSAGES, PassageStore
+from madke.indexing.index_folder import PASSAGES_FILE, PassageStore
 from madke.indexing.lucene import index_passages
 
 SIZES = (25_000, 50_000, 100_000)
@@ -42,7 +42,7 @@ def main(setting: Setting) -> None:
 
 def _compare(corpus: Path) -> list[float]:
     """Seconds of our indexing, of IndexCollection, and of IndexCollection with stored text."""
-    store = PassageStore(bm25_index(corpus) / PASSAGES)
+    store = PassageStore(bm25_index(corpus) / PASSAGES_FILE)
     documents = write_documents(corpus)
     work = corpus.with_name("lucene-build")
 

@@ -9,7 +9,7 @@ from eval.benchmarks.measure import Setting, best_of, duration, generated_corpus
 from madke.core.question import Question
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.index_sources import Bm25Source, DenseSource
-from madke.pools.building import build_pools
+from madke.pools.building import retrieve_pools
 
 PASSAGES = 100_000
 QUESTIONS = 1_000
@@ -28,7 +28,7 @@ def main(setting: Setting) -> None:
     sources = (bm25, dense, HybridSource([bm25, dense], name="wiki"))
     questions = [Question(id=str(number), question=text, answers=()) for number, text in enumerate(texts)]
     out = setting.folder / "pools.jsonl"
-    build = partial(build_pools, questions, sources, DEPTH, out)
+    build = partial(retrieve_pools, questions, sources, DEPTH, out)
     alone = [partial(source.search, texts, DEPTH) for source in sources]
     best_of(1, build)  # Java compiles on the first round what it runs on the others
     whole, *parts = best_of(3, build, *alone)

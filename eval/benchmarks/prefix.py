@@ -40,7 +40,7 @@ from madke._util.files import read_jsonl
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -117,7 +117,7 @@ async def _recorded(setting: Setting, questions: int) -> list[tuple[str, str]]:
             )
         )
         cast = dict.fromkeys(variant.protocol.roles, model)
-        await debate(Scene(question, variant.protocol, cast, pool, task=get_task(question.task), prompts=variant))
+        await hold_debate(Scene(question, variant.protocol, cast, pool, task=get_task(question.task), prompts=variant))
     return model.asked
 
 

@@ -26,7 +26,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.endpoints.limiter import Limited
 from madke.endpoints.refusals import Dialect
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import Limits, OpenAIChat, Retrying, close
 from madke.tasks import get_task
@@ -161,7 +161,7 @@ async def _debates(
     async def worker() -> None:
         for question, pool in left:
             task = get_task(question.task)
-            await debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant))
+            await hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant))
 
     await asyncio.gather(*(worker() for _ in range(concurrency)))
 

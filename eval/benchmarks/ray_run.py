@@ -21,7 +21,7 @@ from eval.benchmarks.measure import Setting, duration, report
 from madke._util.concurrency import gather
 from madke.core.chat import ChatModel
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limits
 from madke.runs.cast import role_models
@@ -95,7 +95,9 @@ async def _debated(models: Mapping[str, ChatModel], count: int, most: int, store
             async def work() -> None:
                 for question in left:
                     task = get_task(question.task)
-                    await debate(Scene(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0))
+                    await hold_debate(
+                        Scene(question, _VARIANT.protocol, cast, POOL, task=task, prompts=_VARIANT, seed=0)
+                    )
 
             await gather(work() for _ in range(most))
 

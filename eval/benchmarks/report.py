@@ -12,7 +12,7 @@ from typing import Any
 from eval.benchmarks.debates import write_run
 from eval.benchmarks.measure import Setting, anonymous_memory, duration, in_own_process, report, size
 from madke.report.html import write_report
-from madke.scoring.arms import opened
+from madke.scoring.arms import open_runs
 from madke.scoring.scored import scored_arm
 
 DEBATES = 5_000
@@ -51,7 +51,7 @@ def main(setting: Setting) -> None:
 def _write_page(folders: Sequence[Path], page: Path) -> tuple[float, float, int]:
     """Seconds to write the page, and to score the runs, which reads the same; and the anonymous memory before."""
     began = time.perf_counter()
-    scores = [scored_arm(arm)[0] for arm in opened(folders)]
+    scores = [scored_arm(arm)[0] for arm in open_runs(folders)]
     before, started = anonymous_memory(), time.perf_counter()
     write_report(folders, page, scores=scores)
     return time.perf_counter() - started, started - began, before

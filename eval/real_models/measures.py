@@ -10,7 +10,7 @@ from itertools import accumulate, groupby
 
 from eval.real_models.kept import Call, KeptCell
 from madke.scoring.debate_rows import over_repeats
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from madke.tasks.answer_text import squad_normalize
 
@@ -105,7 +105,7 @@ def by_stage(cell: KeptCell) -> dict[str, StageMeasures]:
         held.flags["echoed"][call.question].append(float(call.echo > ECHOED))
         held.flags["example"][call.question].append(float(call.example))
         held.flags["cut"][call.question].append(float(call.finish == "length"))
-    unread = score(cell.transcripts).parse_failures
+    unread = scores_of(cell.transcripts).parse_failures
     order = {stage: n for n, stage in enumerate(STAGES)}
     return {
         stage: StageMeasures(

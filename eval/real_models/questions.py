@@ -91,11 +91,12 @@ def write_splits(data: Path, out: Path) -> None:
             madke.build_pools(asked, plain := Path(folder) / name, sources={SOURCE: str(index)}, k=PASSAGES)
             # Without the description of the source, which names the folder of the index.
             pools = [replace(record, sources={}) for record in read_pools(plain).values()]
-            write_file(out / f"{name}.questions.jsonl.gz", _packed(map(question_to_json, asked)))
-            write_file(out / f"{name}.pools.jsonl.gz", _packed(map(record_to_json, pools)))
+            write_file(out / f"{name}.questions.jsonl.gz", packed(map(question_to_json, asked)))
+            write_file(out / f"{name}.pools.jsonl.gz", packed(map(record_to_json, pools)))
 
 
-def _packed(lines: Iterable[bytes]) -> bytes:
+def packed(lines: Iterable[bytes]) -> bytes:
+    """The lines, compressed; the same bytes for the same lines."""
     return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
 
 

@@ -13,7 +13,7 @@ from eval.real_models.measures import ECHOED, by_stage
 from eval.real_models.swapped import changes
 from madke.core.transcript import Transcript
 from madke.pools.pool_file import PoolRecord
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 
 _PLACE = tuple[str, str, str, int]
@@ -29,7 +29,7 @@ def shown(folder: Path, pools: Mapping[str, PoolRecord], *, samples: int, prompt
 
 
 def _scores(cell: KeptCell) -> Iterator[str]:
-    scores = score(cell.transcripts)
+    scores = scores_of(cell.transcripts)
     unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
     metrics = ", ".join(f"{name} {_percent(scores.metrics.get(name))}" for name in ("em", "f1", "match"))
     yield f"{scores.questions} questions: {metrics}; {unanswered} without an answer, {scores.failed} failed"

@@ -12,7 +12,7 @@ from eval.real_models.models import MODELS, StudyModel
 from eval.real_models.swapped import changes
 from madke.scoring.arms import ArmValues, read_arm
 from madke.scoring.paired import PairedTest, paired_tests
-from madke.scoring.scores import Scores, score
+from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate
 
 _HEAD = f"""# Three real models
@@ -58,7 +58,7 @@ def _state(model: StudyModel, cells: Sequence[KeptCell]) -> str:
 
 
 def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:
-    scored = [(cell, score(cell.transcripts)) for cell in cells if cell.arm != SWAPPED]
+    scored = [(cell, scores_of(cell.transcripts)) for cell in cells if cell.arm != SWAPPED]
     if ceiling := _ceiling(cells):
         yield ceiling
     yield "### Scores\n\n" + _table(

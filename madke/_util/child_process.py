@@ -50,7 +50,7 @@ class Child:
         self._guard.communicate()
 
 
-def quoted(text: str) -> str:
+def quoted_output(text: str) -> str:
     """Output of a program, shortened, without keys."""
     return repr(without_keys(text).strip()[:_QUOTED])
 
@@ -58,4 +58,6 @@ def quoted(text: str) -> str:
 def why_ended(status: int, errors: bytes) -> str:
     """The status of a program and the last line of its standard error."""
     printed = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    return f"ended with status {status}" + (f"; its last line on stderr: {quoted(printed[-1])}" if printed else "")
+    return f"ended with status {status}" + (
+        f"; its last line on stderr: {quoted_output(printed[-1])}" if printed else ""
+    )

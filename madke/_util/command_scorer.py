@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from madke._util.child_process import Child, quoted, why_ended
+from madke._util.child_process import Child, quoted_output, why_ended
 from madke.core.errors import UserError
 
 _BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0
@@ -17,7 +17,7 @@ _BATCH_SECONDS, _ITEM_SECONDS = 3600.0, 10.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class ScorerItem:
     """One text to score."""
 
     source: str
@@ -51,11 +51,11 @@ class CommandScorer:
             raise self._error("expected a command line, found an empty string")
         self._timeout = timeout
 
-    def scores(self, items: Sequence[Item]) -> list[float]:
+    def scores(self, items: Sequence[ScorerItem]) -> list[float]:
         """One finite number per item, in order; UserError if the command fails, is too slow or prints anything else."""
         return self._read(self._start(), items) if items else []
 
-    async def ascores(self, items: Sequence[Item]) -> list[float]:
+    async def ascores(self, items: Sequence[ScorerItem]) -> list[float]:
         """Like :meth:`scores`, without blocking the event loop. Cancellation kills the command."""
         if not items:
             return []
@@ -73,7 +73,7 @@ class CommandScorer:
             why = getattr(error, "strerror", None) or error
             raise self._error(f"cannot be started: {why}; expected an installed program") from None
 
-    def _read(self, child: Child, items: Sequence[Item]) -> list[float]:
+    def _read(self, child: Child, items: Sequence[ScorerItem]) -> list[float]:
         # ASCII only, so that any text works with any encoding of the program, lone surrogates included.
         lines = b"".join(json.dumps(asdict(item)).encode() + b"\n" for item in items)
         timeout = max(_BATCH_SECONDS, _ITEM_SECONDS * len(items)) if self._timeout is None else self._timeout
@@ -100,7 +100,9 @@ class CommandScorer:
             found = found.get("score") if isinstance(found, dict) else found
             if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
                 return float(found)
-        raise self._error(f'line {n} of its output is {quoted(line)}; expected a finite number or {{"score": number}}')
+        raise self._error(
+            f'line {n} of its output is {quoted_output(line)}; expected a finite number or {{"score": number}}'
+        )
 
     def _error(self, what: str) -> UserError:
-        return UserError(f"scorer {quoted(self.command)}: {what}")
+        return UserError(f"scorer {quoted_output(self.command)}: {what}")

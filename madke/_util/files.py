@@ -44,7 +44,7 @@ def refuse_special(path: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes; ``.gz`` is unpacked. UserError if it cannot be read."""
     refuse_special(path)
     try:
@@ -59,7 +59,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """(1-based number, line with its end) of a file; UserError for a line of more than :data:`MAX_LINE` bytes."""
-    with opened(path) as file:
+    with open_unpacked(path) as file:
         for number in count(1):
             line = file.readline(MAX_LINE + 1)
             if len(line) > MAX_LINE:
@@ -126,7 +126,7 @@ def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, wh
 _PART = re.compile(r"\.(.+)\.(\d+)\.part")
 
 
-def unfinished(folder: Path, names: Collection[str]) -> list[Path]:
+def unfinished_parts(folder: Path, names: Collection[str]) -> list[Path]:
     """Parts of files with these names that killed processes left in :func:`atomic_write`."""
     return [path for path, process in _parts(folder, names) if not _is_running(process)]
 
@@ -333,12 +333,12 @@ def any_finished(folder: Path) -> bool:
 
 
 def noted(path: Path) -> dict[str, int]:
-    """The notes of :func:`finish`; empty without any."""
+    """The notes of :func:`mark_finished`; empty without any."""
     notes = _record(path).get("notes")
     return notes if isinstance(notes, dict) else {}
 
 
-def finish(path: Path, inputs: Inputs, notes: Mapping[str, int] | None = None) -> None:
+def mark_finished(path: Path, inputs: Inputs, notes: Mapping[str, int] | None = None) -> None:
     """Record that the file is finished, with what was found out when it was made."""
     record = {"inputs": dict(inputs), "sha256": fingerprint(path), **({"notes": dict(notes)} if notes else {})}
     write_file(_record_path(path), json.dumps(record).encode())

@@ -14,7 +14,7 @@ from madke.core.events import DebateFinished, Event, Listener, PoolReady
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.named import use_files
 from madke.llm import Limits
@@ -59,20 +59,22 @@ class Debate:
         return Usage(**counts | {name: counts[name] > 0 for name in FLAGS})
 
 
-Asked = str | Question | Mapping[str, Any]
+AnyQuestion = str | Question | Mapping[str, Any]
 """A question: its text, or a record or mapping with choices or gold answers."""
 
 
 @suggesting
 @takes_request("ask")
-def ask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
+def ask(question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
     """Debate one question; see :func:`stream` for the arguments. Also works inside a running event loop."""
     return finished(aask(question, choices=choices, options=options, **asked))
 
 
 @suggesting
 @takes_request("ask")
-async def aask(question: Asked, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any) -> Debate:
+async def aask(
+    question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any
+) -> Debate:
     """Debate one question; see :func:`stream` for the arguments."""
     async for event in stream(question, choices=choices, options=options, **asked):
         if isinstance(event, DebateFinished):
@@ -83,7 +85,7 @@ async def aask(question: Asked, *, choices: Sequence[str] = (), options: RunOpti
 @suggesting
 @takes_request("ask")
 def stream(
-    question: Asked,
+    question: AnyQuestion,
     *,
     choices: Sequence[str] = (),
     deltas: bool = False,
@@ -137,7 +139,7 @@ async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listene
         cast = {role: guard.model(model) for role, model in models.items()}
         services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
         listen = with_people(models, job.protocol, tell)
-        await debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
+        await hold_debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
     finally:
         await job.close_models(models)
         await asyncio.to_thread(job.close)

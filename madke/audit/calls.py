@@ -14,11 +14,11 @@ Case = Literal[
 """Gold passage shown first or last; own stance right and the peer's wrong, or the reverse; answers that are the same or
 not; stance with the right answer read first or last."""
 
-STAGES: tuple[Probe, ...] = ("select", "speak", "reply", "judge", "summarize")
+PROBED_STAGES: tuple[Probe, ...] = ("select", "speak", "reply", "judge", "summarize")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class ProbeCall:
     """One call, and what was read from its reply."""
 
     probe: Probe

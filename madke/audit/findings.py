@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from madke.audit.calls import STAGES, Call
+from madke.audit.calls import PROBED_STAGES, ProbeCall
 from madke.core.chat import shared_length
 from madke.engine.parse import TRUNCATED
 
-FORMAT = 1
+FINDINGS_FORMAT = 1
 """Of the JSON record; grows when a field changes its meaning."""
 
 _LONG_WORDS = 8
@@ -43,7 +43,7 @@ class Share:
 class Findings:
     """The record of an audit, as ``madke doctor --model NAME --json`` prints it. A share of none was not measured."""
 
-    format: int = FORMAT
+    format: int = FINDINGS_FORMAT
     model: str
     calls: int
     complete: bool
@@ -105,11 +105,11 @@ class Findings:
     """Whether one of two calls at once found most of their prompt in the cache; None if a later call did not either."""
 
 
-def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
+def findings_of(model: str, calls: Sequence[ProbeCall], *, planned: int) -> Findings:
     """Count what the calls show; ``planned`` is the number of calls of a whole audit."""
     # A reply of only hidden reasoning is one that says nothing.
     answered = [call for call in calls if call.completion.outcome in ("ok", "empty")]
-    stages = [call for call in answered if call.probe in STAGES]
+    stages = [call for call in answered if call.probe in PROBED_STAGES]
     failures = [call for call in calls if call not in answered and call.probe != "schema"]
     errors = dict.fromkeys(call.completion.error or call.completion.outcome for call in failures)
     usage = [call.completion.usage for call in calls]
@@ -127,9 +127,9 @@ def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
         prompt_tokens=sum(each.prompt_tokens for each in usage),
         completion_tokens=sum(each.completion_tokens for each in usage),
         seconds=max((call.ended for call in calls), default=0.0) - min((call.began for call in calls), default=0.0),
-        form={stage: _share(call.readable for call in _of(stages, stage)) for stage in STAGES},
+        form={stage: _share(call.readable for call in _of(stages, stage)) for stage in PROBED_STAGES},
         given_back=_share(gives_back(call) for call in _of(stages, "speak", "reply", "summarize")),
-        repeated=_share(repeats(call) for call in stages),
+        repeated=_share(repeats_prompt(call) for call in stages),
         cut_off=_share(call.completion.finish_reason.casefold() in TRUNCATED for call in stages),
         gold_first=_share(call.right for call in stages if call.case == "gold_first"),
         gold_last=_share(call.right for call in stages if call.case == "gold_last"),
@@ -154,7 +154,7 @@ def findings_of(model: str, calls: Sequence[Call], *, planned: int) -> Findings:
     )
 
 
-def gives_back(call: Call) -> bool:
+def gives_back(call: ProbeCall) -> bool:
     """Whether the answer is one of the prompt's own words: an example, a placeholder, a debater's name."""
     if call.echoed or call.answer is None:
         return call.echoed
@@ -164,14 +164,14 @@ def gives_back(call: Call) -> bool:
     return _holds(_own_words(_sent(call), call.shown), answer)
 
 
-def repeats(call: Call) -> bool:
+def repeats_prompt(call: ProbeCall) -> bool:
     """Whether a reply is made of the prompt's own words. Quotes of question, passages and stances do not count."""
     own = set(_sequences(_own_words(_sent(call), call.shown)))
     said = _sequences(_own_words(call.completion.text, call.shown))
     return bool(said) and sum(each in own for each in said) / len(said) >= _REPEATS
 
 
-def _sent(call: Call) -> str:
+def _sent(call: ProbeCall) -> str:
     return "\n".join(message.content for message in call.request.messages)
 
 
@@ -197,18 +197,18 @@ def _holds(words: Sequence[str], part: Sequence[str]) -> bool:
     return any(words[n : n + len(part)] == part for n in range(len(words) - len(part) + 1))
 
 
-def _is_cut(call: Call) -> bool:
+def _is_cut(call: ProbeCall) -> bool:
     sent = sum(len(message.content) for message in call.request.messages)
     return call.completion.usage.prompt_tokens < _CUT * sent / _CHARACTERS
 
 
-def _follows_system(call: Call) -> bool:
+def _follows_system(call: ProbeCall) -> bool:
     """Whether the reply begins with the word that the system message asks for."""
     asked = _words(call.request.messages[0].content)[-1:]
     return _words(call.completion.text)[:1] == asked
 
 
-def _seeds(together: Sequence[Call]) -> tuple[Share, Share]:
+def _seeds(together: Sequence[ProbeCall]) -> tuple[Share, Share]:
     """Pairs with the same seed and equal replies; calls with another seed and another reply."""
     by_seed: dict[int | None, list[str]] = {}
     for call in together:
@@ -220,7 +220,7 @@ def _seeds(together: Sequence[Call]) -> tuple[Share, Share]:
     return _share(len(set(texts)) == 1 for texts in pairs), _share(text not in pairs[0] for text in others)
 
 
-def _speeds(calls: Sequence[Call]) -> tuple[float | None, float | None]:
+def _speeds(calls: Sequence[ProbeCall]) -> tuple[float | None, float | None]:
     """Prompt and new tokens a second."""
     streamed = [call for call in calls if call.first_token is not None]
     if not streamed:
@@ -233,7 +233,7 @@ def _speeds(calls: Sequence[Call]) -> tuple[float | None, float | None]:
     return read, _rate(sum(max(0, each.completion_tokens - 1) for each in usage), wrote)
 
 
-def _gain(alone: Sequence[Call], together: Sequence[Call]) -> float | None:
+def _gain(alone: Sequence[ProbeCall], together: Sequence[ProbeCall]) -> float | None:
     if not alone or len(together) < 2 or alone[0].ended - alone[0].began < _MEASURABLE:
         return None
     rates = []
@@ -243,7 +243,7 @@ def _gain(alone: Sequence[Call], together: Sequence[Call]) -> float | None:
     return rates[1] / rates[0] if rates[0] and rates[1] else None
 
 
-def _cached_after(calls: Sequence[Call]) -> float | None:
+def _cached_after(calls: Sequence[ProbeCall]) -> float | None:
     """The longest time from the end of a call to a later one that found most of what they share in the cache."""
     found = []
     for call in calls:
@@ -259,7 +259,7 @@ def _cached_after(calls: Sequence[Call]) -> float | None:
     return max(found, default=None)
 
 
-def _siblings_share(long: Sequence[Call]) -> bool | None:
+def _siblings_share(long: Sequence[ProbeCall]) -> bool | None:
     """Of three calls with one prompt, the first two of them at once."""
     if len(long) != 3:
         return None
@@ -271,7 +271,7 @@ def _rate(count: int, seconds: float) -> float | None:
     return count / seconds if count and seconds > 0 else None
 
 
-def _of(calls: Iterable[Call], *probes: str) -> list[Call]:
+def _of(calls: Iterable[ProbeCall], *probes: str) -> list[ProbeCall]:
     return [call for call in calls if call.probe in probes]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from madke.audit.calls import Call, Case, Probe
+from madke.audit.calls import Case, Probe, ProbeCall
 from madke.audit.questions import AuditQuestion, audit_questions, long_passages
 from madke.core.chat import BoundForm, ChatModel, ChatRequest, Completion, Message, Purpose, takes_schemas
 from madke.core.errors import CallError
@@ -51,7 +51,7 @@ class Audit:
     tell: Callable[[int, str], None] = lambda done, what: None
     """Is called before each call with the number of finished ones, and what the call is for."""
     call_seconds: float = CALL_SECONDS
-    calls: list[Call] = field(default_factory=list, init=False)
+    calls: list[ProbeCall] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         # Short calls. Without schemas: the audit asks for one on its own.
@@ -112,7 +112,7 @@ class Audit:
     async def _judge(self, item: AuditQuestion, *, same: bool) -> None:
         stage = self._stage("judge", "same" if same else "different", item)
         rounds = self._round(stage, _stances(item, "right", "right_in_other_words" if same else "wrong"))
-        verdict = await roles.judge(stage.scene, rounds)
+        verdict = await roles.ask_judge(stage.scene, rounds)
         self._read(readable=verdict.consensus is not None, right=verdict.consensus is same)
 
     async def _summarize(self, item: AuditQuestion, *, right_first: bool) -> None:
@@ -239,7 +239,7 @@ class _Recorder:
             completion = _failed(f"no whole reply within {audit.call_seconds:g} seconds")
         except CallError as error:
             completion = _failed(error.reason)
-        call = Call(
+        call = ProbeCall(
             probe=self._probe,
             case=self._case,
             request=request,

@@ -8,8 +8,8 @@ import typer
 from madke._util.terminal import console, say, say_json
 from madke.cli import flags
 from madke.cli.flags import option, switch
-from madke.cli.paths import Data, Paths, open_arms
-from madke.core.errors import UserError, counted
+from madke.cli.paths import DataOption, Paths, open_arms
+from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help="Let people grade answers blindly: write a sheet, score filled sheets.", no_args_is_help=True)
 
@@ -23,9 +23,9 @@ def sheet(
     deferred: Annotated[
         bool, switch("--deferred", "Only answers that runs with --error-at-most left to people.")
     ] = False,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
 ) -> None:
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
@@ -36,7 +36,7 @@ def sheet(
     from madke.report.annotation import write_sheet
 
     key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed, deferred=deferred)
-    say(f"sheet: {out}: {counted(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
+    say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 
 

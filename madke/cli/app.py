@@ -70,7 +70,7 @@ def _root(
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[LogHandler()])
 
 
-def main() -> None:
+def run_command_line() -> None:
     """Run the command line.
 
     Exit status: 0 done, 1 some questions failed, 2 bad input or output, 130 interrupted, 141 broken pipe.

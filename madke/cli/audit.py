@@ -5,7 +5,7 @@ from textwrap import shorten, wrap
 
 from madke.audit import Findings, Share
 from madke.audit.advice import advice
-from madke.core.errors import counted
+from madke.core.errors import count_of
 
 _LABEL, _WIDTH = 24, 80
 
@@ -16,7 +16,7 @@ def audit_lines(found: Findings, address: str) -> Iterator[str]:
     stopped = "" if found.complete else ", stopped early"
     yield f"{found.model}{where}"
     yield (
-        f"{counted(found.calls, 'call')}{stopped}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
+        f"{count_of(found.calls, 'call')}{stopped}, {found.failed} failed; {found.prompt_tokens:,} prompt and "
         f"{found.completion_tokens:,} new tokens; {found.seconds:.0f} s"
     )
     if found.failed == found.calls:

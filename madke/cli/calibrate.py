@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from madke._util.terminal import console, say, say_json
 from madke.cli import flags
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import Data, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError
 
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -28,9 +28,9 @@ def command(
     delta: Annotated[str, option("Probability that the bound does not hold.", "SHARE")] = "10%",
     calibration: Annotated[Path | None, option("Test this calibration on the runs.", "FILE")] = None,
     error_at_most: Annotated[str | None, option("Level of the test. Default: several.", "SHARE")] = None,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.", OUTPUT)] = False,
 ) -> None:
     """Print how well the signals of debates tell right answers from wrong ones. Write or test a calibration."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms
 from madke.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def command(
     metric: Annotated[list[str] | None, option("Metric to test, see below. Default: all. Repeatable.", "NAME")] = None,
     all_pairs: Annotated[bool, switch("--all-pairs", "Test every pair of runs, also of more than six.")] = False,
     details: Annotated[bool, switch("--details", "Show whole intervals, p before correction, effects.")] = False,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
     """Compare runs on their shared questions: answers, scores and paired tests."""
@@ -79,11 +79,11 @@ def command(
 
 
 def _one_question(results: Sequence[Results], question: str, as_json: bool) -> None:
-    from madke.report.comparison import compare
+    from madke.report.comparison import comparison_of
     from madke.report.debate_text import debate_columns
 
     debates = {arm.name: debates_of(arm, question) for arm in results}
-    (compared,) = compare(debates).questions
+    (compared,) = comparison_of(debates).questions
     if as_json:
         say_json(compared.record())
         return

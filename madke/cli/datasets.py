@@ -11,12 +11,12 @@ import typer
 from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:
     from madke.data.cards import Card
-    from madke.data.dataset import Entry
+    from madke.data.dataset import DatasetEntry
 
 app = typer.Typer(help="List the published datasets, show the card of one, or convert its files.")
 
@@ -136,12 +136,12 @@ def convert(
         passages = _write_pools(name, entries, pools)
     with atomic_write(out) as made:
         made.writelines(question_to_json(entry.question) + b"\n" for entry in entries)
-    say(f"{out}: {counted(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
+    say(f"{out}: {count_of(len(entries), 'question')}, ids {ids_fingerprint(entry.question.id for entry in entries)}")
     if pools is not None:
-        say(f"{pools}: {counted(passages, 'passage')}")
+        say(f"{pools}: {count_of(passages, 'passage')}")
 
 
-def _write_pools(name: str, entries: Sequence[Entry], out: Path) -> int:
+def _write_pools(name: str, entries: Sequence[DatasetEntry], out: Path) -> int:
     """Write the passages of the entries. Return their number, without duplicates."""
     from madke.pools.pool_file import PoolRecord, write_pools
 

@@ -33,7 +33,7 @@ def command(
     model: Annotated[str | None, flags.option("Audit this model instead, see below.", "MODEL", names=_MODEL)] = None,
     base_url: flags.BaseUrl = None,
     models_file: flags.ModelsFile = None,
-    prompts: flags.Prompts = None,
+    prompts: flags.PromptsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "With --model: print the findings as one line of JSON.")] = False,
 ) -> None:
     """Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and all sources.
@@ -97,7 +97,7 @@ def _audit(name: str, base_url: str | None, models_file: Path | None, prompts: P
 
 
 def _local_servers() -> str:
-    from madke.cli.local_servers import described, shell_lines
+    from madke.cli.local_servers import server_line, shell_lines
     from madke.endpoints.local_servers import asked_ports, find_servers
 
     servers = find_servers()
@@ -105,7 +105,7 @@ def _local_servers() -> str:
         ports = ", ".join(f"{port} ({program})" if program else f"{port}" for port, program in asked_ports().items())
         return f"none found on the ports {ports}" if ports else "not looked for"
     return "\n".join(
-        described(server) + (f". To use it:\n  {shell_lines(server.command, indent=25)}" if server.models else "")
+        server_line(server) + (f". To use it:\n  {shell_lines(server.command, indent=25)}" if server.models else "")
         for server in servers
     )
 

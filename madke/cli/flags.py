@@ -69,11 +69,11 @@ def field_option(record: type[RunRequest | RunOptions], name: str) -> Any:
 
 BaseUrl = Annotated[str | None, field_option(RunOptions, "base_url")]
 ModelsFile = Annotated[Path | None, field_option(RunOptions, "models_file")]
-Prices = Annotated[Path | None, field_option(RunOptions, "prices")]
-Address = Annotated[str | None, field_option(RunOptions, "address")]
-Prompts = Annotated[Path | None, field_option(RunRequest, "prompts")]
-Settings = Annotated[list[str] | None, field_option(RunRequest, "settings")]
-Task = Annotated[str | None, field_option(RunRequest, "task")]
+PricesOption = Annotated[Path | None, field_option(RunOptions, "prices")]
+AddressOption = Annotated[str | None, field_option(RunOptions, "address")]
+PromptsOption = Annotated[Path | None, field_option(RunRequest, "prompts")]
+SettingsOption = Annotated[list[str] | None, field_option(RunRequest, "settings")]
+TaskOption = Annotated[str | None, field_option(RunRequest, "task")]
 Dataset = Annotated[str | None, field_option(RunRequest, "dataset")]
 Ids = Annotated[str | None, field_option(RunRequest, "ids")]
 Limit = Annotated[int | None, field_option(RunRequest, "limit")]
@@ -88,7 +88,7 @@ CallSeconds = Annotated[
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]
-Engine = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
+EngineOption = Annotated[Literal["local", "ray"], option("This machine, or the nodes of a Ray cluster.", panel=CLUSTER)]
 
 
 def request_options(

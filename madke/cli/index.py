@@ -9,7 +9,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 
 app = typer.Typer(help="Make passages, and build, fetch, search and check indexes.", no_args_is_help=True)
 
@@ -63,8 +63,8 @@ def passages(
     ] = "wikipedia",
     words: Annotated[int, option("Words per passage; the last one of a page may have fewer.", "N", min=1)] = 100,
     processes: Annotated[int | None, option("Worker processes. Default: one per core.", "N", min=1)] = None,
-    engine: flags.Engine = "local",
-    address: flags.Address = None,
+    engine: flags.EngineOption = "local",
+    address: flags.AddressOption = None,
 ) -> None:
     """Split Wikipedia or other texts into passages of 100 words, as DPR does, for `madke index build`."""
     import os
@@ -98,7 +98,7 @@ def passages(
     for name, count in manifest.counts.model_dump().items():
         if count or name in ("pages", "articles", "passages"):
             say(f"  {name.replace('_', ' '):<24}{count:>14,}")
-    say(f"{out}: {counted(manifest.counts.passages, 'passage')} in {counted(len(manifest.shards), 'file')}")
+    say(f"{out}: {count_of(manifest.counts.passages, 'passage')} in {count_of(len(manifest.shards), 'file')}")
 
 
 @app.command("fetch")
@@ -169,8 +169,8 @@ def build(
         float | None, option("Size of each FAISS file. Default: by type.", "MB", _DENSE, min=0.001)
     ] = None,
     vectors: Annotated[Path | None, option("Keep the vectors here, to reuse them.", "DIR", _DENSE)] = None,
-    engine: flags.Engine = "local",
-    address: flags.Address = None,
+    engine: flags.EngineOption = "local",
+    address: flags.AddressOption = None,
 ) -> None:
     """Build an index of a corpus."""
     options = locals()  # parameters of build_index, under the same names
@@ -181,7 +181,7 @@ def build(
     refuse_overwriting({"--out": out, "--vectors": vectors}, ())
     with resumable():
         manifest = build_index(**options, progress=counter("passages"))
-    say(f"{out}: {counted(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
+    say(f"{out}: {count_of(manifest.passages, 'passage')}, {manifest.size / 1e6:,.1f} MB")
     index, recall = manifest.index, manifest.index_recall
     if isinstance(index, DenseSettings) and recall is not None:
         choice = f" (auto: {index.reason})" if index.reason else ""
@@ -212,7 +212,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
-    from madke.knowledge.asking import ask, close_sources
+    from madke.knowledge.asking import ask_source, close_sources
     from madke.knowledge.named import known_sources, open_source
 
     if compare:
@@ -224,7 +224,7 @@ def search(
         raise UserError("--qrels needs --compare")
 
     source = open_source(index) if index in known_sources() else open_source("index", index)
-    (hits,) = ask(source, [query], k)
+    (hits,) = ask_source(source, [query], k)
     close_sources([source])
     if hits.error is not None:
         raise UserError(f"the search failed: {hits.error}")
@@ -253,12 +253,12 @@ def info(index: Folder, as_json: AsJson = False) -> None:
         return
     facts = {"corpus": manifest.corpus.path, "sha256": manifest.corpus.sha256, "passages": f"{manifest.passages:,}"}
     if manifest.corpus.skipped:
-        facts["skipped"] = f"{counted(manifest.corpus.skipped, 'passage')} without text"
+        facts["skipped"] = f"{count_of(manifest.corpus.skipped, 'passage')} without text"
     facts |= {"size": f"{manifest.size / 1e6:,.1f} MB"}
     facts |= {name: str(value) for name, value in manifest.index.model_dump(exclude_none=True).items() if value != ""}
     if manifest.index_recall is not None:
         measured = manifest.index_recall
-        queries = f"({counted(measured.queries, 'query', 'queries')})"
+        queries = f"({count_of(measured.queries, 'query', 'queries')})"
         facts["recall@5"] = f"{measured.recall_at_5} ±{measured.margin} of an exact search {queries}"
     if manifest.cut is not None:
         facts["cut"] = manifest.cut.line(manifest.passages)

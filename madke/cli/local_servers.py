@@ -1,7 +1,7 @@
 """Model servers on this machine, for the terminal: what was found, and the command that uses it."""
 
 from madke._util.terminal import say
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.endpoints.local_servers import LocalServer, find_servers
 
 _WIDTH = 78
@@ -11,10 +11,10 @@ def show_local_servers() -> None:
     """Say on stderr which model servers run on this machine, if any, and how to ask them."""
     for server in find_servers():
         if server.models:
-            say(f"madke: {described(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
+            say(f"madke: {server_line(server)}. To use it:\n  {shell_lines(server.command, indent=2)}", err=True)
 
 
-def described(server: LocalServer) -> str:
+def server_line(server: LocalServer) -> str:
     """What answers, and what it serves."""
     whose = f"{server.program}'s port" if server.program else "port"
     place = f"a model server is on {whose} {server.port}"
@@ -23,7 +23,7 @@ def described(server: LocalServer) -> str:
     if not server.models:
         return f"{place}; it has no model"
     more = len(server.models) - 1
-    return f"{place}: {server.models[0]}" + (f" and {counted(more, 'more model')}" if more else "")
+    return f"{place}: {server.models[0]}" + (f" and {count_of(more, 'more model')}" if more else "")
 
 
 def shell_lines(command: str, *, indent: int = 0) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments, folders of them, or prediction files.")
 ]
-Data = Annotated[Path | None, flags.option("Questions of the prediction files.", "PATH")]
+DataOption = Annotated[Path | None, flags.option("Questions of the prediction files.", "PATH")]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 

@@ -14,7 +14,7 @@ import typer
 
 from madke._util.terminal import console, say, say_json, say_table, say_wrapped
 from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
@@ -85,7 +85,7 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say(recipe.about.strip())
-    say(f"{counted(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
+    say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     show_plans(plans, prices, pace)
     if (published := published_table(recipe)) is not None:
         console().print(rich_table(published))
@@ -191,12 +191,12 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     if scores.failed:
         retried = options.retry_failed and not options.replay
         again = "the same command" if retried else "the command without --keep-failed and --replay"
-        say(f"madke: {counted(scores.failed, 'question')} failed; {again} retries them", err=True)
+        say(f"madke: {count_of(scores.failed, 'question')} failed; {again} retries them", err=True)
         for reason, count in () if all_failed(scores) else list(scores.failures.items())[:_SHOWN_REASONS]:
             say(f"  {count} x {reason}", err=True)
     degraded = max(0, scores.degraded - scores.failed)
     if degraded and not options.retry_degraded:
-        lost = f"{counted(degraded, 'question')} lost a debater or a verdict"
+        lost = f"{count_of(degraded, 'question')} lost a debater or a verdict"
         say(f"madke: {lost}; --retry-degraded retries them", err=True)
     if (cut := cut_note(scores, max_tokens)) is not None:
         say(f"madke: {cut}", err=True)
@@ -264,12 +264,12 @@ def _show_unfinished(done: Experiment, options: RunOptions) -> None:
         why = why_stopped(done.meters[name]) if name in done.meters else reason
         say(f"madke: arm {name!r} is not finished: {why}", err=True)
     if done.waiting:
-        say(f"madke: not started after {[*done.meters][-1]!r}: {counted(len(done.waiting), 'arm')}", err=True)
+        say(f"madke: not started after {[*done.meters][-1]!r}: {count_of(len(done.waiting), 'arm')}", err=True)
     failed = sum(scores.failed for scores in done.scores.values())
     if done.unfinished or failed:
         how = "the command without --replay" if options.replay else "the same command"
         reached = done.account.budget.reached
         how = f"the same command with a higher {reached}" if reached else how
-        lost = f"{counted(failed, 'debate')} failed; " if failed else ""
+        lost = f"{count_of(failed, 'debate')} failed; " if failed else ""
         say(f"madke: {lost}{how} resumes", err=True)
         raise typer.Exit(1)

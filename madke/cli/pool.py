@@ -10,7 +10,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import option, switch
 from madke.cli.paths import refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.runs.fields import KNOWLEDGE
 from madke.runs.options import RunOptions
 from madke.runs.own_files import question_files
@@ -57,13 +57,13 @@ def build(
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
     from madke.knowledge.asking import close_sources
-    from madke.knowledge.named import open_source, resolve, source_paths, source_specs
+    from madke.knowledge.named import open_source, parse_sources, resolve, source_paths
     from madke.knowledge.source_spec import asked_here
     from madke.runs.job import questions_of
     from madke.runs.meter import prices_of
     from madke.runs.pool_stages import build_pool_file
 
-    specs = source_specs(sources, ())
+    specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
     model = str(request.model)
     questions = questions_of(replace(request, questions=data))
@@ -107,7 +107,7 @@ def build(
     show_spent(opened)
     say(f"pools: {out}")
     if failed := sum(count.failed for count in found.values()):
-        say(f"{counted(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
+        say(f"{count_of(failed, 'search', 'searches')} failed; the file has the reasons under 'partial'", err=True)
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke._util.terminal import console, say
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, RunProgress, SourceOpened
 
 if TYPE_CHECKING:
@@ -118,10 +118,10 @@ def counts(progress: RunProgress) -> list[str]:
     parts = {
         f"cost {progress.cost or 0:.4g}": progress.cost,
         f"{progress.failed:,} failed": progress.failed,
-        f"{counted(progress.failed_calls, 'call')} failed": progress.failed_calls,
+        f"{count_of(progress.failed_calls, 'call')} failed": progress.failed_calls,
         f"{rate:.1f} calls/s": rate >= _SLOWEST,
         f"{progress.in_flight} in flight": progress.in_flight,
-        f"{counted(progress.too_long, 'prompt')} too long": progress.too_long,
+        f"{count_of(progress.too_long, 'prompt')} too long": progress.too_long,
     }
     return [text for text, shown in parts.items() if shown]
 
@@ -136,7 +136,7 @@ def why_stopped(meter: Meter) -> str:
         why, how = f"{why} is reached, {used} used", f"the same command with a higher {why}"
     elif why == "--deadline":
         why = "--deadline is reached"
-    return f"{why}; {counted(meter.left_over, 'question is', 'questions are')} unfinished; {how} resumes"
+    return f"{why}; {count_of(meter.left_over, 'question is', 'questions are')} unfinished; {how} resumes"
 
 
 def counter(what: str) -> Callable[[int, int | None], None]:

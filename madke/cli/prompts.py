@@ -17,8 +17,8 @@ _Name = Annotated[str, typer.Argument(metavar="PROTOCOL", help="Protocol; see `m
 def show(
     name: _Name,
     stage: Annotated[str, typer.Argument(metavar="STAGE", help="Stage, such as select, speak, reply or judge.")],
-    prompts: flags.Prompts = None,
-    settings: flags.Settings = None,
+    prompts: flags.PromptsOption = None,
+    settings: flags.SettingsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "Print a JSON object: the call's purpose and messages.")] = False,
 ) -> None:
     """Print the first prompt of a stage in a debate about a sample question. Replies in it are placeholders."""
@@ -42,7 +42,7 @@ def show(
 def copy(
     name: _Name,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for your protocols; the copy is DIR/PROTOCOL.")],
-    prompts: flags.Prompts = None,
+    prompts: flags.PromptsOption = None,
 ) -> None:
     """Copy a protocol to DIR, to be used with --prompts DIR instead of the one that ships with madke.
 

@@ -14,7 +14,7 @@ app = typer.Typer(help="List the debate protocols, or draw one.")
 @app.callback(invoke_without_command=True)
 def _list(
     context: typer.Context,
-    prompts: flags.Prompts = None,
+    prompts: flags.PromptsOption = None,
     as_json: Annotated[bool, flags.switch("--json", "Print JSON lines: name, source, folder.")] = False,
 ) -> None:
     """List the debate protocols and the paper or code that each follows. `show NAME` draws one."""
@@ -45,8 +45,8 @@ def _list(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Protocol.")],
-    prompts: flags.Prompts = None,
-    settings: flags.Settings = None,
+    prompts: flags.PromptsOption = None,
+    settings: flags.SettingsOption = None,
 ) -> None:
     """Draw a debate from its protocol: order of turns, who reads whom, when it ends, calls per question."""
     from madke.report.diagram import diagram

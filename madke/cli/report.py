@@ -12,7 +12,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
 from madke.core.errors import UserError
 from madke.runs.own_files import question_files
 
@@ -51,9 +51,9 @@ def command(
     ] = False,
     qrels: Annotated[Path | None, option("Measure retrieval with these judgements, see below.", "FILE")] = None,
     least: flags.Relevance = 1,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
     if question is not None:

@@ -13,12 +13,12 @@ from madke.knowledge.fusion import DEPTH, fuse
 from madke.knowledge.named import known_sources, resolve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, open_spec, parse_spec
 from madke.pools.building import retrieve
-from madke.report.tables import NOTHING, Cell, Table, count_cell, percent_cell, rich_table, write_table
+from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table, write_table
 from madke.scoring.arms import Results
 from madke.scoring.retrieval import (
     Ranking,
     Rankings,
-    Retrieval,
+    RetrievalScores,
     of_debates,
     of_pools,
     read_qrels,
@@ -70,7 +70,7 @@ def pools_table(results: Sequence[Results], qrels: Path, least: int) -> Table:
     return _table(found, "The pool is in the order that debaters read. Figures are in percent.")
 
 
-def _table(found: Sequence[Retrieval], *notes: str) -> Table:
+def _table(found: Sequence[RetrievalScores], *notes: str) -> Table:
     """One row per retriever; all measures in percent."""
     headings = list(found[0].measures)
     rows = tuple(
@@ -84,7 +84,7 @@ def _rank_table(query: str, rankings: Mapping[str, Ranking], titles: Mapping[str
     """The first ``k`` passages of each retriever, and the rank of each passage in all of them."""
     places = [{key: rank for rank, key in enumerate(ranking, start=1)} for ranking in rankings.values()]
     rows = tuple(
-        (*(count_cell(of[key]) if key in of else NOTHING for of in places), Cell(text=f"{titles[key]} ({key})"))
+        (*(count_cell(of[key]) if key in of else NO_FIGURE for of in places), Cell(text=f"{titles[key]} ({key})"))
         for key in dict.fromkeys(key for ranking in rankings.values() for key in islice(ranking, k))
     )
     return Table(title=query, columns=(*rankings, "passage"), rows=rows)

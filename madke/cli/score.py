@@ -12,8 +12,8 @@ import typer
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, Data, Paths, open_arms, refuse_overwriting
-from madke.core.errors import UserError, counted
+from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ EPILOG = flags.epilog(
 
 def command(
     paths: Paths,
-    data: Data = None,
+    data: DataOption = None,
     dataset: flags.Dataset = None,
-    task: flags.Task = None,
+    task: flags.TaskOption = None,
     grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
     base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
@@ -58,7 +58,7 @@ def command(
     details: Annotated[
         bool, switch("--details", "Also print whole intervals, and calls, tokens and cost by stage.", OUTPUT)
     ] = False,
-    prices: flags.Prices = None,
+    prices: flags.PricesOption = None,
     by_dataset: Annotated[
         bool, switch("--by-dataset", "Score each dataset of the questions separately.", OUTPUT)
     ] = False,
@@ -112,7 +112,9 @@ def command(
     else:
         _show(arms, scores, rows, details=details)
     if failed:
-        say(f"madke: {counted(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True)
+        say(
+            f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
+        )
         raise typer.Exit(1)
 
 

@@ -65,7 +65,7 @@ def command(
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment
     from madke.serve.offers import ServeOptions
-    from madke.serve.server import bound, create_app, serve
+    from madke.serve.server import create_app, listening_socket, serve
 
     keys = keys_from_environment()
     if host not in LOCAL_HOSTS and not keys and not no_auth:
@@ -85,7 +85,7 @@ def command(
     debates = Debates(offered)
     tell_left_out(debates.offers)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
-    listening = bound(host, port)
+    listening = listening_socket(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     say(f"madke: serving {', '.join(debates.offers.variants)} at {address}", err=True)
     asyncio.run(serve(app, debates, listening, grace=grace))

@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 RENAMED = {
     "debaters_for": "match_cost",
+    "madke-lean": "gated",
     "estimator": "answer_scorer",
     "given": "first_round",
     "most": "max_passages",
@@ -66,7 +67,7 @@ class Unfinished(UserError):
         )
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def count_of(number: int, one: str, many: str = "") -> str:
     """``1 question``, ``1,234 questions``. ``many`` is the plural; by default ``one`` with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 

@@ -17,10 +17,10 @@ ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 ``failed``: the call failed.
 """
 
-Outcome = Literal["ok", "abstained", "failed", "deferred"]
+DebateOutcome = Literal["ok", "abstained", "failed", "deferred"]
 """How a debate ended. ``deferred``: there is an answer, but it is left to a person."""
 
-UNREAD: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
+UNREAD_STATUSES: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
 """The readings of replies that say something, but nothing that can be read."""
 
 
@@ -262,7 +262,7 @@ class Transcript:
     question: str
     task: str
     answers: tuple[str, ...]
-    status: Outcome
+    status: DebateOutcome
     """``ok``: there is an answer. ``abstained``: there is none; ``final.status`` says why, and only if it is
     ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again. ``deferred``: the answer is
     in ``deferral``, for a person."""

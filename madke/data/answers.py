@@ -22,7 +22,7 @@ class Options:
     """The names that the file gives to the options, if it does (ARC: letters or numbers)."""
 
 
-def structured(row: Row, value: Any, name: str) -> Any:
+def parsed_if_structured(row: Row, value: Any, name: str) -> Any:
     """The value of a column; a text that begins like a list of texts or like an object is parsed."""
     return _parsed(row, value, name) if isinstance(value, str) and is_structured(value) else value
 
@@ -70,12 +70,12 @@ def _texts(row: Row, values: Sequence[Any], name: str) -> tuple[str, ...]:
     return tuple(row.checked(value, name) for value in values)
 
 
-def answers_of(row: Row, found: Found, options: Options, *, task: str | None) -> list[str | int]:
+def gold_answers(row: Row, found: Found, options: Options, *, task: str | None) -> list[str | int]:
     """The gold answers: a text, a list, or SQuAD's ``{"text": [...]}``. With options: letters, or 0-based numbers."""
     if "golden_answers" not in found.names:
         return []
     name = found.names["golden_answers"]
-    value = structured(row, row.fields[name], name)
+    value = parsed_if_structured(row, row.fields[name], name)
     if _is_empty(value):
         return []
     if isinstance(value, str) and is_ambiguous(value):

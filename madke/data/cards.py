@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from madke._util.assets import asset, require
 from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError, unknown
-from madke.data.dataset import Entry, entries
+from madke.data.dataset import DatasetEntry, entries
 from madke.data.formats import FORMATS
 from madke.data.published_rows import Row
 
@@ -67,7 +67,7 @@ def cards() -> dict[str, Card]:
 
 def read_hugging_face(
     dataset: str, *, split: str | None = None, copy: Path | None = None, task: str | None = None
-) -> list[Entry]:
+) -> list[DatasetEntry]:
     """Read a split (default: the card's) of the repository that the dataset's card names; remote code is never run.
 
     ``copy`` is a folder with a copy of the repository; default: download it to the cache of ``datasets``.

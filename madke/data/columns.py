@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase
 
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.data.published_rows import Row, short
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -157,7 +157,7 @@ class Columns:
             parts.append(f"{repeated:,} with the text of an earlier question")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
-        return f"{file}: {counted(count, 'question')}; {', '.join(parts)}"
+        return f"{file}: {count_of(count, 'question')}; {', '.join(parts)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ _SAMPLE = asset("eval", "samples") / "questions.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class DatasetEntry:
     """A question of a published dataset with its passages."""
 
     question: Question
@@ -56,7 +56,7 @@ def read_dataset(
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
         ids: The path or name of a list of ids; only these questions are read.
         limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.
-        sample_seed: Seed of a random sample (:func:`sample`).
+        sample_seed: Seed of a random sample (:func:`sample_of`).
 
     Raises:
         UserError: The file or an entry is invalid, a name is unknown, or a seed comes without a limit.
@@ -72,7 +72,7 @@ def read_dataset(
     return chosen(questions, lambda question: question.id, path, ids=ids, limit=limit, seed=sample_seed)
 
 
-def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[Entry]:
+def read_published(path: Path, dataset: str, *, task: str | None = None) -> list[DatasetEntry]:
     """The entries of a published file; see :func:`read_dataset`."""
     reader = READERS[dataset]
     if not isinstance(reader, Format):
@@ -115,7 +115,7 @@ def _is_of(format_: Format, rows: Iterable[Row]) -> bool:
         return False
 
 
-def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, Entry]]:
+def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> Iterator[tuple[Row, DatasetEntry]]:
     """The questions of a user's reader; their ``metadata["dataset"]`` defaults to its name."""
     try:
         questions = list(reader(path))
@@ -128,15 +128,15 @@ def _read_by(reader: DatasetReader, name: str, path: Path, task: str | None) -> 
         if not isinstance(question, Question):
             raise row.error(f"{name!r} yields a {type(question).__name__}; expected Question")
         metadata = {"dataset": name, **question.metadata}
-        yield row, Entry(question=replace(question, task=task or question.task, metadata=metadata))
+        yield row, DatasetEntry(question=replace(question, task=task or question.task, metadata=metadata))
 
 
-def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[Entry]:
+def entries(format_: Format, rows: Iterable[Row], *, task: str | None, file: Path | str) -> list[DatasetEntry]:
     """The entries in the rows of a file or of a Hugging Face repository."""
     return _checked(_entries(format_, rows, task or format_.task), task, file)
 
 
-def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, Entry]]:
+def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[Row, DatasetEntry]]:
     places: Counter[str | None] = Counter()
     for row in rows:
         item = format_.item(row)
@@ -146,11 +146,11 @@ def _entries(format_: Format, rows: Iterable[Row], task: str) -> Iterator[tuple[
         yield row, _entry(format_.name, task, item.id if item.id is not None else counted, item)
 
 
-def _checked(found: Iterable[tuple[Row, Entry]], task: str | None, file: Path | str) -> list[Entry]:
+def _checked(found: Iterable[tuple[Row, DatasetEntry]], task: str | None, file: Path | str) -> list[DatasetEntry]:
     """The entries; UserError if there are none, two share an id, or one is invalid for its task."""
     if task is not None:
         TASKS[task]  # imports the task that the caller named
-    kept: dict[str, tuple[Row, Entry]] = {}
+    kept: dict[str, tuple[Row, DatasetEntry]] = {}
     for row, entry in found:
         question = entry.question
         if wrong := get_task(question.task).check(question):
@@ -172,7 +172,7 @@ def _warn_unlabelled(questions: Sequence[Question], file: Path | str) -> None:
         _log.warning(warning, file, len(without), len(questions), without[0])
 
 
-def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
+def _entry(dataset: str, task: str, id_: str, item: Item) -> DatasetEntry:
     """The entry of an item; a passage's key is question id and position, which does not reveal its kind."""
     metadata: dict[str, Any] = {"dataset": dataset, **item.metadata}
     keys: dict[str, list[str]] = {}
@@ -193,10 +193,10 @@ def _entry(dataset: str, task: str, id_: str, item: Item) -> Entry:
     question = Question(
         id=id_, question=item.question, answers=item.answers, task=task, choices=item.choices, metadata=metadata
     )
-    return Entry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
+    return DatasetEntry(question=question, passages={source: tuple(ranked) for source, ranked in passages.items()})
 
 
-def sample(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
+def sample_of(items: Sequence[T], limit: int | None, seed: int | None, id_of: Callable[[T], str]) -> list[T]:
     """The first ``limit`` items (None: all), or a random sample, in the original order; UserError for a lone seed.
 
     A sample has the items with the lowest SHA-256 of ``seed:id``, so larger samples contain smaller ones.
@@ -243,9 +243,9 @@ def with_ids(items: Sequence[T], ids: Sequence[str], id_of: Callable[[T], str], 
 def chosen(
     items: Sequence[T], id_of: Callable[[T], str], file: Path, *, ids: str | None, limit: int | None, seed: int | None
 ) -> list[T]:
-    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample`."""
+    """The items of a list of ids (:func:`read_ids`; None: all), limited or sampled by :func:`sample_of`."""
     listed = items if ids is None else with_ids(items, read_ids(ids), id_of, file)
-    return sample(listed, limit, seed, id_of)
+    return sample_of(listed, limit, seed, id_of)
 
 
 def ids_fingerprint(ids: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,10 +20,11 @@ from madke.core.transcript import Stance, Transcript, Turn
 from madke.data.questions import Id
 from madke.engine.parse import answer_of, marked, parse_confidence, without_reasoning
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import is_name
+from madke.engine.protocol_parts import is_debater_name
 from madke.tasks import get_task
 
-Order = Literal["same", "reversed", "rotated"]
+GivenOrder = Literal["same", "reversed", "rotated", "other_question"]
+"""What debaters read: their stances in this order, or stances from the debate of another question."""
 Rounds = dict[int, tuple[Turn, ...]]
 """Repeat -> the turns of its first round."""
 
@@ -43,11 +44,15 @@ class FirstRounds:
             found[id_] = sha256(json.dumps(turns).encode()).hexdigest()[:16]
         return found
 
-    def reordered(self, order: Order) -> FirstRounds:
+    def reordered(self, order: GivenOrder) -> FirstRounds:
         """Assign the stances to other debaters: in reversed order, or rotated by one.
 
-        The order of the names does not change, because debaters read each other in that order.
+        The order of the names does not change, because debaters read each other in that order. ``other_question``:
+        agents outside the cast bring the stances of the question before (the first question: of the next), one fewer
+        than there are debaters. A protocol whose debaters do not read each other (``mad-noise``) shows only these.
         """
+        if order == "other_question":
+            return FirstRounds(rounds=_with_strangers(self.rounds))
         found = {}
         for id_, rounds in self.rounds.items():
             found[id_] = {repeat: _reordered(turns, order) for repeat, turns in rounds.items()}
@@ -142,14 +147,38 @@ def _turn(line: _Stance, question: Question, protocol: Protocol) -> Turn:
     return Turn(agent=line.agent, stance=replace(stance, confidence=confidence))
 
 
-def _reordered(turns: tuple[Turn, ...], order: Order) -> tuple[Turn, ...]:
+def _reordered(turns: tuple[Turn, ...], order: GivenOrder) -> tuple[Turn, ...]:
     ordered = {"same": turns, "reversed": turns[::-1], "rotated": turns[-1:] + turns[:-1]}[order]
     return tuple(replace(turn, agent=at.agent) for at, turn in zip(turns, ordered, strict=True))
 
 
+def _with_strangers(rounds: Mapping[str, Rounds]) -> dict[str, Rounds]:
+    ids = [*rounds]
+    if len(ids) < 2:
+        raise UserError("first_round: order = other_question needs at least two questions")
+    # By the question before, so that further questions change no first round.
+    other_of = dict(zip(ids, [ids[1], *ids[:-1]], strict=True))
+    found: dict[str, Rounds] = {}
+    for id_, own in rounds.items():
+        others = rounds[other_of[id_]]
+        found[id_] = {
+            repeat: (
+                *turns,
+                *_strangers(others[repeat] if repeat in others else next(iter(others.values())), len(turns)),
+            )
+            for repeat, turns in own.items()
+        }
+    return found
+
+
+def _strangers(turns: Sequence[Turn], count: int) -> Iterator[Turn]:
+    spoke = [turn for turn in turns if turn.stance.status != "failed"][: count - 1]
+    return (replace(turn, agent=f"Stranger {n}", reads=()) for n, turn in enumerate(spoke, start=1))
+
+
 def _distinct(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     for agent, count in Counter(turn.agent for turn in turns).items():
-        if not is_name(agent):
+        if not is_debater_name(agent):
             raise UserError(f"agent {agent!r}: expected a name of one line with at least one letter or digit")
         if count > 1:
             raise UserError(f"agent {agent!r} has {count} stances; names must be unique")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from madke._util.files import cells_of, opened, read_jsonl
+from madke._util.files import cells_of, open_unpacked, read_jsonl
 from madke.core.errors import UserError
 
 _MAX_DOCUMENT = 2 << 30
@@ -151,7 +151,7 @@ def jsonl_rows(path: Path) -> Iterator[Row]:
 
 def _document(path: Path) -> object:
     try:
-        with opened(path) as file:
+        with open_unpacked(path) as file:
             content = file.read(_MAX_DOCUMENT + 1)
         if len(content) > _MAX_DOCUMENT:
             raise UserError(f"is longer than {_MAX_DOCUMENT >> 30} GiB; convert it to JSON Lines (.jsonl)", file=path)

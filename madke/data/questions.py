@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from madke._util.assets import require
-from madke._util.files import cells_of, opened, text_lines
+from madke._util.files import cells_of, open_unpacked, text_lines
 from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.answers import answers_of, options_of, structured
+from madke.data.answers import gold_answers, options_of, parsed_if_structured
 from madke.data.cells import is_list
 from madke.data.columns import Columns, Found, is_header, refuse_many
 from madke.data.published_rows import Row, json_rows, jsonl_rows
@@ -82,10 +82,10 @@ def _of_row(row: Row, found: Found, task: str | None) -> Question:
     text = values["question"] = row.checked(values["question"], names["question"])
     values["id"] = row.checked(values["id"], names["id"]) if "id" in names else id_of(text)
     if "metadata" in names:
-        values["metadata"] = structured(row, values["metadata"], names["metadata"])
+        values["metadata"] = parsed_if_structured(row, values["metadata"], names["metadata"])
     options = options_of(row, found)
     values["choices"] = options.texts
-    values["golden_answers"] = answers_of(row, found, options, task=values.get("task") or task)
+    values["golden_answers"] = gold_answers(row, found, options, task=values.get("task") or task)
     try:
         return question_from_fields({key: value for key, value in values.items() if value not in (None, "")}, task)
     except UserError as error:
@@ -151,7 +151,7 @@ def own_rows(path: Path) -> Iterator[Row]:
     if path.is_fifo():  # can be read only once
         return jsonl_rows(path)
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    with opened(path) as file:
+    with open_unpacked(path) as file:
         start = file.read(4096).removeprefix(_BOM).lstrip()
     if start.startswith(b"PAR1"):
         return _parquet_rows(path)

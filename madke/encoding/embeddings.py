@@ -19,14 +19,15 @@ from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
-from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, resolved, titled_text
+from madke.encoding.cards import AS_STORED, Encoding, encoding_of
+from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
 from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
 from madke.endpoints.model_names import split_address
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, provider_usage
 from madke.endpoints.prices import estimated_usage
-from madke.endpoints.refusals import Dialect, ServerError, field, refused
+from madke.endpoints.refusals import Dialect, ServerError, field, refused_completion
 from madke.endpoints.retry import Retrying
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def open_encoder(
     if encoding.pooling is not None or dtype != "float32":
         raise UserError(f"encoder {name!r}: its server decides pooling and dtype; leave out --pooling and --dtype")
     served = calls.args[0]
-    encoding = resolved(name, served, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
+    encoding = encoding_of(name, served, asked=encoding, stored=AS_STORED, has_layers=True, use_card=use_card)
     return EndpointEncoder(name, encoding, calls)
 
 
@@ -136,7 +137,7 @@ class _EmbeddingCalls(OpenAIChat):
         items = field(response, "data")
         if not isinstance(items, list):
             error = ServerError.read(200, field(response, "error") or "no data in it")
-            return refused(error, "status 200 without vectors", attempts=attempts)
+            return refused_completion(error, "status 200 without vectors", attempts=attempts)
         try:
             ordered = sorted(items, key=lambda item: item["index"])
             vectors = np.array([item["embedding"] for item in ordered], np.float32)

@@ -94,7 +94,7 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Models:
+class ModelEntries:
     """The entries of a ``models.yaml``, by name."""
 
     entries: Mapping[str, ModelEntry] = field(default_factory=dict)
@@ -114,14 +114,14 @@ class Models:
         return entry
 
 
-def read_models(file: Path | None = None) -> Models:
+def read_models(file: Path | None = None) -> ModelEntries:
     """Read the entries of ``file``, else of the file in ``MADKE_MODELS``, else of ``./models.yaml`` if it exists."""
     from madke._util.yaml_file import read_entries, validated
 
     named = file or (Path(variable) if (variable := os.environ.get(_VARIABLE)) else None)
     path = named or Path(_FILE)
     if named is None and not path.is_file():
-        return Models()
+        return ModelEntries()
     entries, lines = {}, {}
     for name, (line, content) in read_entries(path).items():
         if not re.fullmatch(r"[\w.-]+", name):
@@ -129,7 +129,7 @@ def read_models(file: Path | None = None) -> Models:
             raise UserError(why, file=path, line=line)
         entries[name] = validated(content or {}, ModelEntry, file=path, within=(name,))
         lines[name] = line
-    return Models(entries=entries, file=path, named=named is not None, lines=lines)
+    return ModelEntries(entries=entries, file=path, named=named is not None, lines=lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +280,7 @@ def refuse_two_addresses(models: Iterable[object]) -> None:
                 raise UserError(f"{model.name} is called at {known} and at {here}; {why}")
 
 
-def probe(models: Iterable[object]) -> None:
+def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     asked = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
     names = {model.endpoint.address: model.name for model in asked}

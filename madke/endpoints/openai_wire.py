@@ -14,7 +14,7 @@ from madke.core.addresses import bare_url, retry_after
 from madke.core.chat import ChatRequest, Completion, Outcome, Usage, decoded, writable
 from madke.core.errors import CallError
 from madke.endpoints.prices import estimated_usage
-from madke.endpoints.refusals import ServerError, field, refused, text_of
+from madke.endpoints.refusals import ServerError, field, refused_completion, text_of
 from madke.engine.parse import checked
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def read_completion(
         error = response
     if choice is None or error or finish_reason in _FAILED:
         default = "no choices in it" if choice is None else f"the finish reason is {finish_reason!r}"
-        return refused(ServerError.read(200, error or default), "status 200 without a reply", attempts=attempts)
+        return refused_completion(
+            ServerError.read(200, error or default), "status 200 without a reply", attempts=attempts
+        )
     content, reasoning, refusal = _message_parts(field(choice, "message"))
     outcome: Outcome = "filtered" if finish_reason == "content_filter" else "refused" if refusal else "ok"
     reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
@@ -142,7 +144,7 @@ def _chunk(line: bytes) -> Any:
 def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
     """The completion for an error status, if the server refuses this prompt; else CallError."""
     where = f"HTTP {error.status}{_redirected(response)}"
-    return refused(error, where, attempts=attempts, retry_after=retry_after(response.headers))
+    return refused_completion(error, where, attempts=attempts, retry_after=retry_after(response.headers))
 
 
 def is_utf8(body: bytes) -> bool:

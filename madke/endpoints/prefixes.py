@@ -54,7 +54,7 @@ _CHARACTERS = 4.0
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class GatedCall:
     """A call that has passed the gate."""
 
     request: ChatRequest
@@ -117,7 +117,7 @@ class Prefixes:
         self._silent = 0
         """Calls that repeat a beginning, before any was reported as cached."""
         self._characters = _CHARACTERS
-        self._in_flight: dict[str, list[Call]] = {}
+        self._in_flight: dict[str, list[GatedCall]] = {}
         """Question -> calls that are being read, or with slots: that have no reply."""
         self._read: OrderedDict[str, dict[tuple[Message, ...], tuple[float, bool]]] = OrderedDict()
         """Question -> prompts that the server has read -> when it last did, and whether it has answered them."""
@@ -135,9 +135,9 @@ class Prefixes:
         return "turn" if self._model.dialect.slots else self._learned or "reply"
 
     @asynccontextmanager
-    async def call(self, request: ChatRequest) -> AsyncIterator[Call]:
+    async def call(self, request: ChatRequest) -> AsyncIterator[GatedCall]:
         """Wait for a leader if there is one; the block then makes the call. Cancelling it releases its followers."""
-        made = Call(request, self, asyncio.get_running_loop().create_future())
+        made = GatedCall(request, self, asyncio.get_running_loop().create_future())
         question = request.purpose.question
         while (leader := self._leader(request)) is not None:
             made.sign = self.sign
@@ -157,7 +157,7 @@ class Prefixes:
             if not self._in_flight[question]:
                 del self._in_flight[question]
 
-    def read(self, call: Call, *, answered: bool = False) -> None:
+    def read(self, call: GatedCall, *, answered: bool = False) -> None:
         """Note that the server has read the prompt of a call: its followers go."""
         prompts, now = self._read.setdefault(call.request.purpose.question, {}), _now()
         prompts[call.request.messages] = now, answered or prompts.get(call.request.messages, (now, False))[1]
@@ -171,7 +171,7 @@ class Prefixes:
         if completion.usage.cached_tokens and not self._reports:
             self._reports, self._in_vain = True, False
 
-    def answered(self, call: Call, completion: Completion) -> None:
+    def answered(self, call: GatedCall, completion: Completion) -> None:
         """Note the reply of a call, and what it shows of the server's cache."""
         usage = completion.usage
         self.hear(completion)
@@ -212,7 +212,7 @@ class Prefixes:
         if not self._reports:
             self._learned = "token"  # nothing shows what this server keeps
 
-    def _leader(self, request: ChatRequest) -> Call | None:
+    def _leader(self, request: ChatRequest) -> GatedCall | None:
         """The call that has most of this prompt and that it is worth to wait for; None if there is none."""
         least = self._tokens * self._characters
         known = 0.0

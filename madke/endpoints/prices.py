@@ -55,7 +55,7 @@ def cost(usage: Usage, price: Price) -> float:
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
 
 
-def saved(usage: Usage, price: Price) -> float:
+def cost_saved(usage: Usage, price: Price) -> float:
     """What cached tokens made cheaper, in the currency of the price."""
     return cost(replace(usage, cached_tokens=0), price) - cost(usage, price)
 

@@ -1,7 +1,7 @@
 """Classify the errors of OpenAI-compatible servers, in the body of any status.
 
 An error fails an attempt, is an outcome of the call, or shows which dialect (request format) the server needs. Examples
-of refusals are in ``tests/llm/test_dialects.py``.
+of refusals are in ``tests/endpoints/test_dialects.py``.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def unexplained(error: ServerError) -> bool:
     return error.status == 400 and "content_filter" not in error.names and not too_long(error)
 
 
-def refused(error: ServerError, where: str, *, attempts: int, retry_after: float | None = None) -> Completion:
+def refused_completion(
+    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None
+) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
 
     Raises:

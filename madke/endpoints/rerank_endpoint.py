@@ -9,7 +9,7 @@ from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import ADDRESS, Models
+from madke.endpoints.endpoint import ADDRESS, ModelEntries
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, read_refusal
 from madke.endpoints.prices import estimated_usage
@@ -73,7 +73,7 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
     return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
-def open_rerank_endpoint(name: str, models: Models) -> RerankEndpoint:
+def open_rerank_endpoint(name: str, models: ModelEntries) -> RerankEndpoint:
     """Open ``NAME@URL``, or an entry of ``models.yaml`` with a ``base_url``; UserError for any other name."""
     if found := ADDRESS.fullmatch(name):
         return RerankEndpoint(found[1], name=found[1], at=found[2])

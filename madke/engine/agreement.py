@@ -15,6 +15,9 @@ Same = Callable[[str, str], bool]
 """Whether two answers to a question are the same."""
 
 
+_ROUNDING = 1e-9
+
+
 def matcher(task: Task, question: Question) -> Same:
     """The task's matcher for answers to one question."""
     return lambda a, b: task.same(a, b, question)
@@ -40,10 +43,18 @@ def answer_groups(turns: Sequence[Turn], same: Same) -> list[list[Turn]]:
     return list(groups.values())
 
 
-def agreed(turns: Sequence[Turn], same: Same) -> bool:
-    """Whether at least two debaters spoke, every stance was parsed, and each pair of answers is the same."""
+def agreed(turns: Sequence[Turn], same: Same, share: float = 1) -> bool:
+    """Whether at least two debaters spoke, every stance was parsed, and each pair of answers is the same.
+
+    With a smaller ``share``: whether that share of the debaters who spoke is in one group of answers.
+    """
     answers = [turn.stance.answer for turn in turns if turn.stance.status != "failed"]
-    if len(answers) < 2 or None in answers:
+    if len(answers) < 2:
+        return False
+    if share < 1:
+        largest = max(map(len, answer_groups(turns, same)), default=0)
+        return largest >= max(2, share * len(answers) - _ROUNDING)
+    if None in answers:
         return False
     matches = _matches([answer for answer in answers if answer is not None], same)
     return all(len(near) == len(matches) for near in matches.values())

@@ -50,9 +50,12 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage of the protocol, as counted by :func:`calls`; ``speak`` includes replies."""
     p, r, n = protocol, rounds, len(protocol.cast)
+    groups = p.talk.groups and p.talk.groups[:r]
     given, is_last = p.first_round_given, rounds == p.rounds
     prepared = sum(len(debater.prepare) for debater in p.cast)
     turns = ("n(r - 1)" if given else "n r", n * (r - given), n * (r - given))
+    if groups:
+        turns = (f"({' + '.join(map(str, groups))})", sum(groups), sum(groups))
     counts = {
         "prepare": (str(prepared), prepared, prepared),
         "select": turns,

@@ -22,7 +22,7 @@ from madke.engine.schemas import bound_roles
 from madke.engine.view import View, stances_of, view
 
 
-async def debate(scene: Scene) -> Transcript:
+async def hold_debate(scene: Scene) -> Transcript:
     """Debate the question of a scene.
 
     Returns:
@@ -126,8 +126,8 @@ async def _finish(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def _play_round(scene: Scene, rounds: Sequence[Round]) -> Round:
-    n, protocol, debaters = len(rounds) + 1, scene.protocol, scene.protocol.cast
-    names = [debater.name for debater in debaters]
+    n, protocol = len(rounds) + 1, scene.protocol
+    debaters, names = protocol.speakers(n), [debater.name for debater in protocol.cast]
     seed = repr((scene.seed, scene.question.id, scene.repeat, n))
     order, scores = reading_order(protocol.order, rounds, names, question=scene.question, task=scene.task, seed=seed)
     turns: list[Turn] = []
@@ -203,7 +203,9 @@ def _with_hits(scene: Scene, n: int, turn: Turn, hits: Hits) -> Turn:
 
 async def _speak(scene: Scene, debater: Debater, n: int, view: View, turn: Turn) -> Turn:
     if turn.stance.status != "failed":
+        # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
+        asked_in = 1 if scene.protocol.samples else n
         numbers = roles.readable(scene, debater, turn)
-        turn = replace(turn, stance=await roles.speak(scene, debater, n, numbers, view))
+        turn = replace(turn, stance=await roles.speak(scene, debater, asked_in, numbers, view))
     scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
     return turn

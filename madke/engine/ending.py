@@ -6,7 +6,7 @@ from math import isfinite
 
 from madke._util.concurrency import gather
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD, Final, Round, Turn, Verdict
+from madke.core.transcript import UNREAD_STATUSES, Final, Round, Turn, Verdict
 from madke.engine import roles
 from madke.engine.agreement import agreed, answer_groups
 from madke.engine.order import by_cast
@@ -25,14 +25,14 @@ async def never(scene: Scene, rounds: Sequence[Round]) -> Ending:
 async def judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
     """Stop when the judge finds the debate settled. It is asked if at least two stances have text, parsed or not."""
     stances = sum(bool(spoken.text.strip()) for spoken in stances_of(rounds))
-    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.judge(scene, rounds)
+    verdict = Verdict(consensus=None, rule="too_few") if stances < 2 else await roles.ask_judge(scene, rounds)
     reason = "settled" if scene.protocol.finish == "judge_extract" else "consensus"
     return replace(rounds[-1], verdict=verdict), reason if verdict.consensus else None
 
 
 async def agreement(scene: Scene, rounds: Sequence[Round]) -> Ending:
-    """Stop when all answers are the same under the task's matcher."""
-    return rounds[-1], "agreement" if agreed(rounds[-1].turns, scene.same) else None
+    """Stop when all answers, or enough of them, are the same under the task's matcher."""
+    return rounds[-1], "agreement" if _agreed(scene, rounds) else None
 
 
 async def agreement_then_judge(scene: Scene, rounds: Sequence[Round]) -> Ending:
@@ -92,8 +92,8 @@ async def majority(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def agreed_or_summarizer(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer that all give under the task's matcher, in the first debater's words; else the summarizer's."""
-    if agreed(rounds[-1].turns, scene.same):
+    """The answer on which the debaters agree, in the words of the first who gives it; else the summarizer's."""
+    if _agreed(scene, rounds):
         return replace(await majority(scene, rounds), by="agreement")
     return await summarizer(scene, rounds)
 
@@ -180,8 +180,14 @@ _FINISHES = (summarizer, majority, agreed_or_summarizer, judge_extract, judge_pi
 FINISHES = {rule.__name__: rule for rule in _FINISHES}
 
 
+def _agreed(scene: Scene, rounds: Sequence[Round]) -> bool:
+    return agreed(_last_turns(scene, rounds), scene.same, scene.protocol.agreement_share)
+
+
 def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
-    return by_cast(rounds[-1].turns, [debater.name for debater in scene.protocol.cast])
+    """The turns of the last round; of all rounds if these are samples of one vote."""
+    turns = [turn for entry in rounds for turn in entry.turns] if scene.protocol.samples else rounds[-1].turns
+    return by_cast(turns, [debater.name for debater in scene.protocol.cast])
 
 
 def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Turn], float]) -> Final:
@@ -196,7 +202,7 @@ def _voted(scene: Scene, rounds: Sequence[Round], by: str, weight: Callable[[Tur
 
 def _no_answer(scene: Scene, rounds: Sequence[Round], by: str) -> Final:
     """No debater has an answer. It is an abstention only if none of their replies was unreadable."""
-    unread = (turn.stance for turn in _last_turns(scene, rounds) if turn.stance.status in UNREAD)
+    unread = (turn.stance for turn in _last_turns(scene, rounds) if turn.stance.status in UNREAD_STATUSES)
     if (stance := next(unread, None)) is not None:
         return Final(by=by, status=stance.status, rule=stance.rule)
     return Final(by=by, status="abstained", rule="declined")

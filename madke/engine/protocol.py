@@ -19,7 +19,7 @@ from madke.engine.protocol_parts import (
     Sees,
     Talk,
     Temperature,
-    is_name,
+    is_debater_name,
     readable_by,
     role_key,
 )
@@ -73,9 +73,11 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     """The first round's stances are given as input."""
     stop: Literal["never", "judge", "agreement", "agreement_then_judge", "satisfied", "stability", "budget"] = "judge"
     """When the debate ends before its last round. ``judge``: the judge finds it settled (Algorithm 1, line 14).
-    ``agreement``: all answers are the same under the task's matcher. ``agreement_then_judge``: ``agreement``, else
-    ``judge``. ``satisfied``: every debater is satisfied with its own answer. ``stability``: no answer has changed since
-    the previous round. ``budget``: ``token_budget`` is used up."""
+    ``agreement``: all answers (or the share ``agreement_share``) are the same under the task's matcher.
+    ``agreement_then_judge``: ``agreement``, else ``judge``. ``satisfied``: every debater is satisfied with its own
+    answer. ``stability``: no answer has changed since the previous round. ``budget``: ``token_budget`` is used up."""
+    agreement_share: Annotated[float, Field(gt=0.5, le=1, exclude_if=lambda value: value == 1)] = 1
+    """``stop: agreement`` and ``agreement_then_judge``: the share of the debaters that must give the same answer."""
     token_budget: int | None = Field(default=None, ge=1)
     """``stop: budget``: prompt and completion tokens of one question."""
     judge_sees: Literal["last_round", "history"] = "last_round"
@@ -99,7 +101,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
             if not 1 <= len(value) <= MAX_DEBATERS:
                 raise ValueError(f"debaters must be a count or a list of 1 to {MAX_DEBATERS} debaters")
             names = [debater.name for debater in value]
-            if wrong := [name for name in names if not is_name(name)]:
+            if wrong := [name for name in names if not is_debater_name(name)]:
                 raise ValueError(f"a debater's name must be one line with a letter or digit and no colon: {wrong[0]!r}")
             keys = [role_key(name) for name in names]
             if len(set(keys)) < len(keys):
@@ -118,6 +120,19 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     def cast(self) -> tuple[Debater, ...]:
         """The debaters, named ``Debater 1``, ``Debater 2``, ... if only a count is given."""
         return _numbered(self.debaters) if isinstance(self.debaters, int) else self.debaters
+
+    @property
+    def samples(self) -> bool:
+        """Whether the groups of ``talk.groups`` are samples of one vote, since nobody reads anybody."""
+        return self.talk.groups is not None and (self.sees.peers, self.sees.own) == ("none", "none")
+
+    def speakers(self, round_n: int) -> tuple[Debater, ...]:
+        """The debaters who speak in a round (1-based)."""
+        groups = self.talk.groups
+        if groups is None:
+            return self.cast
+        start = sum(groups[: round_n - 1])
+        return self.cast[start : start + groups[round_n - 1]]
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -160,7 +175,7 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
             **{stage: True for debater in self.cast for stage in debater.prepare},
             "select": self.knowledge is not None and self.knowledge.select == "adaptive",
             "speak": True,
-            "reply": self.rounds > 1 or self.talk.first == "sequential",
+            "reply": (self.rounds > 1 and not self.samples) or self.talk.first == "sequential",
             "reflect": self.stop == "satisfied",
             "digest": self.talk.later == "simultaneous_with_summary",
             "judge": self.stop in ("judge", "agreement_then_judge"),
@@ -183,6 +198,8 @@ def conflicts(p: Protocol) -> Iterator[str]:
     yield from _conflicts_end(p)
     if p.cite and p.marker == "alone":
         yield "cite = true does not work with marker = alone: its replies hold only the answer"
+    if p.talk.groups is not None:
+        yield from _conflicts_groups(p, p.talk.groups)
     if p.knowledge is not None:
         yield from _conflicts_knowledge(p, p.knowledge)
     for stage in (stage for debater in p.cast for stage in debater.prepare if stage in STAGES):
@@ -217,10 +234,28 @@ def _conflicts_reading(p: Protocol) -> Iterator[str]:
         yield "order.rotate_personas needs debaters with personas"
 
 
+def _conflicts_groups(p: Protocol, groups: tuple[int, ...]) -> Iterator[str]:
+    if len(groups) != p.rounds:
+        yield f"talk.groups has {len(groups)} numbers, one for each round; rounds is {p.rounds}"
+    if sum(groups) != len(p.cast):
+        yield f"talk.groups adds up to {sum(groups)} debaters, but there are {len(p.cast)}"
+    if (p.talk.first, p.talk.later) != ("simultaneous", "simultaneous"):
+        yield "talk.groups needs talk.first and talk.later = simultaneous"
+    if p.stop in ("stability", "satisfied"):
+        yield f"stop = {p.stop} compares the answers of one debater; with talk.groups each speaks once"
+    if p.first_round_given:
+        yield "talk.groups does not work with first_round_given"
+    if p.knowledge is not None and p.knowledge.select == "one_each":
+        yield "talk.groups needs a fixed number of debaters; with knowledge.select = one_each it varies"
+
+
 def _conflicts_end(p: Protocol) -> Iterator[str]:
     n = len(p.cast)
-    if p.finish == "only" and n != 1:
-        yield f"finish = only needs exactly one debater, found {n}"
+    last = p.talk.groups[-1] if p.talk.groups else n
+    if p.finish == "only" and last != 1:
+        yield f"finish = only needs exactly one debater, found {last}"
+    if p.agreement_share != 1 and p.stop not in ("agreement", "agreement_then_judge"):
+        yield "agreement_share needs stop = agreement or agreement_then_judge"
     if p.finish in ("judge_pick", "agreed_or_summarizer") and n < 2:
         yield f"finish = {p.finish} needs at least two debaters"
     if p.stop in ("judge", "agreement", "agreement_then_judge") and n < 2:

@@ -20,7 +20,7 @@ Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Topology = str | tuple[tuple[bool, ...], ...]
 
 
-def is_name(name: str) -> bool:
+def is_debater_name(name: str) -> bool:
     """Whether a text can name a debater: one line with a letter or digit and no colon, which ends names in prompts."""
     return bool(_NAME.fullmatch(name) and role_key(name))
 
@@ -139,6 +139,9 @@ class Talk(BaseModel, frozen=True, extra="forbid"):
     first: Literal["simultaneous", "sequential"] = "simultaneous"
     later: Literal["simultaneous", "sequential", "simultaneous_with_summary"] = "simultaneous"
     """``simultaneous_with_summary``: debaters read a summary of the debate instead of each other (ChatEval)."""
+    groups: Annotated[tuple[Count, ...] | None, Field(min_length=1, exclude_if=lambda value: value is None)] = None
+    """How many debaters speak in each round, each of them in one round only: with ``[3, 3, 1]`` the first three, the
+    next three, the last. If nobody reads anybody, the groups are samples of one vote. None: all speak in each round."""
 
 
 class Sees(BaseModel, frozen=True, extra="forbid"):

@@ -21,7 +21,7 @@ from madke.core.transcript import (
 from madke.engine import parse
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
-from madke.engine.scene import Reply, Scene
+from madke.engine.scene import Scene, StageReply
 from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
@@ -112,7 +112,7 @@ async def digest(scene: Scene, rounds: Sequence[Round]) -> Digest:
     return Digest(**fields_of(reply))
 
 
-async def judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
+async def ask_judge(scene: Scene, rounds: Sequence[Round]) -> Verdict:
     """Ask the judge whether the debate is settled (Wang et al., Eq. 5; Liang et al., Eq. 1). It sees no pool."""
     reply, asked, bound = await _conclude(scene, "judge", "judge", rounds, scene.protocol.judge_sees == "history")
     if reply.error is not None:
@@ -206,7 +206,7 @@ def _citable(scene: Scene, rounds: Sequence[Round]) -> set[int]:
     return shown
 
 
-async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> Reply:
+async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], history: bool = False) -> StageReply:
     """Call the judge or the summarizer. Only stances of earlier rounds may be dropped, never the last round's."""
     stances = stances_of(rounds, history=history)
     old = sum(spoken.round < rounds[-1].n for spoken in stances)
@@ -215,7 +215,7 @@ async def _conclude(scene: Scene, stage: str, agent: str, rounds: Sequence[Round
 
 async def _ask(
     scene: Scene, stage: str, debater: Debater, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-) -> Reply:
+) -> StageReply:
     cast, texts = scene.protocol.cast, scene.prepared.get(debater.name, {})
     own = {
         "debater": debater.name,

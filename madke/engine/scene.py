@@ -158,7 +158,7 @@ class Scene:
 
     async def call(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], *, droppable: int = 0
-    ) -> "Reply":
+    ) -> "StageReply":
         """Make one call of a stage to the model of ``agent`` in a round (1-based).
 
         ``values`` are the stage's variables; ``knowledge`` holds pool numbers. If the prompt is too long, the first
@@ -196,7 +196,7 @@ class Scene:
             if (shortened := self._shortened(kept, truncated, droppable)) is None:
                 break
             kept, truncated = shortened
-        self.usage[stage] = counted(self.usage.get(stage, StageUsage()), completion, retries)
+        self.usage[stage] = usage_with_call(self.usage.get(stage, StageUsage()), completion, retries)
         asked = _Prompt(
             self.cast[agent].name, (round_n, stage, agent), request.messages, completion.usage.prompt_tokens
         )
@@ -213,7 +213,7 @@ class Scene:
             cut=completion.finish_reason.casefold() in TRUNCATED,
             bound=request.bound is not None,
         )
-        return Reply(reply, self._asked(request, agent, kept), bound)
+        return StageReply(reply, self._asked(request, agent, kept), bound)
 
     def _bound(
         self, stage: str, agent: str, round_n: int, values: Mapping[str, Any], prompt: str | None
@@ -360,7 +360,7 @@ _Rendered = tuple[Mapping[str, Any], tuple[Message, ...]]
 """Values and messages."""
 
 
-class Reply(NamedTuple):
+class StageReply(NamedTuple):
     """What came back from a call."""
 
     called: Called
@@ -393,7 +393,7 @@ def _as_message(spoken: Spoken) -> Message:
     return Message(role="assistant" if spoken.own else "user", content=said)
 
 
-def counted(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
+def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> StageUsage:
     """The usage with one more call."""
     failed, seconds, tokens = completion.outcome != "ok", completion.seconds, fields_of(completion.usage)
     how = {"paid": completion.paid, "failed": failed, "retries": retries, "bound": bool(completion.bound)}

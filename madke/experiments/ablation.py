@@ -13,7 +13,7 @@ from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener, never_raising, silent
 from madke.core.knowledge import Source
 from madke.experiments.experiment import Experiment
-from madke.experiments.experiment_spec import Data, ExperimentSpec, read_experiment_spec
+from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read_experiment_spec
 from madke.experiments.load import Planned
 from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
@@ -27,7 +27,7 @@ from madke.runs.request import NOTHING, Model, RunRequest, takes_request
 @takes_request("experiment")
 def ablate(
     recipe: str | Path | Recipe,
-    data: str | Path | Data,
+    data: str | Path | QuestionSets,
     *,
     out: str | Path,
     model: Model | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
 from madke.data import first_rounds
@@ -18,7 +18,7 @@ from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Arm, Recipe
 from madke.knowledge.named import open_source
-from madke.pools.building import asking_folder, build_pools, depth
+from madke.pools.building import asking_folder, depth, retrieve_pools
 from madke.pools.lines import MORE, missing_pools
 from madke.pools.pool_file import merged_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
@@ -174,7 +174,7 @@ class Experiment:
             files, progress = list(experiment_spec.pools), partial(pool_progress, self.tell)
             if wanted := {name: spec for name, spec in specs.items() if name not in experiment_spec.pool_sources}:
                 k = max(depth(job.protocol.knowledge) for _, job in experiment_spec.jobs if job.protocol.knowledge)
-                found = build_pools(questions, self._opened(wanted), k, asked, progress=progress)
+                found = retrieve_pools(questions, self._opened(wanted), k, asked, progress=progress)
                 self.tell(PoolsReady(found=found))
                 files.append(asked)
             write_pools(more, merged_pools(files, questions, sources=specs))
@@ -232,7 +232,7 @@ class Experiment:
             if done < self.experiment_spec.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
             if failed:
-                why = f"it needs arm {needed.name}, in which {counted(failed, 'debate')} failed"
+                why = f"it needs arm {needed.name}, in which {count_of(failed, 'debate')} failed"
                 return f"{why}; if they fail again, remove their questions from --data and choose another --out"
         return None
 
@@ -317,7 +317,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     before, now = _read_record(path), _record_of(experiment_spec)
     old, new = before["questions"], now["questions"]
     kept = len(old.keys() & new.keys())
-    different = [f"{counted(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
+    different = [f"{count_of(len(old), 'question')}, not {kept} (--limit, or the data)"] if kept < len(old) else []
     different += [f"its {name} differs" for name in _SHARED if before.get(name) != now[name]]
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if different:

@@ -16,14 +16,14 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import chosen, is_sample_data, sample
+from madke.data.dataset import chosen, is_sample_data, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
-from madke.knowledge.named import is_sample, known_sources, resolve, source_specs
+from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
 from madke.runs.job import Job, job_of
@@ -32,7 +32,7 @@ from madke.runs.pool_stages import staged
 from madke.runs.request import NOTHING, Model, RunRequest
 from madke.variants import Variant, load_variant
 
-Data = Sequence[str | Path | Question]
+QuestionSets = Sequence[str | Path | Question]
 """Question files (``NAME=PATH`` for a published dataset in its owner's format), or questions."""
 
 
@@ -144,7 +144,7 @@ class ExperimentSpec:
     def _specs(self, arm: Arm, variant: Variant) -> dict[str, str | None]:
         """The sources of an arm with their specifications; those of the user are given by name only."""
         if not self.own_specs:
-            return source_specs(arm.sources, variant.protocol.sources)
+            return parse_sources(arm.sources, variant.protocol.sources)
         names: Iterable[str] = arm.sources.split(",") if arm.sources and arm.sources != "none" else ()
         if arm.sources is None and variant.protocol.sources:
             names = self.own_specs
@@ -250,7 +250,7 @@ class ExperimentSpec:
 
 def read_experiment_spec(
     recipe: str | Path | Recipe,
-    data: Data,
+    data: QuestionSets,
     request: RunRequest | None = None,
     *,
     model: Model | None = None,
@@ -289,7 +289,7 @@ def read_experiment_spec(
     request = replace(request, limit=limit, sample_seed=sample_seed)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")
-    own_specs = source_specs(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
+    own_specs = parse_sources(sources, ()) if isinstance(sources, str) else dict.fromkeys(sources)
     if sources == "none" or (isinstance(sources, str) and not own_specs):
         raise UserError("--sources none: the arms of a recipe differ in their sources; name at least one")
     if not isinstance(sources, str) and own_specs.keys() <= set(sources_of(found)):
@@ -319,14 +319,14 @@ def read_experiment_spec(
     )
 
 
-def _questions(recipe: Recipe, data: Data, request: RunRequest) -> list[Question]:
+def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[Question]:
     """The questions of all datasets, in order; if ids are not unique, each becomes ``DATASET/ID``."""
     task, limit, sample_seed = None if request.task is None else str(request.task), request.limit, request.sample_seed
     if not data:
         expected = f"; this recipe is made for {', '.join(recipe.datasets)}" if recipe.datasets else ""
         raise UserError(f"--data is missing; give the questions of the experiment{expected}")
     own = [item for item in data if isinstance(item, Question)]
-    found = [("questions", question) for question in sample(own, limit, sample_seed, lambda question: question.id)]
+    found = [("questions", question) for question in sample_of(own, limit, sample_seed, lambda question: question.id)]
     for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
         read = read_dataset(Path(path), dataset=name if equals else None, task=task)

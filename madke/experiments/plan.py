@@ -20,7 +20,7 @@ from madke.data import FirstRounds
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.ending import FINISHES
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
@@ -219,7 +219,7 @@ class Planner:
         }
         pool = _pool(question, protocol.knowledge, pool_of)
         scene = job.scene(question, cast, pool, retrieve=_nothing_found, score_answers=_equal_scores)
-        transcript = await debate(scene)
+        transcript = await hold_debate(scene)
         simulated.calls += calls
         simulated.first_rounds[question.id] = {0: transcript.rounds[0].turns}
         calls.clear()

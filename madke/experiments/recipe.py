@@ -25,8 +25,8 @@ class FirstRoundOf(BaseModel, extra="forbid", frozen=True):
     """Use the first round of another arm, in the same or another order of debaters."""
 
     arm: _Name
-    order: Literal["same", "reversed", "rotated"] = "same"
-    """``rotated``: the last stance comes first."""
+    order: Literal["same", "reversed", "rotated", "other_question"] = "same"
+    """``rotated``: the last stance comes first. ``other_question``: strangers bring the stances of another question."""
 
 
 class MatchCost(BaseModel, extra="forbid", frozen=True):

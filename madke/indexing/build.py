@@ -17,14 +17,15 @@ from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.versions import versions
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
+from madke.encoding.cards import AS_STORED, Encoding, Pooling
 from madke.encoding.embeddings import open_encoder
-from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
+from madke.encoding.encoders import BATCHING, Dtype, Encoder
 from madke.indexing import dense
 from madke.indexing.corpus import Skipped, read_unique
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
-    PASSAGES,
+    PASSAGES_FILE,
     Bm25Settings,
     CorpusInfo,
     CutPassages,
@@ -38,7 +39,7 @@ from madke.indexing.index_folder import (
     write_passages,
 )
 from madke.indexing.lucene import index_passages
-from madke.indexing.lucene import start as start_jvm
+from madke.indexing.lucene import start_jvm as start_jvm
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ def _build(corpus: Path, out: Path, asked: _Settings, fill: _Fill, progress: Pro
             _discard_unfinished(work)
             index = work / "index"
             index.mkdir()
-            store, skipped = _store_passages(corpus, index / PASSAGES, progress)
+            store, skipped = _store_passages(corpus, index / PASSAGES_FILE, progress)
             source = source.model_copy(update={"skipped": source.skipped + skipped})
             settings, recall, cut = fill(store, index, source)
             manifest = Manifest(
@@ -239,8 +240,8 @@ def _store_passages(corpus: Path, path: Path, progress: Progress) -> tuple[Passa
     """
     skipped = Skipped()
     if (corpus / MANIFEST).is_file():
-        stored = corpus / PASSAGES
-        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES)
+        stored = corpus / PASSAGES_FILE
+        expected = next(file.sha256 for file in read_manifest(corpus).files if file.path == PASSAGES_FILE)
         if fingerprint(stored) != expected:
             raise UserError("the file changed after it was built; run `madke index verify`", file=stored)
         try:

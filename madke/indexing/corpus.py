@@ -18,15 +18,15 @@ from typing import Any, Literal
 
 from madke._util.files import cells_of, is_intact, read_jsonl
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import Record, StoredPassage
+from madke.indexing.index_folder import ManifestPart, StoredPassage
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
 
-Kind = Literal["wikipedia", "text"]
-RULES = 2
+CorpusKind = Literal["wikipedia", "text"]
+CLEANING_RULES = 2
 """Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
 _SHOWN = 10
 
@@ -52,7 +52,7 @@ class Skipped:
 
     def __str__(self) -> str:
         more = f" and {self.count - len(self.first):,} more" if self.count > len(self.first) else ""
-        return f"{counted(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
+        return f"{count_of(self.count, 'passage')} without text: {', '.join(self.first)}{more}"
 
 
 def read_unique(path: Path, skipped: Skipped) -> Iterator[StoredPassage]:
@@ -137,7 +137,7 @@ def shard_name(number: int) -> str:
     return f"passages-{number:05d}.jsonl.gz"
 
 
-class Counts(Record):
+class CorpusCounts(ManifestPart):
     """Number of passages, and of pages by outcome. For books a page is a file."""
 
     pages: int = 0
@@ -153,11 +153,11 @@ class Counts(Record):
     unparsable: int = 0
     passages: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+    def __add__(self, other: CorpusCounts) -> CorpusCounts:
+        return CorpusCounts(**{name: getattr(self, name) + getattr(other, name) for name in CorpusCounts.model_fields})
 
 
-class SourceFile(Record):
+class SourceFile(ManifestPart):
     """One source file, identified by its name, size (bytes) and content, not by its folder."""
 
     name: str
@@ -166,35 +166,35 @@ class SourceFile(Record):
     """Of a whole book; of the first and last MiB of a dump, which may have 20 GB."""
 
 
-class Settings(Record):
+class PassageSettings(ManifestPart):
     """Everything that determines the passages; the last passage of a page may have fewer than ``words`` words."""
 
-    kind: Kind
+    kind: CorpusKind
     words: int
-    rules: int = RULES
+    rules: int = CLEANING_RULES
     sources: tuple[SourceFile, ...]
 
 
-class Shard(Record):
+class Shard(ManifestPart):
     """One finished file of passages."""
 
     number: int
     sha256: str
-    counts: Counts
+    counts: CorpusCounts
 
 
-class PassagesManifest(Record):
+class PassagesManifest(ManifestPart):
     """The content of ``passages.json``, or of ``unfinished.json`` until all passages are written."""
 
     format: Literal[1] = 1
-    settings: Settings
+    settings: PassageSettings
     shards: tuple[Shard, ...]
     versions: dict[str, str]
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> CorpusCounts:
         """Counts over all shards."""
-        return sum((shard.counts for shard in self.shards), Counts())
+        return sum((shard.counts for shard in self.shards), CorpusCounts())
 
 
 def read_folder(folder: Path) -> PassagesManifest | None:

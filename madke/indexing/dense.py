@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from madke._util.assets import require
-from madke._util.files import Inputs, atomic_write, disk_full, finish, is_finished, made_from, noted
+from madke._util.files import Inputs, atomic_write, disk_full, is_finished, made_from, mark_finished, noted
 from madke._util.workers import Workers
 from madke.core.errors import UserError
 from madke.encoding.encoders import Encoder, KnowsWindow
@@ -71,7 +71,7 @@ def encode_shards(
             raise UserError(f"encoder {encoder.name!r}: a value of its vectors exceeds float16", file=path)
         with atomic_write(path) as file:
             np.save(file, vectors)
-        finish(path, inputs, None if cut is None else {_CUT: cut})
+        mark_finished(path, inputs, None if cut is None else {_CUT: cut})
         progress(rows.stop, len(store))
     return paths
 
@@ -227,7 +227,7 @@ def write_faiss_files(vectors: Sequence[Path], settings: DenseSettings, folder: 
             for shard in vectors[start : start + per_file]:
                 index.add(load_vectors(shard))
             _write(index, path)
-            finish(path, inputs)
+            mark_finished(path, inputs)
         paths.append(path)
     return paths
 
@@ -259,7 +259,7 @@ def _trained(vectors: Sequence[Path], settings: DenseSettings, path: Path, input
         except RuntimeError as error:
             raise UserError(f"--faiss {settings.factory} cannot be trained: {_reason(error)}") from None
     _write(index, path)
-    finish(path, inputs)
+    mark_finished(path, inputs)
     return index
 
 

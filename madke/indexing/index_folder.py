@@ -12,11 +12,12 @@ from pydantic import AfterValidator, BaseModel, Field
 from madke._util.assets import require
 from madke._util.files import atomic_write, fingerprint, is_intact
 from madke._util.yaml_file import read_json
-from madke.core.errors import UserError, counted
-from madke.encoding.encoders import Dtype, Encoding, Pooling, Similarity
+from madke.core.errors import UserError, count_of
+from madke.encoding.cards import Encoding, Pooling
+from madke.encoding.encoders import Dtype, Similarity
 
 MANIFEST = "manifest.json"
-PASSAGES = "passages.arrow"
+PASSAGES_FILE = "passages.arrow"
 PASSAGES_MANIFEST = "passages.json"
 """The last file that `madke index passages` writes to its folder."""
 LUCENE = "lucene"
@@ -108,11 +109,11 @@ def _pyarrow() -> Any:
     return pa
 
 
-class Record(BaseModel, extra="forbid", frozen=True):
+class ManifestPart(BaseModel, extra="forbid", frozen=True):
     """A part of a manifest."""
 
 
-class Bm25Settings(Record):
+class Bm25Settings(ManifestPart):
     """A Lucene index; ``k1`` and ``b`` are applied at search time."""
 
     kind: Literal["bm25"] = "bm25"
@@ -120,7 +121,7 @@ class Bm25Settings(Record):
     b: float = 0.4
 
 
-class DenseSettings(Record):
+class DenseSettings(ManifestPart):
     """FAISS shards. The division into shards and batches affects the last bits of the vectors."""
 
     kind: Literal["dense"] = "dense"
@@ -140,7 +141,7 @@ class DenseSettings(Record):
     batching: str = ""
     file_mb: float = 64.0
     query_prefix: str | None = None
-    """This and the next three: see :class:`madke.encoding.encoders.Encoding`. An older index has none of them."""
+    """This and the next three: see :class:`madke.encoding.cards.Encoding`. An older index has none of them."""
     passage_prefix: str | None = None
     pooling: Pooling | None = None
     normalize: bool | None = None
@@ -151,7 +152,7 @@ class DenseSettings(Record):
         return Encoding(**{each.name: getattr(self, each.name) for each in fields(Encoding)})
 
 
-class IndexRecall(Record):
+class IndexRecall(ManifestPart):
     """Recall@5 relative to exact search, measured at the build; ``margin`` is half of the 95 % interval."""
 
     recall_at_5: float
@@ -159,7 +160,7 @@ class IndexRecall(Record):
     queries: int
 
 
-class CorpusInfo(Record):
+class CorpusInfo(ManifestPart):
     """The corpus that was indexed: a file, or a folder of passages."""
 
     path: str
@@ -173,7 +174,7 @@ class CorpusInfo(Record):
         return f"{self.sha256} without {self.skipped}" if self.skipped else self.sha256
 
 
-class CutPassages(Record):
+class CutPassages(ManifestPart):
     """How many passages are longer than the encoder's window (tokens), so that only their beginning is encoded."""
 
     passages: int
@@ -181,7 +182,7 @@ class CutPassages(Record):
 
     def line(self, passages: int) -> str:
         """The count, of so many passages, in words."""
-        found = f"{self.passages:,} of {counted(passages, 'passage')}"
+        found = f"{self.passages:,} of {count_of(passages, 'passage')}"
         ends = "; the vector says nothing of their ends" if self.passages else ""
         return f"{found} longer than the encoder's window of {self.window} tokens{ends}"
 
@@ -192,7 +193,7 @@ def _inside(path: str) -> str:
     return path
 
 
-class FileInfo(Record):
+class FileInfo(ManifestPart):
     """One file of the index, by its path inside the folder; ``size`` is in bytes."""
 
     path: Annotated[str, AfterValidator(_inside)]
@@ -200,7 +201,7 @@ class FileInfo(Record):
     sha256: str
 
 
-class Manifest(Record):
+class Manifest(ManifestPart):
     """The content of ``manifest.json``; only dense indexes have ``index_recall`` and ``cut``."""
 
     format: Literal[1] = 1
@@ -271,8 +272,8 @@ def verify(folder: Path) -> list[str]:
     manifest = read_manifest(folder)
     changed = (file.path for file in manifest.files if not is_intact(folder / file.path, file.sha256))
     problems = [f"{path}: missing or changed after the index was built" for path in changed]
-    if not problems and (count := len(PassageStore(folder / PASSAGES))) != manifest.passages:
-        problems.append(f"{PASSAGES}: found {count} passages, expected {manifest.passages}")
+    if not problems and (count := len(PassageStore(folder / PASSAGES_FILE))) != manifest.passages:
+        problems.append(f"{PASSAGES_FILE}: found {count} passages, expected {manifest.passages}")
     corpus = Path(manifest.corpus.path)
     if not corpus.exists():
         problems.append(f"corpus {corpus}: missing, so it cannot be compared")

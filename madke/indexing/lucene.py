@@ -43,7 +43,7 @@ def java_home() -> Path | None:
 
 
 @cache
-def start() -> None:
+def start_jvm() -> None:
     """Start the JVM with Lucene on its class path; further calls do nothing."""
     home = java_home()
     if home is None:
@@ -83,7 +83,7 @@ def start() -> None:
 
 def java_class(name: str) -> Any:
     """The Java class of this full name; starts the JVM if necessary."""
-    start()
+    start_jvm()
     import jnius
 
     return jnius.autoclass(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.assets import cache_dir
-from madke._util.files import atomic_write, opened
+from madke._util.files import atomic_write, open_unpacked
 from madke.core.errors import UserError
 from madke.indexing.corpus import PASSAGE_FORMAT, passage_of
 from madke.indexing.index_folder import MANIFEST, StoredPassage
@@ -168,7 +168,7 @@ def fingerprint_of(path: Path) -> str:
     for part in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not part.is_file() or part.name in ("write.lock", FETCHED):
             continue
-        with opened(part) as file:
+        with open_unpacked(part) as file:
             size = file.seek(0, 2)
             digest.update(f"{part.name}\n{size}\n".encode())
             for start in {0, max(0, size - _EDGE)}:

@@ -18,15 +18,15 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def search(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+def search_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     """Call the source's ``search``; a coroutine runs in another event loop, and the calling thread waits for it."""
     return _result(source.search(queries, k))
 
 
-def ask(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
+def ask_source(source: Source, queries: Sequence[str], k: int) -> list[Hits]:
     """The source's result for each query; an exception (except UserError) or a wrong count fails all of them."""
     try:
-        found = [_with_source(hits, source.name) for hits in search(source, queries, k)]
+        found = [_with_source(hits, source.name) for hits in search_source(source, queries, k)]
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug in a plug-in loses its passages, not the batch
@@ -64,15 +64,15 @@ class NamedSource:
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The source's results; each passage's ``source`` is this name."""
         with self._searching:
-            return [_with_source(hits, self.name) for hits in search(self._source, queries, k)]
+            return [_with_source(hits, self.name) for hits in search_source(self._source, queries, k)]
 
     def aclose(self) -> None:
         """Close the source."""
         close_sources([self._source])
 
 
-BUILT_IN = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
-SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN), "madke.sources")
+BUILT_IN_SOURCES = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
+SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN_SOURCES), "madke.sources")
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
 returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
 

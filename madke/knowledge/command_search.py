@@ -14,11 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from madke._util.child_process import Child, quoted, why_ended
+from madke._util.child_process import Child, quoted_output, why_ended
 from madke._util.terminal import without_keys
 from madke.knowledge.http_search import Fields, MappedOptions, parse_json
 from madke.knowledge.web import WebResult
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
+from madke.knowledge.web_source import MAX_REPLY_BYTES, Fetch, NoAnswer, PricedReply, Request, TryAgain
 
 _LAST_BYTES = 2_000
 """Of standard error, for the reason why the program ended."""
@@ -61,7 +61,7 @@ class CommandSearch:
         self._running: _Running | None = None
         self._lock = threading.Lock()
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """The program's reply; the first request starts it."""
         with self._lock:
             try:
@@ -72,7 +72,7 @@ class CommandSearch:
                 raise
         reply = parse_json(line)
         if isinstance(reply, Mapping) and isinstance(reply.get("error"), str):
-            raise NoAnswer(f"the command reports {quoted(reply['error'])}")
+            raise NoAnswer(f"the command reports {quoted_output(reply['error'])}")
         return self._options.answer(reply)
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
@@ -121,8 +121,8 @@ class _Running:
             if not block:
                 raise self._ended()
             self._rest += block
-            if len(self._rest) > MAX_BYTES:
-                raise NoAnswer(f"the command's answer exceeds {MAX_BYTES:,} bytes")
+            if len(self._rest) > MAX_REPLY_BYTES:
+                raise NoAnswer(f"the command's answer exceeds {MAX_REPLY_BYTES:,} bytes")
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 

@@ -29,13 +29,13 @@ from madke._util.files import file_lock, write_file
 from madke._util.yaml_file import read_yaml
 from madke.core.addresses import retry_after
 from madke.core.errors import UserError, unknown
+from madke.indexing.build import Progress
 from madke.indexing.dense import FaissShards, load_faiss
-from madke.indexing.lucene import start
+from madke.indexing.lucene import start_jvm
 from madke.indexing.published_folders import DOCIDS, FETCHED, VECTORS, Lines, describe, is_faiss, is_lucene
 from madke.knowledge.named import known_sources, register, resolve
 from madke.knowledge.source_spec import IndexSpec
 
-Progress = Callable[[int, int | None], None]
 Counter = Callable[[str], Progress]
 """Maps a label such as "bytes downloaded" to a callback ``(done, total)``."""
 
@@ -114,7 +114,7 @@ def fetch(
             try:
                 if not _is_fetched(out, record):
                     # Report a missing Java or FAISS before hours of download.
-                    (start if index.kind == "lucene" else load_faiss)()
+                    (start_jvm if index.kind == "lucene" else load_faiss)()
                     _check_space(out, index, here=part.stat().st_size)
                     shutil.rmtree(work, ignore_errors=True)
                     download(index.url, archive, size=index.size, progress=counter("bytes downloaded"), sleep=sleep)

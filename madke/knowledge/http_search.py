@@ -19,7 +19,7 @@ from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
 from madke.core.errors import UserError, unknown
 from madke.knowledge.web import Address, WebOptions, WebResult
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
+from madke.knowledge.web_source import MAX_REPLY_BYTES, Fetch, NoAnswer, PricedReply, Request, TryAgain
 
 if TYPE_CHECKING:
     import requests
@@ -37,7 +37,7 @@ _DEADLINE = 60.0
 """Seconds for a whole reply, even if its body arrives slowly."""
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """A reply; ``wait``: the seconds that its headers ask to wait."""
 
     status: int
@@ -68,7 +68,7 @@ class HttpService:
         self._no_credits = no_credits or {}
         self._session = _session(concurrency)
 
-    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> Reply:
+    def request(self, url: str, headers: Mapping[str, str], **parts: Any) -> HttpReply:
         """Send a request once and return the reply with status 200; else NoAnswer or TryAgain."""
         import requests
         from urllib3 import exceptions
@@ -86,7 +86,7 @@ class HttpService:
             self.judge(reply)
         return reply
 
-    def judge(self, reply: Reply) -> NoReturn:
+    def judge(self, reply: HttpReply) -> NoReturn:
         """Raise what a reply with another status than 200 means."""
         # In our words, because the body may contain the key.
         reason = f"HTTP {reply.status}"
@@ -104,7 +104,7 @@ class HttpService:
         """Close the connections; the next request opens new ones."""
         self._session.close()
 
-    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> Reply:
+    def _reply(self, url: str, headers: Mapping[str, str], parts: Mapping[str, Any]) -> HttpReply:
         ends = time.monotonic() + _DEADLINE
         # Uncompressed, so that the byte limit holds for what is read.
         headers = {"Accept-Encoding": "identity", **headers}
@@ -115,11 +115,11 @@ class HttpService:
             read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
             while read and (block := reply.raw.read1(1 << 16, decode_content=False)):
                 content += block
-                if len(content) > MAX_BYTES:
-                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_BYTES:,} bytes")
+                if len(content) > MAX_REPLY_BYTES:
+                    raise NoAnswer(f"HTTP {reply.status_code}, but the reply exceeds {MAX_REPLY_BYTES:,} bytes")
                 if time.monotonic() > ends:
                     raise NoAnswer(f"no complete reply within {_DEADLINE:g} s")
-            return Reply(reply.status_code, retry_after(reply.headers), bytes(content))
+            return HttpReply(reply.status_code, retry_after(reply.headers), bytes(content))
 
 
 def _session(connections: int) -> requests.Session:
@@ -169,10 +169,10 @@ class MappedOptions(WebOptions):
             raise ValueError("fields: expected the path of text, or of contents")
         return self
 
-    def answer(self, reply: Any) -> Answer:
+    def answer(self, reply: Any) -> PricedReply:
         """The reply with its price; NoAnswer if it is not as described."""
         self.read(reply)
-        return Answer(reply, self.credits)
+        return PricedReply(reply, self.credits)
 
     def read(self, reply: Any) -> list[WebResult]:
         """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
@@ -363,7 +363,7 @@ class HttpSearch(HttpService):
         kind = options.preset or "http"
         self.description = f"{kind} search at {public_url(options.url)} (settings {options.digest})"
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """The service's reply."""
         options = self._options
         params = {**request["params"], **with_keys(self._secret_params)}

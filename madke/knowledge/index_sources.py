@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.assets import cache_dir, require
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoding.embeddings import open_encoder
 from madke.encoding.encoders import Encoder, load_encoder
@@ -19,12 +19,12 @@ from madke.indexing import published_folders as published
 from madke.indexing.dense import FaissShards
 from madke.indexing.documents.bounded import BoundedReader
 from madke.indexing.documents.reading import DOCUMENT_TYPES, UNCLEAR
-from madke.indexing.documents.store import RULES, DocumentStore
+from madke.indexing.documents.store import READING_RULES, DocumentStore
 from madke.indexing.documents.word_index import words_of
 from madke.indexing.index_folder import (
     LUCENE,
     MANIFEST,
-    PASSAGES,
+    PASSAGES_FILE,
     PASSAGES_MANIFEST,
     Bm25Settings,
     DenseSettings,
@@ -103,7 +103,7 @@ class Bm25Source:
             manifest = open_manifest(folder)
             if not isinstance(manifest.index, Bm25Settings):
                 raise UserError(f"found a {manifest.index.kind} index, expected bm25", file=folder)
-            store = PassageStore(folder / PASSAGES)
+            store = PassageStore(folder / PASSAGES_FILE)
             self._searcher = open_lucene(folder / LUCENE, k1=manifest.index.k1, b=manifest.index.b)
             self._passage = lambda document: store[int(document.docid)]
             described = f"{manifest.passages:,} passages ({folder}, {manifest.fingerprint})"
@@ -166,7 +166,7 @@ class Bm25Source:
 def log_without_terms(source: str, queries: Sequence[str]) -> None:
     """Log the queries of which no word is left to search for."""
     if queries:
-        what = f"{counted(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
+        what = f"{count_of(len(queries), 'query', 'queries')} without a word to search for, only stop words or signs"
         _log.warning("%s: %s (first: %.80r)", source, what, queries[0])
 
 
@@ -205,7 +205,7 @@ class DenseSource:
         settings = manifest.index
         if not isinstance(settings, DenseSettings):
             raise UserError(f"found a {settings.kind} index, expected dense", file=folder)
-        store = PassageStore(folder / PASSAGES)
+        store = PassageStore(folder / PASSAGES_FILE)
         self._files = sorted(folder / file.path for file in manifest.files if file.path.endswith(".index"))
         self._rows = len(store)
         self._passages = lambda rows: [store[row] for row in rows]
@@ -291,7 +291,7 @@ class DocumentSource:
         if (folder / PASSAGES_MANIFEST).exists():
             raise UserError("this folder holds passages; first run `madke index build`", file=folder)
         self.name = name
-        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{RULES}"
+        cache = cache_dir("documents") / f"{sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}-{READING_RULES}"
         with closing(BoundedReader()) as reader:
             self._store = DocumentStore(folder, cache, load=partial(_encoder, encoder), reader=reader)
         counts = self._store.counts

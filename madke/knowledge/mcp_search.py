@@ -20,9 +20,9 @@ from madke._util.assets import require
 from madke._util.terminal import without_keys
 from madke.core.addresses import public_url, retry_after
 from madke.knowledge.asking import source_loop
-from madke.knowledge.http_search import HttpService, MappedOptions, Reply, filled, parse_json, variables, with_keys
+from madke.knowledge.http_search import HttpReply, HttpService, MappedOptions, filled, parse_json, variables, with_keys
 from madke.knowledge.web import Address, WebResult
-from madke.knowledge.web_source import MAX_BYTES, Answer, Fetch, NoAnswer, Request, TryAgain
+from madke.knowledge.web_source import MAX_REPLY_BYTES, Fetch, NoAnswer, PricedReply, Request, TryAgain
 
 if TYPE_CHECKING:
     import httpx2
@@ -90,7 +90,7 @@ class McpSearch:
         self._opened: _Connection | None = None
         self._lock = threading.Lock()
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """The tool's reply; the first request makes the session."""
         with self._lock:
             self._opened = opened = self._opened or _Connection(self._options)
@@ -98,7 +98,7 @@ class McpSearch:
         if result is None:
             self._drop(opened)
             if opened.reply_too_long:
-                raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+                raise NoAnswer(f"the reply exceeds {MAX_REPLY_BYTES:,} bytes")
             if opened.refusal:
                 self._http.judge(opened.refusal)
             raise TryAgain("the MCP server does not answer", reached=False)
@@ -127,8 +127,8 @@ class McpSearch:
 def _value(result: CallToolResult) -> Any:
     texts = [block.text for block in result.content if block.type == "text"]
     value = result.structured_content
-    if sum(map(len, texts)) + len(json.dumps(value)) > MAX_BYTES:
-        raise NoAnswer(f"the reply exceeds {MAX_BYTES:,} bytes")
+    if sum(map(len, texts)) + len(json.dumps(value)) > MAX_REPLY_BYTES:
+        raise NoAnswer(f"the reply exceeds {MAX_REPLY_BYTES:,} bytes")
     if value is None:
         try:
             return parse_json("\n".join(texts))
@@ -142,7 +142,7 @@ class _Connection:
 
     def __init__(self, options: McpOptions) -> None:
         self._options = options
-        self.refusal: Reply | None = None
+        self.refusal: HttpReply | None = None
         """The last HTTP reply, if it is an error."""
         self.reply_too_long = False
         self._client: Future[Client] = Future()
@@ -191,7 +191,7 @@ class _Connection:
         async with AsyncExitStack() as stack:
             if options.url:
                 http = await stack.enter_async_context(self._http_client())
-                transport = streamable_http_client(options.url, http_client=http, max_sse_event_size=MAX_BYTES)
+                transport = streamable_http_client(options.url, http_client=http, max_sse_event_size=MAX_REPLY_BYTES)
             else:
                 assert options.run
                 program, *arguments = options.run
@@ -212,10 +212,10 @@ class _Connection:
 
         async def check(response: httpx2.Response) -> None:
             if response.request.method == "POST":
-                refusal = Reply(response.status_code, retry_after(response.headers), b"")
+                refusal = HttpReply(response.status_code, retry_after(response.headers), b"")
                 self.refusal = None if response.is_success else refusal
                 assert isinstance(response.stream, httpx2.AsyncByteStream)
-                response.stream = BoundedReply(response.stream, MAX_BYTES, too_long)
+                response.stream = BoundedReply(response.stream, MAX_REPLY_BYTES, too_long)
 
         headers = {"Accept-Encoding": "identity", **with_keys(self._options.headers)}
         return httpx2.AsyncClient(headers=headers, timeout=self._options.timeout, event_hooks={"response": [check]})

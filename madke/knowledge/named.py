@@ -14,16 +14,16 @@ from madke.core.knowledge import Source
 from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
-from madke.knowledge.asking import BUILT_IN, SOURCES, NamedSource
+from madke.knowledge.asking import BUILT_IN_SOURCES, SOURCES, NamedSource
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
-    Entry,
     HybridSpec,
     IndexSpec,
     PythonSpec,
     ResultsSpec,
     SerperSpec,
+    SourceEntry,
     SourceSpec,
     WikipediaSpec,
     add_source,
@@ -46,7 +46,7 @@ _LAYOUT = 3
 _chosen: Path | None = None
 
 
-def source_specs(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
+def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
     """Parse ``--sources``: ``"none"`` is no source, None the protocol's ``default``.
 
     ``"wiki=a+b,google,./docs"`` is ``{"wiki": "a+b", "google": None, "docs": "./docs"}``, in this order.
@@ -103,14 +103,14 @@ def known_sources() -> dict[str, str]:
     those of installed packages (entry points).
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    others = {name: "built in" if name in BUILT_IN else "an installed package" for name in SOURCES}
+    others = {name: "built in" if name in BUILT_IN_SOURCES else "an installed package" for name in SOURCES}
     # Listed in order of precedence.
     return declared | others | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN or name == "wikipedia" or name in _declared():
+    if spec is not None or name not in BUILT_IN_SOURCES or name == "wikipedia" or name in _declared():
         return False
     return name != "google" or isinstance(_built_in(name), ResultsSpec)
 
@@ -172,7 +172,9 @@ def source_paths(specs: Mapping[str, str | None]) -> list[Path]:
     return found
 
 
-def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build: bool = True) -> SourceSpec | None:
+def _named(
+    name: str, text: str | None, declared: Mapping[str, SourceEntry], *, build: bool = True
+) -> SourceSpec | None:
     """The resolved specification of a source of the command line; None if the name alone is given, and undeclared."""
     if not text:
         return _resolved(name, None, (), declared, build=build) if name in declared else None
@@ -182,9 +184,9 @@ def _named(name: str, text: str | None, declared: Mapping[str, Entry], *, build:
 
 def _resolved(
     spec: SourceSpec | str,
-    entry: Entry | None,
+    entry: SourceEntry | None,
     above: tuple[str, ...],
-    declared: Mapping[str, Entry],
+    declared: Mapping[str, SourceEntry],
     *,
     build: bool,
 ) -> SourceSpec:
@@ -219,15 +221,15 @@ def _resolved(
     raise _error(f"no such folder or file {spec!r}, and {unknown('source', spec, known_sources())}", entry)
 
 
-def _folder(entry: Entry | None) -> Path:
+def _folder(entry: SourceEntry | None) -> Path:
     return entry.file.absolute().parent if entry else Path.cwd()
 
 
-def _error(message: str, entry: Entry | None) -> UserError:
+def _error(message: str, entry: SourceEntry | None) -> UserError:
     return UserError(message, file=entry.file, line=entry.line) if entry else UserError(message)
 
 
-def _declared() -> dict[str, Entry]:
+def _declared() -> dict[str, SourceEntry]:
     """The entries of the user's file, and registered entries for names that the file lacks."""
     named = _chosen or os.environ.get("MADKE_SOURCES")
     own = at_home(Path(named or _FILE))

@@ -16,7 +16,7 @@ from madke.core.addresses import public_url
 from madke.core.errors import UserError
 from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
 from madke.knowledge.web import WebOptions, WebResult
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request
+from madke.knowledge.web_source import Fetch, NoAnswer, PricedReply, Request
 
 SERPER_KEY = "SERPER_API_KEY"
 CREDIT_BUYS = 10
@@ -107,7 +107,7 @@ class Serper(HttpService):
         changed = f" ({options.changed})" if options.changed else ""
         self.description = f"web search through {public_url(self.address)}{changed}"
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """The reply; a price that is missing or impossible is that of the requested results."""
         reply = parse_json(self.request(f"{self.address}/search", {"X-API-KEY": self._key}, json=dict(request)).content)
         if not isinstance(reply, Mapping) or _organic(reply) is None:
@@ -115,7 +115,7 @@ class Serper(HttpService):
         price = reply.get("credits")
         if type(price) is not int or not 0 <= price < _IMPOSSIBLE_PRICE:
             price = 1 if request["num"] <= CREDIT_BUYS else 2
-        return Answer(reply, price)
+        return PricedReply(reply, price)
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
         """Answer box, knowledge graph, and organic results by rank, as far as the options allow them."""

@@ -241,7 +241,7 @@ def open_spec(name: str, spec: SourceSpec) -> Source:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class SourceEntry:
     """A source's specification and its position; relative paths are relative to the file."""
 
     spec: SourceSpec
@@ -249,7 +249,7 @@ class Entry:
     line: int
 
 
-def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
+def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
     """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
     entries = {}
     for name, (line, content) in read_entries(path).items():
@@ -263,7 +263,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, Entry]:
             remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
             why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
             raise UserError(why, file=path, line=line)
-        entries[name] = Entry(spec=spec, file=path, line=line)
+        entries[name] = SourceEntry(spec=spec, file=path, line=line)
     return entries
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from madke._util.assets import cache_dir
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits
 from madke.knowledge.web import WebOptions, WebResult, web_hits
 
@@ -28,14 +28,14 @@ _ATTEMPTS = 5
 _LONGEST_WAIT = 30.0
 """Seconds; the search ends if the service asks for a longer wait."""
 
-MAX_BYTES = 5_000_000
+MAX_REPLY_BYTES = 5_000_000
 """Maximum size of a reply; a hundred results take about 50,000 bytes."""
 
 Request = Mapping[str, Any]
 """JSON values that identify a request to a service, without keys. It is the reply's key in the cache."""
 
 
-class Answer(NamedTuple):
+class PricedReply(NamedTuple):
     """A reply as a JSON value, and its price."""
 
     value: Any
@@ -72,7 +72,7 @@ class Service(Protocol):
     """Address and settings that change results, without secrets: written to pool files."""
     concurrency: int
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """Send one request once; raises NoAnswer or TryAgain. Several threads may call it."""
 
     def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
@@ -129,8 +129,8 @@ class Spent:
 
     def line(self) -> str:
         """The costs as one line of text, without a newline."""
-        requests, cached = counted(self.requests, "request"), counted(self.cached, "answer")
-        price = f", {counted(self.credits, 'credit')} spent" if self.credits else ""
+        requests, cached = count_of(self.requests, "request"), count_of(self.cached, "answer")
+        price = f", {count_of(self.credits, 'credit')} spent" if self.credits else ""
         return f"{self.source}: {requests} sent, {cached} from the cache{price}"
 
 
@@ -190,7 +190,7 @@ class WebSource:
         """End the service's processes and connections."""
         self._service.close()
 
-    def _send(self, request: Request) -> Answer:
+    def _send(self, request: Request) -> PricedReply:
         with self._one_at_a_time:
             self.spent.requests += 1
         return self._service.send(request)
@@ -240,7 +240,7 @@ class _Asking:
     """State that the threads of one search share."""
 
     def __init__(
-        self, send: Callable[[Request], Answer], sleep: Callable[[float], object] | None, refusal: str
+        self, send: Callable[[Request], PricedReply], sleep: Callable[[float], object] | None, refusal: str
     ) -> None:
         self._send = send
         self.refusal = refusal
@@ -257,7 +257,7 @@ class _Asking:
         self._why = self._why or reason
         self._over.set()
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> PricedReply:
         """The answer to one request, with retries; NoAnswer if there is none."""
         reason, wait = "", 0.0
         for sent in range(_ATTEMPTS):

@@ -17,9 +17,9 @@ from pydantic import Field
 from madke._version import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
-from madke.knowledge.http_search import HttpService, Reply, parse_json
+from madke.knowledge.http_search import HttpReply, HttpService, parse_json
 from madke.knowledge.web import Address, WebOptions, WebResult
-from madke.knowledge.web_source import Answer, Fetch, NoAnswer, Request, TryAgain
+from madke.knowledge.web_source import Fetch, NoAnswer, PricedReply, Request, TryAgain
 
 _WORDS = 100
 _LONGEST_QUERY = 300
@@ -58,7 +58,7 @@ class Wikipedia(HttpService):
         contact = f"; {options.contact}" if options.contact else ""
         self._headers = {"User-Agent": f"madke/{__version__} (batch question answering{contact})"}
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request) -> PricedReply:
         """The API's reply."""
         fixed = {"action": "query", "format": "json", "formatversion": 2, "maxlag": _MAX_LAG}
         return _checked(self.request(self._url, self._headers, params=fixed | dict(request)))
@@ -102,13 +102,13 @@ class _Passage(NamedTuple):
     url: str
 
 
-def _checked(response: Reply) -> Answer:
+def _checked(response: HttpReply) -> PricedReply:
     reply = parse_json(response.content)
     if not isinstance(reply, dict):
         raise NoAnswer("the reply is not of the MediaWiki API")
     error = reply.get("error")
     if error is None and isinstance(reply.get("query"), dict):
-        return Answer(reply)
+        return PricedReply(reply)
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and _BUSY.fullmatch(code):
         raise TryAgain(f"the wiki is busy ({code})", wait=response.wait)

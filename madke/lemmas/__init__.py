@@ -21,7 +21,7 @@ from madke.core.errors import suggesting
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Transcript
 from madke.endpoints.prices import estimated_usage
-from madke.engine.debate import debate as engine_debate
+from madke.engine.debate import hold_debate as engine_debate
 from madke.engine.ending import overlaps
 from madke.engine.parse import parse_pick
 from madke.engine.protocol import Protocol

@@ -7,7 +7,7 @@ from typing import Any
 from madke.core.chat import ChatRequest, fields_of
 from madke.core.schema import Schema
 
-to_json = json.JSONEncoder(separators=(",", ":")).encode
+compact_json = json.JSONEncoder(separators=(",", ":")).encode
 """ASCII output: models do emit lone surrogates, which have no UTF-8 form."""
 
 
@@ -25,7 +25,7 @@ def call_key(model: str, request: ChatRequest) -> str:
     asked = [model, messages, float(request.temperature), request.max_tokens, request.stop, request.seed, purpose]
     if request.bound is not None:
         asked.append(fields_of_schema(request.bound.schema))
-    return sha256(to_json(asked).encode("ascii")).hexdigest()
+    return sha256(compact_json(asked).encode("ascii")).hexdigest()
 
 
 def fields_of_schema(schema: Schema) -> list[Any]:

@@ -25,12 +25,12 @@ from madke.engine.parse import answer_of, marked
 from madke.engine.protocol import Protocol
 from madke.tasks.choice import lettered
 
-PASSAGES = "Passages (e.g. 0 2, Enter for none): "
-SEARCH = "Search for (Enter for nothing): "
-ANSWER = "Your answer: "
-REASONS = "Your reasons, for the others (an empty line ends them): "
-SAME = "Do all debaters give the same answer? (y/n): "
-REPLY = "Your reply (an empty line ends it): "
+ASK_PASSAGES = "Passages (e.g. 0 2, Enter for none): "
+ASK_SEARCH = "Search for (Enter for nothing): "
+ASK_ANSWER = "Your answer: "
+ASK_REASONS = "Your reasons, for the others (an empty line ends them): "
+ASK_SAME = "Do all debaters give the same answer? (y/n): "
+ASK_REPLY = "Your reply (an empty line ends it): "
 
 _HELP = "Type ? to see the passages and the question again, Ctrl-D to leave."
 _STAGES: Mapping[str, str] = {
@@ -144,7 +144,7 @@ class Dialogue:
             said = spoken.text or spoken.answer or ""
             if said and _key(purpose, said) not in self._known:
                 self._show_reply(purpose, f"{spoken.agent or 'another agent'}:", said)
-        match kind_of(stage):
+        match asked_kind(stage):
             case "select":
                 return self._selection(stage)
             case "answer":
@@ -171,23 +171,23 @@ class Dialogue:
         )
         if stage.passages:
             numbers = self._until_read(lambda: self._numbers(stage))
-        query = self._line(SEARCH) if stage.allow_search else ""
+        query = self._line(ASK_SEARCH) if stage.allow_search else ""
         return selection(stage, numbers, query)
 
     def _numbers(self, stage: Stage) -> list[str]:
-        numbers = re.sub(r"[\[\](),;]", " ", self._line(PASSAGES)).split()
+        numbers = re.sub(r"[\[\](),;]", " ", self._line(ASK_PASSAGES)).split()
         selection(stage, numbers)
         return numbers
 
     def _answer(self, stage: Stage) -> str:
         def stated() -> tuple[str, str]:
-            typed = self._line(ANSWER)
+            typed = self._line(ASK_ANSWER)
             return typed, answer(stage, typed)
 
         typed, reply = self._until_read(stated)
         if stage.name == "summarize":
             return reply
-        return self._until_read(lambda: answer(stage, typed, "\n".join(self._lines(REASONS))))
+        return self._until_read(lambda: answer(stage, typed, "\n".join(self._lines(ASK_REASONS))))
 
     def _until_read(self, ask: Callable[[], T]) -> T:
         """Ask until the engine can read what the person types; the person is told why it cannot."""
@@ -198,7 +198,7 @@ class Dialogue:
                 self._say(str(error))
 
     def _verdict(self) -> str:
-        while (typed := self._line(SAME).casefold()) not in ("y", "yes", "n", "no"):
+        while (typed := self._line(ASK_SAME).casefold()) not in ("y", "yes", "n", "no"):
             self._say("Type y or n.")
         return verdict(typed.startswith("y"))
 
@@ -208,7 +208,7 @@ class Dialogue:
                 self._say(shorten(message.content, _SYSTEM_SHOWN, placeholder="..."))
             else:
                 self._say(message.content if message.role == "user" else f"You said: {message.content}")
-        while not (lines := self._lines(REPLY)):
+        while not (lines := self._lines(ASK_REPLY)):
             self._say("Type at least one line.")
         return "\n".join(lines)
 
@@ -280,7 +280,7 @@ def ask_terminal(label: str) -> str:
         raise
 
 
-def kind_of(stage: Stage) -> Literal["select", "answer", "verdict", "free"]:
+def asked_kind(stage: Stage) -> Literal["select", "answer", "verdict", "free"]:
     """What the person is asked for; ``free`` is a whole reply."""
     match stage.name:
         case "select":

@@ -9,7 +9,7 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
-from madke.endpoints.endpoint import Models, read_models
+from madke.endpoints.endpoint import ModelEntries, read_models
 from madke.endpoints.model_names import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code, split_address
 from madke.endpoints.openai_client import AzureChat, OpenAIChat
 from madke.endpoints.prices import estimated_usage
@@ -26,7 +26,7 @@ _THREADS = 256
 
 
 def open_model(
-    name: str, *, base_url: str | None = None, replay: bool = False, models: Models | None = None
+    name: str, *, base_url: str | None = None, replay: bool = False, models: ModelEntries | None = None
 ) -> ChatModel:
     """Open a model by its name; close it with :func:`close`. Weights of ``hf/`` and ``gguf/`` models are loaded.
 
@@ -71,7 +71,7 @@ def open_model(
     return OfflineChat()
 
 
-def _declared(name: str, base_url: str | None, replay: bool, models: Models) -> ChatModel:
+def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
     """Open a model of ``models.yaml``, of an installed package, or of the user's own module."""
     entry = models.entry(name)
     if entry is not None and entry.python is None:

@@ -11,13 +11,17 @@ from pydantic import BaseModel, RootModel
 from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.endpoints.prices import estimated_usage
 
-Reply = str | Completion | Exception
+ScriptedReply = str | Completion | Exception
 """A text, a whole completion, or an exception to raise (a ``CallError`` for a failed attempt)."""
 
 ReplyKey = str | tuple[str, str] | tuple[str, str, int]
 """A stage, (stage, agent), or (stage, agent, round)."""
 
-Replies = Sequence[Reply] | Mapping[ReplyKey, Reply] | Callable[[ChatRequest], Reply | Awaitable[Reply | None] | None]
+Replies = (
+    Sequence[ScriptedReply]
+    | Mapping[ReplyKey, ScriptedReply]
+    | Callable[[ChatRequest], ScriptedReply | Awaitable[ScriptedReply | None] | None]
+)
 
 
 class ScriptedChat:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from madke._util.assets import require
-from madke._util.command_scorer import CommandScorer, Item
+from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.core.question import Question
@@ -39,7 +39,9 @@ class AnswerScorer(Batching):
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         pairs = [(r.messages[0].content, candidate.content) for r in requests for candidate in r.messages[1:]]
         try:
-            scores = iter(await self._scorer.ascores([Item(source=asked, candidate=text) for asked, text in pairs]))
+            scores = iter(
+                await self._scorer.ascores([ScorerItem(source=asked, candidate=text) for asked, text in pairs])
+            )
         except UserError as error:
             return [failed_call(str(error)) for _ in requests]
         return [Completion(text=json.dumps([next(scores) for _ in r.messages[1:]])) for r in requests]

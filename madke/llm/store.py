@@ -8,7 +8,7 @@ import asyncio
 import os
 import sqlite3
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +29,15 @@ from madke.llm.store_file import (
     Recorded,
     call_row,
     error_code,
+    exported,
     is_damage,
-    opened,
+    open_store,
     read_call,
-    read_completion,
-    read_record,
+    restore,
     set_aside,
-    short_hash,
+    stored_completion,
+    stored_record,
+    text_hash,
 )
 
 
@@ -57,19 +59,19 @@ class CallStore(AbstractContextManager["CallStore"]):
         self._damaged = False
         with self._errors():
             try:
-                self._db = opened(path)
+                self._db = open_store(path)
             except FAILURES as error:
                 if not is_damage(error):
                     raise
                 if path.suffix != ".sqlite":  # call stores have it; the user named this one by mistake
                     raise UserError("is not a call store of madke; name another file", file=path) from error
                 set_aside(path)
-                self._db = opened(path)
+                self._db = open_store(path)
         self._file = path.stat()
 
     def find(self, key: str, *, payer: str = "", only_ok: bool = True) -> Completion | None:
         """The last completion stored under a :func:`call_key`, or None. It is ``paid`` if ``payer`` made the call."""
-        column = short_hash(key.encode())
+        column = text_hash(key.encode())
         with self._errors():
             which = "WHERE key = ? AND (? OR outcome = 'ok') ORDER BY id DESC LIMIT 1"
             row = self._db.execute(f"{SELECT} {which}", (column, not only_ok)).fetchone()
@@ -77,7 +79,7 @@ class CallStore(AbstractContextManager["CallStore"]):
                 return None
             if row[0] != column:
                 raise Damage("its index names another call")
-            return replace(read_completion(read_record(row)), paid=row[2] == payer)
+            return replace(stored_completion(stored_record(row)), paid=row[2] == payer)
 
     async def write(
         self, key: str, model: str, request: ChatRequest, completion: Completion, *, payer: str = ""
@@ -94,6 +96,16 @@ class CallStore(AbstractContextManager["CallStore"]):
         with self._errors():
             for row in self._db.execute(f"{SELECT} WHERE ? IS NULL OR payer = ? ORDER BY id", (payer, payer)):
                 yield read_call(row, self._db)
+
+    def exported(self) -> Iterator[dict[str, Any]]:
+        """All texts and calls as JSON objects, for :meth:`restore`."""
+        with self._errors():
+            yield from exported(self._db)
+
+    def restore(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Add what another store exported."""
+        with self._errors(), self._db:
+            restore(self._db, entries)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
         """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``."""

@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from madke.core.chat import LISTENERS, ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
-from madke.llm.call_key import fields_of_schema, to_json
+from madke.llm.call_key import compact_json, fields_of_schema
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ _DAMAGED = (
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
 
-def short_hash(content: bytes) -> bytes:
+def text_hash(content: bytes) -> bytes:
     """The first 16 bytes of the SHA-256: long enough that collisions cannot be constructed."""
     return sha256(content).digest()[:16]
 
@@ -79,7 +79,7 @@ def short_hash(content: bytes) -> bytes:
 def _packed(text: str) -> tuple[bytes, bytes]:
     content = text.encode("utf-8", "surrogatepass")
     # A higher level saves a tenth of the space and takes twice the time.
-    return short_hash(content), zlib.compress(content, level=1)
+    return text_hash(content), zlib.compress(content, level=1)
 
 
 def call_row(
@@ -95,16 +95,44 @@ def call_row(
         asked["schema"] = fields_of_schema(request.bound.schema)
     record = {**asked, "completion": {**fields_of(completion), "usage": fields_of(completion.usage)}}
     counts = (getattr(completion.usage, name) for name in COUNTS)
-    columns = (short_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
-    values = (*columns, zlib.compress(to_json(record).encode("ascii"), level=1))
+    columns = (text_hash(key.encode()), completion.outcome, payer, model, request.purpose.stage, *counts)
+    values = (*columns, _body(record))
     return (*values, _checksum(values)), dict(texts)
+
+
+def exported(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+    """Everything in a store as JSON objects: the texts of messages, then the calls in the order of writing."""
+    for name, body in db.execute("SELECT hash, body FROM texts ORDER BY rowid"):
+        yield {"text": name.hex(), "body": _read_text(name, body)}
+    for row in db.execute(f"{SELECT} ORDER BY id"):
+        key, _, payer, model, *_ = row
+        yield {"key": key.hex(), "payer": payer, "model": model, "call": stored_record(row)}
+
+
+def restore(db: sqlite3.Connection, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Add what :func:`exported` returned."""
+    for entry in entries:
+        if "text" in entry:
+            content = zlib.compress(entry["body"].encode("utf-8", "surrogatepass"), level=1)
+            db.execute(INSERT_TEXT, (bytes.fromhex(entry["text"]), content))
+            continue
+        record = entry["call"]
+        completion = stored_completion(record)
+        columns = (bytes.fromhex(entry["key"]), completion.outcome, entry["payer"], entry["model"])
+        counts = (getattr(completion.usage, name) for name in COUNTS)
+        values = (*columns, record["purpose"]["stage"], *counts, _body(record))
+        db.execute(INSERT, (*values, _checksum(values)))
+
+
+def _body(record: Mapping[str, Any]) -> bytes:
+    return zlib.compress(compact_json(record).encode("ascii"), level=1)
 
 
 def _checksum(values: Sequence[Any]) -> int:
     return zlib.crc32(repr(tuple(values)).encode("ascii", "backslashreplace"))
 
 
-def read_record(row: Sequence[Any]) -> dict[str, Any]:
+def stored_record(row: Sequence[Any]) -> dict[str, Any]:
     """The call in the columns of a row; Damage if its checksum differs."""
     *values, checksum = row
     if _checksum(values) != checksum:
@@ -113,7 +141,7 @@ def read_record(row: Sequence[Any]) -> dict[str, Any]:
     return record
 
 
-def read_completion(record: dict[str, Any]) -> Completion:
+def stored_completion(record: dict[str, Any]) -> Completion:
     """The completion of a record."""
     return Completion(**{**record["completion"], "usage": Usage(**record["completion"]["usage"])})
 
@@ -121,7 +149,7 @@ def read_completion(record: dict[str, Any]) -> Completion:
 def _read_text(name: bytes, body: bytes) -> str:
     with suppress(zlib.error, TypeError):
         content = zlib.decompress(body)
-        if short_hash(content) == name:
+        if text_hash(content) == name:
             return content.decode("utf-8", "surrogatepass")
     raise Damage("a text is not what was written")
 
@@ -133,12 +161,12 @@ def read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
         found = db.execute("SELECT hash, body FROM texts WHERE hash = ?", (bytes.fromhex(name),)).fetchone()
         return _read_text(*found) if found else _LOST
 
-    record = read_record(row)
+    record = stored_record(row)
     messages = tuple(Message(role=role, content=text(name)) for role, name in record["messages"])
-    return Recorded(Purpose(**record["purpose"]), messages, read_completion(record), row[3])
+    return Recorded(Purpose(**record["purpose"]), messages, stored_completion(record), row[3])
 
 
-def opened(path: Path) -> sqlite3.Connection:
+def open_store(path: Path) -> sqlite3.Connection:
     """Open a store, created if missing. UserError for a file of another program, one of :data:`FAILURES` for damage."""
     db = sqlite3.connect(path, timeout=30)
     try:
@@ -169,7 +197,7 @@ def set_aside(path: Path) -> None:
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     aside = next(each for n in count(1) if not (each := path.with_name(f"{path.name}.damaged-{n}")).exists())
     try:
-        with closing(opened(fresh)) as db, db:
+        with closing(open_store(fresh)) as db, db:
             kept = _copy(path, db) or _copy_without_header(path, db)
         for suffix in ("-shm", "-wal", ""):
             with suppress(FileNotFoundError):
@@ -213,7 +241,7 @@ def _copy_rows(damaged: sqlite3.Connection, fresh: sqlite3.Connection) -> int:
     kept = 0
     for row in _readable(damaged, f"{SELECT} WHERE id = ?"):
         with suppress(Damage):
-            read_record(row)
+            stored_record(row)
             fresh.execute(INSERT, row)
             kept += 1
     for row in _readable(damaged, "SELECT hash, body FROM texts WHERE rowid = ?"):

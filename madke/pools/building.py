@@ -14,15 +14,15 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, finish, is_finished
+from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_finished, mark_finished
 from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.asking import ask, served_by
+from madke.knowledge.asking import ask_source, served_by
 from madke.knowledge.source_spec import SourceSpec, open_spec
-from madke.pools.pool_file import PoolRecord, joined, record_from_json, record_to_json, write_pools
+from madke.pools.pool_file import PoolRecord, merged_record, record_from_json, record_to_json, write_pools
 
 RETRIEVED = 10
 """Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
@@ -38,7 +38,7 @@ def depth(knowledge: Knowledge) -> int:
     return max([RETRIEVED, reranked, *(knowledge.count(source) for source in knowledge.sources)])
 
 
-def build_pools(
+def retrieve_pools(
     questions: Sequence[Question],
     sources: Sequence[Source],
     k: int,
@@ -75,7 +75,7 @@ def build_pools(
                         part.write(name, hits)
             for source in sources:
                 if source.name in part.missing:
-                    part.write(source.name, ask(source, part.queries, k))
+                    part.write(source.name, ask_source(source, part.queries, k))
             done += len(part.queries)
             progress(done, len(questions))
         with atomic_write(out) as whole:
@@ -116,7 +116,7 @@ class _Remote:
 
 
 def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    return {source.name: ask(_opened(source), queries, k) for source in sources}
+    return {source.name: ask_source(_opened(source), queries, k) for source in sources}
 
 
 @cache
@@ -158,12 +158,12 @@ class _Chunk:
         write_pools(self._files[name], records)
         self.missing.discard(name)
         if not any(record.partial for record in records):
-            finish(self._files[name], self._inputs[name])
+            mark_finished(self._files[name], self._inputs[name])
 
     def records(self) -> list[PoolRecord]:
         """The chunk's records; requires that no source is missing."""
         parts = [map(record_from_json, file.read_bytes().splitlines()) for file in self._files.values()]
-        return [joined(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
+        return [merged_record(question, of_one) for question, *of_one in zip(self._chunk, *parts, strict=True)]
 
 
 def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) -> SourceCounts:
@@ -179,8 +179,8 @@ def _counted(count: SourceCounts, source: str, records: Sequence[PoolRecord]) ->
 def retrieve(questions: Sequence[Question], sources: Sequence[Source], k: int) -> list[PoolRecord]:
     """Query every source for ``k`` passages for every question, in one batch; failures go to ``partial``."""
     queries = [question.question for question in questions]
-    parts = [_records(questions, source.name, served_by(source), ask(source, queries, k)) for source in sources]
-    return [joined(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
+    parts = [_records(questions, source.name, served_by(source), ask_source(source, queries, k)) for source in sources]
+    return [merged_record(question, of_one) for question, *of_one in zip(questions, *parts, strict=True)]
 
 
 def _records(questions: Sequence[Question], source: str, served: str, answers: Sequence[Hits]) -> list[PoolRecord]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from madke._util.files import atomic_write, numbered_lines, opened, short_hash
+from madke._util.files import atomic_write, numbered_lines, open_unpacked, short_hash
 from madke.core.question import Question
 from madke.pools.pool_file import PoolRecord, record_from_json
 
@@ -23,7 +23,7 @@ class PoolLines:
         lines = lines_of(file, ids)
         self._unpacked: bytes | None = None
         if file.suffix == ".gz":  # it has no random access
-            with opened(file) as whole:
+            with open_unpacked(file) as whole:
                 self._unpacked = whole.read()
         self.hashes = {id_: found for id_, (found, _) in lines.items()}
         """Question id -> hash of its line."""

@@ -21,7 +21,7 @@ def pool_of(record: PoolRecord, knowledge: Knowledge, *, sources: Sequence[str] 
 
     Two passages are duplicates if their words or their URLs are equal; the first one is kept. In a fusion, ``rank`` and
     ``score`` come from the fusion, the other fields from the first source that found the passage. A failed reranking
-    leaves :func:`candidates`.
+    leaves :func:`rerank_candidates`.
 
     Raises:
         UserError: The record lacks the query stage or the reranking.
@@ -57,7 +57,7 @@ def ranking(record: PoolRecord, source: str, query: str) -> list[_Keyed]:
     return [(passage, passage.dedup_keys) for passage in _fused(lists, "rrf", [1.0] * len(lists))]
 
 
-def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
+def rerank_candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: int) -> list[Passage]:
     """Up to ``limit`` passages of each source without duplicates: the first of every source, the second, ..."""
     seen: set[str] = set()
     lists = [_top(ranking(record, name, query), limit, seen) for name in sources]
@@ -66,7 +66,7 @@ def candidates(record: PoolRecord, sources: Sequence[str], query: str, limit: in
 
 def _reranked(record: PoolRecord, sources: Sequence[str], knowledge: Knowledge, rerank: Rerank) -> KnowledgePool:
     query = knowledge.query
-    found = candidates(record, sources, query, rerank.candidates)
+    found = rerank_candidates(record, sources, query, rerank.candidates)
     scope = scope_of(sources, query, rerank.candidates)
     held = [each for each in record.reranked if each.model == rerank.model]
     entry = next((each for each in held if each.scope in ("", scope)), None)

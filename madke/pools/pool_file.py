@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationEr
 
 from madke._util.files import atomic_write, numbered_lines, parse_object, refuse_repeated
 from madke._util.yaml_file import validated
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.pools.stages import FurtherQueries, Reranking
@@ -144,11 +144,11 @@ def merged_pools(
         for source in sources if parts else [""]:
             if source not in holder:
                 lacking.setdefault(source, []).append(question.id)
-        merged.append(joined(question, parts))
+        merged.append(merged_record(question, parts))
     for source, without in lacking.items():
         what = f"nothing from source {source!r}" if source else "no pool (or only pools for another question text)"
         named = ", ".join(map(repr, without[:3])) + (", ..." if len(without) > 3 else "")
-        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what} for {counted(len(without), 'question')}"
+        held_by = f"the pool files ({', '.join(map(str, files))}) hold {what} for {count_of(len(without), 'question')}"
         raise UserError(f"{held_by}: {named}; build pools from the same data")
     return merged
 
@@ -158,7 +158,7 @@ def _ids(question: Question) -> tuple[str, str]:
     return question.id, question.id.partition("/")[2]
 
 
-def joined(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
+def merged_record(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord:
     """Merge several records of one question."""
     return PoolRecord(
         id=question.id,

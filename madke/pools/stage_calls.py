@@ -15,10 +15,10 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Purpose, call_se
 from madke.core.knowledge import Passage
 from madke.core.transcript import StageUsage
 from madke.engine.protocol_parts import RETRIEVER, Knowledge, Rerank
-from madke.engine.scene import counted
+from madke.engine.scene import usage_with_call
 from madke.llm.services import service_request
 from madke.pools import stages
-from madke.pools.loading import candidates
+from madke.pools.loading import rerank_candidates
 from madke.pools.pool_file import PoolRecord, record_from_json
 from madke.pools.stages import FurtherQueries, Ranked, Reranking
 
@@ -72,7 +72,7 @@ class PoolStages:
         return replace(record, passages=(*record.passages, *added), queries={**record.queries, stage: further})
 
     async def _with_ranking(self, record: PoolRecord, knowledge: Knowledge, rerank: Rerank) -> PoolRecord:
-        found = candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
+        found = rerank_candidates(record, knowledge.sources, knowledge.query, rerank.candidates)
         listwise = rerank.model == LLM
         scope = stages.scope_of(knowledge.sources, knowledge.query, rerank.candidates) if listwise else ""
         mine = [each for each in record.reranked if (each.model, each.scope) == (rerank.model, scope)]
@@ -113,7 +113,7 @@ class PoolStages:
         both = [*older, *zip(found, scores, strict=True)]
         return replace(ranking, passages=_ranked(both, [p for p, _ in both]), usage=usage)
 
-    async def _call(self, record: PoolRecord, stage: stages.Stage, passages: Sequence[Passage] = ()) -> Completion:
+    async def _call(self, record: PoolRecord, stage: stages.PoolStage, passages: Sequence[Passage] = ()) -> Completion:
         purpose = Purpose(question=record.id, stage=stage, agent=RETRIEVER, round=1)
         return await self.models[LLM].complete(
             ChatRequest(
@@ -147,4 +147,4 @@ def _ranked(scores: Iterable[tuple[Passage, float]], before: Sequence[Passage]) 
 
 def _usage(completion: Completion, before: StageUsage | None = None) -> StageUsage:
     """The usage of a call. Arms read it from the pool file, so for them it is not paid."""
-    return counted(before or StageUsage(), replace(completion, paid=False), max(0, completion.attempts - 1))
+    return usage_with_call(before or StageUsage(), replace(completion, paid=False), max(0, completion.attempts - 1))

@@ -16,7 +16,7 @@ from madke.core.transcript import StageUsage
 from madke.engine.parse import parse_ranking, parse_searches, without_reasoning
 from madke.engine.view import without_tags
 
-Stage = Literal["rewrite", "decompose", "rerank"]
+PoolStage = Literal["rewrite", "decompose", "rerank"]
 
 _LIMITS = {"rewrite": 1, "decompose": 4}
 """Maximum number of further queries."""
@@ -79,7 +79,7 @@ def _prompts() -> dict[str, dict[str, str]]:
     return read_mapping(asset("prompts", "retrieval", "stages.yaml"))
 
 
-def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> tuple[Message, ...]:
+def messages(stage: PoolStage, question: str, passages: Sequence[Passage] = ()) -> tuple[Message, ...]:
     """The prompt of a stage, in the layout of the templates: a passage is one line, numbered from 0."""
     prompt = _prompts()[stage]
     titles = [f" - {passage.title}" if passage.title else "" for passage in passages]
@@ -89,7 +89,7 @@ def messages(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> t
     return Message(role="system", content=prompt["system"]), Message(role="user", content="\n\n".join(parts))
 
 
-def values(stage: Stage, question: str, passages: Sequence[Passage] = ()) -> CallStage:
+def values(stage: PoolStage, question: str, passages: Sequence[Passage] = ()) -> CallStage:
     """What the prompt of a stage shows, for stand-ins of a language model."""
     shown = (ShownPassage(n, *(" ".join(t.split()) for t in (p.title, p.text))) for n, p in enumerate(passages))
     return CallStage(name=stage, question=Question(question=question), passages=tuple(shown))
@@ -99,7 +99,7 @@ def _on_one_line(text: str) -> str:
     return without_tags(" ".join(text.split()), ("knowledge",))
 
 
-def read_queries(completion: Completion, stage: Stage, question: str) -> tuple[tuple[str, ...], str | None]:
+def read_queries(completion: Completion, stage: PoolStage, question: str) -> tuple[tuple[str, ...], str | None]:
     """The further queries in a reply, without the question itself, and the error if there are none."""
     if completion.outcome != "ok":
         return (), completion.error or completion.outcome

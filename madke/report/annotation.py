@@ -41,7 +41,7 @@ _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_res
 F1_RIGHT = 0.5
 """Lowest F1 of an answer that counts as right (EVOUNA; Wang et al., 2023)."""
 
-Grades = Mapping[str, Mapping[str, float]]
+SheetGrades = Mapping[str, Mapping[str, float]]
 """Row code -> scale -> grade, without empty rows and cells."""
 
 
@@ -156,7 +156,7 @@ def read_key(path: Path) -> SheetKey:
     return read_json(path, SheetKey, "is not a key that `madke annotate sheet` wrote")
 
 
-def read_sheet(path: Path, key: SheetKey) -> Grades:
+def read_sheet(path: Path, key: SheetKey) -> SheetGrades:
     """The grades of one person. Cells may be empty and rows missing, since people may share a sheet.
 
     Columns are in any order, separated by commas, semicolons or tabs. UserError names the first wrong line.
@@ -222,7 +222,7 @@ class HumanScores:
     abstained: Mapping[str, int]
 
 
-def human_scores(key: SheetKey, sheets: Mapping[str, Grades]) -> HumanScores:
+def human_scores(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> HumanScores:
     """Scores by arm, and agreement of people with each other and with metrics. ``sheets``: person -> grades."""
     given = {
         name: {code: [each[code][name] for each in sheets.values() if name in each.get(code, {})] for code in key.rows}
@@ -248,7 +248,7 @@ def _mean(arm: str, scale: Scale, key: SheetKey, given: Mapping[str, Sequence[fl
     return over_repeats(list(rows.values()))
 
 
-def _compared(key: SheetKey, sheets: Mapping[str, Grades]) -> Iterator[TwoJudges]:
+def _compared(key: SheetKey, sheets: Mapping[str, SheetGrades]) -> Iterator[TwoJudges]:
     metrics: dict[str, dict[str, float]] = {}
     for code, row in key.rows.items():
         for name, value in row.metrics.items():

@@ -8,12 +8,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import ParseStatus, Transcript
 from madke.report.tables import (
     MARK,
-    NOTHING,
+    NO_FIGURE,
     Cell,
     Table,
     TableRow,
@@ -22,13 +22,13 @@ from madke.report.tables import (
     table_of,
     value_cell,
 )
-from madke.scoring.arms import ArmValues, QuestionKey, Results, only, opened, read_arm, shared_questions
+from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_arm, restricted_to, shared_questions
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
 from madke.scoring.metrics import heading_of, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scored import incomplete
-from madke.scoring.scores import Scores, score
+from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate, half_width
 from madke.tasks import BaseTask, get_task
 
@@ -40,7 +40,7 @@ _ALL_PAIRS = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class QuestionResult:
     """Result of one run on one question, in its first repeat."""
 
     run: str
@@ -70,7 +70,7 @@ class ComparedQuestion:
     asked: Question
     matcher: BaseTask = field(repr=False)
     """The task itself, which may be an object of one of the runs."""
-    runs: tuple[Outcome, ...]
+    runs: tuple[QuestionResult, ...]
 
     def record(self) -> dict[str, object]:
         """Its fields for JSON: all but the task itself."""
@@ -83,7 +83,7 @@ class ComparedQuestion:
         outcomes = {(each.correct, each.status) for each in self.runs}
         return len(outcomes) > 1 or any(self.other_answer(first, other) for other in others)
 
-    def other_answer(self, left: Outcome, right: Outcome) -> bool:
+    def other_answer(self, left: QuestionResult, right: QuestionResult) -> bool:
         """Whether two final answers differ under the task's matcher. Two missing answers are equal."""
         if left.answer is None or right.answer is None:
             return left.answer != right.answer
@@ -135,18 +135,20 @@ class Comparison:
         return metrics
 
     @property
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[RunPair, ...]:
         """All pairs of runs, in the given order."""
         flips: dict[tuple[str, str], list[float]] = {two: [] for two in combinations(self.unshared, 2)}
         for row in self.questions:
             for one, other in combinations(row.runs, 2):
                 if "failed" not in (one.status, other.status):
                     flips[one.run, other.run].append(float(row.other_answer(one, other)))
-        return tuple(Pair(first=one, second=other, other_answer=estimate(each)) for (one, other), each in flips.items())
+        return tuple(
+            RunPair(first=one, second=other, other_answer=estimate(each)) for (one, other), each in flips.items()
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class RunPair:
     """How far the answers of two runs differ, in their first repeats."""
 
     first: str
@@ -158,7 +160,7 @@ class Pair:
 def family(arms: Sequence[ArmValues]) -> list[PairedTest]:
     """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
     shared = shared_questions(arms)
-    return paired_tests(_tested([only(arm, shared) for arm in arms], all_pairs=False))
+    return paired_tests(_tested([restricted_to(arm, shared) for arm in arms], all_pairs=False))
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
@@ -167,7 +169,7 @@ def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues,
     return [(arms[0], other) for other in arms[1:]]
 
 
-def compare(
+def comparison_of(
     runs: Mapping[str, Iterable[Transcript]], external: Mapping[str, ExternalScores] | None = None
 ) -> Comparison:
     """Compare runs on their shared questions, which have the same id and text.
@@ -176,7 +178,7 @@ def compare(
     UserError if no question is shared.
     """
     asked: dict[QuestionKey, Question] = {}
-    columns: dict[str, dict[QuestionKey, Outcome]] = {name: {} for name in runs}
+    columns: dict[str, dict[QuestionKey, QuestionResult]] = {name: {} for name in runs}
     arms: list[ArmValues] = []
     for name, transcripts in runs.items():
         outside = (external or {}).get(name, NO_EXTERNAL_SCORES)
@@ -199,26 +201,29 @@ def compare(
     return Comparison(
         questions=questions,
         unshared={name: len(column) - len(shared) for name, column in columns.items()},
-        arms=tuple(only(arm, shared) for arm in arms),
+        arms=tuple(restricted_to(arm, shared) for arm in arms),
         debates={name: sum(kept.repeats for kept in column.values()) for name, column in columns.items()},
     )
 
 
 def compare_runs(runs: Sequence[Path | str | Results]) -> Comparison:
-    """Compare runs like :func:`compare`, with their scores on the shared questions; UserError if a path is no run."""
-    results = opened(runs)
+    """As :func:`comparison_of`, with the runs' scores on the shared questions; UserError if a path is no run."""
+    results = open_runs(runs)
     external = {arm.name: external_values(arm) for arm in results}
-    found = compare({arm.name: arm.transcripts() for arm in results}, external)
+    found = comparison_of({arm.name: arm.transcripts() for arm in results}, external)
     shared = {(row.id, row.question) for row in found.questions}
     scores = {}
     for arm in results:
-        of_shared = score((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
+        of_shared = scores_of((t for t in arm.transcripts() if (t.id, t.question) in shared), external[arm.name])
         scores[arm.name] = replace(of_shared, incomplete=incomplete(arm, found.debates[arm.name]))
     return replace(found, scores=scores)
 
 
 def _recording(
-    transcripts: Iterable[Transcript], run: str, column: dict[QuestionKey, Outcome], asked: dict[QuestionKey, Question]
+    transcripts: Iterable[Transcript],
+    run: str,
+    column: dict[QuestionKey, QuestionResult],
+    asked: dict[QuestionKey, Question],
 ) -> Iterator[Transcript]:
     """Yield the transcripts, and record the first repeat of each question in ``column``."""
     for transcript in transcripts:
@@ -230,9 +235,9 @@ def _recording(
         yield transcript
 
 
-def _outcome(run: str, transcript: Transcript) -> Outcome:
+def _outcome(run: str, transcript: Transcript) -> QuestionResult:
     used = transcript.total if transcript.usage else None
-    return Outcome(
+    return QuestionResult(
         run=run,
         answer=transcript.answer,
         status=transcript.status,
@@ -268,7 +273,7 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     reasons = {"questions": "one arm has no value for them", "repeats": "an arm lacks a repeat of them"}
     for over, why in reasons.items():
         if left_out := max((test.left_out for test in tests if test.over == over), default=0):
-            lost = counted(left_out, "question is", "questions are")
+            lost = count_of(left_out, "question is", "questions are")
             notes.append(f"Up to {lost} excluded from a test, because {why}.")
     notes += if_failed_notes(tests)
     return table_of(title, [_test_cells(test) for test in tests], notes)
@@ -304,7 +309,7 @@ def _test_cells(test: PairedTest) -> TableRow:
     }
     if (pairs := test.discordant) is not None:
         cells |= {"only first": count_cell(pairs.only_left), "only second": count_cell(pairs.only_right)}
-    cells |= {"effect": NOTHING, "detectable": value_cell(test.metric, test.detectable)}
+    cells |= {"effect": NO_FIGURE, "detectable": value_cell(test.metric, test.detectable)}
     if (effect := test.effect) is not None:
         text = f"{effect.name[-1]} {effect.value:+z.2f}"
         cells["effect"] = Cell(text=text, value=effect.value, low=effect.low, high=effect.high)

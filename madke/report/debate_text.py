@@ -9,10 +9,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from madke._util.terminal import printable
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.core.question import Question
 from madke.core.transcript import (
-    UNREAD,
+    UNREAD_STATUSES,
     Called,
     PoolEntry,
     Retrieval,
@@ -23,7 +23,7 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.report.agreement_text import agreement_in, agreement_lines
-from madke.report.comparison import ComparedQuestion, Outcome, Pair
+from madke.report.comparison import ComparedQuestion, QuestionResult, RunPair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
 
@@ -160,7 +160,7 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     if not transcript.usage:
         return
     used = transcript.total
-    yield f"Ended by: {one_line(transcript.stop_reason)}. {counted(used.calls, 'call')}, {used.tokens:,} tokens."
+    yield f"Ended by: {one_line(transcript.stop_reason)}. {count_of(used.calls, 'call')}, {used.tokens:,} tokens."
 
 
 _SATISFIED = {
@@ -204,7 +204,7 @@ def _actions(turn: Turn, order: Sequence[str]) -> Iterator[str]:
 def _chosen(selection: Selection) -> str:
     if selection.ids:
         return f"selects {_numbers(selection.ids)}"
-    if selection.status in UNREAD:
+    if selection.status in UNREAD_STATUSES:
         return f"selects nothing: {_UNREAD[selection.status]}"
     why = {"no_found": "finds nothing helpful in the pool", "none": _UNPARSED}
     return why.get(selection.rule, "selection failed")
@@ -270,7 +270,7 @@ def question_table(compared: Sequence[ComparedQuestion]) -> Table:
     )
 
 
-def pair_table(pairs: Sequence[Pair]) -> Table:
+def pair_table(pairs: Sequence[RunPair]) -> Table:
     """The flip rate of each pair of runs."""
     rows = []
     for pair in pairs:
@@ -288,7 +288,7 @@ def debate_columns(compared: ComparedQuestion, transcripts: Sequence[Transcript]
     return Group(_text(question_lines(transcripts[0]), width), *(_columns(row, in_a_row, width) for row in rows))
 
 
-def _columns(debates: Sequence[tuple[Outcome, Transcript]], in_a_row: int, width: int) -> RichTable:
+def _columns(debates: Sequence[tuple[QuestionResult, Transcript]], in_a_row: int, width: int) -> RichTable:
     grid = RichTable.grid(padding=(0, _GAP, 0, 0), expand=True)
     for _ in range(in_a_row):
         grid.add_column(ratio=1, overflow="fold")
@@ -306,13 +306,13 @@ def _text(lines: Iterable[str], width: int) -> Text:
     return Text("\n".join(parts) + "\n")
 
 
-def _title(outcome: Outcome) -> str:
+def _title(outcome: QuestionResult) -> str:
     marks = [ORACLE] if outcome.oracle else []
     marks += [f"first of {outcome.repeats} repeats"] if outcome.repeats > 1 else []
     return f"{one_line(outcome.run)} ({'; '.join(marks)})" if marks else one_line(outcome.run)
 
 
-def _cell(outcome: Outcome) -> str:
+def _cell(outcome: QuestionResult) -> str:
     mark = {None: "", 1.0: "+ ", 0.0: "- "}.get(outcome.correct, f"{100 * (outcome.correct or 0):.0f} ")
     answer = "failed" if outcome.status == "failed" else outcome.answer or "no answer"
     rounds = "" if outcome.rounds is None else f" ({outcome.rounds})"

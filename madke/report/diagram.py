@@ -15,7 +15,7 @@ from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
 
-WIDTH = 100
+MAX_COLUMNS = 100
 """Maximum width of a diagram, in columns."""
 
 _FRAME = "│  "
@@ -23,7 +23,7 @@ _LABEL = 12
 _LONGEST_NAME = 20
 _LARGEST_MATRIX = 20
 
-FINISHES: Mapping[str, str] = {
+FINISH_LINES: Mapping[str, str] = {
     "summarizer": "the summarizer reads the stances of the last round and states the answer",
     "majority": "the most common answer under the task's matcher; a tie goes to the earliest",
     "judge_extract": "the judge reads all stances and states the answer",
@@ -37,11 +37,11 @@ FINISHES: Mapping[str, str] = {
 }
 """What each value of ``Protocol.finish`` does."""
 
-STOPS: Mapping[str, tuple[str, str]] = {
+STOP_LINES: Mapping[str, tuple[str, str]] = {
     "never": ("", ""),
     "judge": ("judge", "reads {read}: settled -> finish"),
-    "agreement": ("matcher", "all answers agree -> finish"),
-    "agreement_then_judge": ("matcher", "all answers agree -> finish; else the judge reads {read}: settled -> finish"),
+    "agreement": ("matcher", "{share} agree -> finish"),
+    "agreement_then_judge": ("matcher", "{share} agree -> finish; else the judge reads {read}: settled -> finish"),
     "satisfied": ("", "reviews its own stance: all are satisfied -> finish (skipped in the last round)"),
     "stability": ("matcher", "no answer has changed since the previous round -> finish"),
     "budget": ("tokens", "{budget:,} are used -> finish"),
@@ -73,16 +73,20 @@ def diagram(name: str, protocol: Protocol) -> str:
     return printable("\n".join(_lines(name, protocol)))
 
 
-def readings(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
+def stances_read(protocol: Protocol, round_n: int) -> dict[str, dict[str, tuple[int, ...]]]:
     """Reader -> speaker (or itself) -> rounds of the speaker's stances that the reader sees in round ``round_n``."""
     sees = protocol.sees.model_copy(update={"anonymous": False, "grouped": False})
     named = protocol.model_copy(update={"sees": sees})
     names = [debater.name for debater in protocol.cast]
-    turns = [Turn(agent=name, stance=Stance(text="text")) for name in names]
-    rounds = [Round(n=n, order=tuple(names), turns=tuple(turns)) for n in range(1, round_n)]
+
+    def turns_of(n: int) -> list[Turn]:
+        return [Turn(agent=debater.name, stance=Stance(text="text")) for debater in protocol.speakers(n)]
+
+    turns = turns_of(round_n)
+    rounds = [Round(n=n, order=tuple(names), turns=tuple(turns_of(n))) for n in range(1, round_n)]
     sequential = (protocol.talk.first if round_n == 1 else protocol.talk.later) == "sequential"
     found = {}
-    for place, name in enumerate(names):
+    for place, name in enumerate(debater.name for debater in protocol.speakers(round_n)):
         seen = view(named, name, rounds, turns[:place] if sequential else [], names, eq)
         shown = {(spoken.agent, spoken.round) for spoken in (*seen.peers, *seen.history)}
         shown |= {(name, round_n - 1)} if seen.own is not None else set()
@@ -102,22 +106,31 @@ def _lines(name: str, protocol: Protocol) -> Iterator[str]:
     yield from _wrapped("requests", _parameters(protocol))
     yield ""
     timing = {"sequential": "in turn"}
-    yield f"┌─ round 1, {timing.get(protocol.talk.first, 'all at once')} ".ljust(WIDTH, "─")
+    yield f"┌─ round 1, {_group(protocol, 1)}{timing.get(protocol.talk.first, 'all at once')} ".ljust(MAX_COLUMNS, "─")
     yield from (f"{_FRAME}{line}" for line in _round(protocol, 1))
-    if protocol.rounds > 1:
-        rounds = f"rounds 2 to {protocol.rounds}" if protocol.rounds > 2 else "round 2"
-        yield f"├─ {rounds}, {timing.get(protocol.talk.later, 'all at once')} ".ljust(WIDTH, "─")
-        yield from (f"{_FRAME}{line}" for line in _round(protocol, min(protocol.rounds, 3)))
-    yield "└─ finish ".ljust(WIDTH, "─")
+    for n in range(2, protocol.rounds + 1) if protocol.talk.groups else [min(protocol.rounds, 3)]:
+        if protocol.rounds > 1:
+            several = protocol.rounds > 2 and not protocol.talk.groups
+            rounds = f"rounds 2 to {protocol.rounds}" if several else f"round {n}"
+            how = timing.get(protocol.talk.later, "all at once")
+            yield f"├─ {rounds}, {_group(protocol, n)}{how} ".ljust(MAX_COLUMNS, "─")
+            yield from (f"{_FRAME}{line}" for line in _round(protocol, n))
+    yield "└─ finish ".ljust(MAX_COLUMNS, "─")
     yield from (f"{'':<{len(_FRAME)}}{line}" for line in _wrapped("answer", _finish(protocol)))
     yield ""
     yield from _cost(protocol)
 
 
+def _group(protocol: Protocol, n: int) -> str:
+    """Who speaks in a round, if not all do."""
+    names = [debater.name for debater in protocol.speakers(n)] if protocol.talk.groups else []
+    return f"{' to '.join(dict.fromkeys((names[0], names[-1])))}, " if names else ""
+
+
 def _wrapped(label: str, text: str) -> Iterator[str]:
     """A labelled text, wrapped to fit inside the frame; no lines for an empty text."""
     first, line = f"{label:<{_LABEL - 1}} ", " ".join(text.split())
-    yield from textwrap.wrap(line, WIDTH - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
+    yield from textwrap.wrap(line, MAX_COLUMNS - len(_FRAME), initial_indent=first, subsequent_indent=" " * _LABEL)
 
 
 def _changed(model: BaseModel, usual: BaseModel, path: str = "") -> Iterator[str]:
@@ -216,10 +229,13 @@ def _round(protocol: Protocol, n: int) -> Iterator[str]:
         yield from _wrapped(_each(protocol), _acts(protocol, n))
         yield from _reading(protocol, n)
         yield from _wrapped("order", _order(protocol, n))
-    by, when = STOPS[protocol.stop]
+    by, when = STOP_LINES[protocol.stop]
     if protocol.stop != "stability" or n > 1:
         read = "the stances of the round" if protocol.judge_sees == "last_round" else "all stances so far"
-        yield from _wrapped(by or _each(protocol), when.format(read=read, budget=protocol.token_budget or 0))
+        share = "all answers" if protocol.agreement_share == 1 else f"{protocol.agreement_share:.0%} of the answers"
+        told = {"read": read, "budget": protocol.token_budget or 0, "share": share + " so far" * protocol.samples}
+        if n < protocol.rounds or not protocol.samples:
+            yield from _wrapped(by or _each(protocol), when.format(**told))
     if protocol.extract == "each_round":
         yield from _wrapped("judge", "reads all stances so far and states an answer, which is recorded")
     if protocol.talk.later == "simultaneous_with_summary":
@@ -247,16 +263,25 @@ def _reading(protocol: Protocol, n: int) -> Iterator[str]:
     """Who reads whom: a matrix, or a sentence if the matrix would be empty or too large."""
     signs = {
         reader: [{(): ".", (n,): "=", (n - 1,): "<"}.get(rounds, "*") for rounds in shown.values()]
-        for reader, shown in readings(protocol, n).items()
+        for reader, shown in stances_read(protocol, n).items()
     }
-    own = {row[place] for place, row in enumerate(signs.values())}
-    others = {sign for here, row in enumerate(signs.values()) for there, sign in enumerate(row) if here != there}
+    names = [debater.name for debater in protocol.cast]
+    own = {row[names.index(reader)] for reader, row in signs.items()}
+    others = {sign for reader, row in signs.items() for name, sign in zip(names, row, strict=True) if name != reader}
     critique = ["its own review of that stance"] if protocol.stop == "satisfied" and n > 1 else []
     if others <= {"."}:
         digested = n > 1 and protocol.talk.later == "simultaneous_with_summary"
-        others_read = ["the summary of the previous round"] if digested else ["nobody else"] if len(signs) > 1 else []
+        alone = ["nobody else"] if len(names) > 1 else []
+        strangers = (
+            ["the given stances of agents that are not debaters"] if protocol.first_round_given and n > 1 else alone
+        )
+        others_read = ["the summary of the previous round"] if digested else strangers
         own_read = [_SIGNS[sign].replace("its", "its own", 1) for sign in own - {"."}]
         yield from _wrapped("reads", "; ".join([*others_read, *own_read, *critique]))
+        return
+    if protocol.talk.groups:
+        yield from _wrapped("reads", "the stances of the group before")
+        yield from _wrapped("", _how_shown(protocol))
         return
     if len(signs) <= _LARGEST_MATRIX:
         yield from _matrix(signs)
@@ -305,9 +330,11 @@ def _order(protocol: Protocol, n: int) -> str:
 def _finish(protocol: Protocol) -> str:
     if protocol.extract == "each_round":
         return "the judge's answer after the last round"
+    if protocol.talk.groups and protocol.finish == "only":
+        return "the answer of the last debater"
     if protocol.finish == "judge_extract" and protocol.extract == "unsettled" and "judge" in protocol.stages:
-        return f"the judge's answer if it settled the debate; otherwise {FINISHES['judge_extract']}"
-    return FINISHES[protocol.finish]
+        return f"the judge's answer if it settled the debate; otherwise {FINISH_LINES['judge_extract']}"
+    return FINISH_LINES[protocol.finish]
 
 
 def _cost(protocol: Protocol) -> Iterator[str]:

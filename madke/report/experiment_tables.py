@@ -7,7 +7,7 @@ from madke.endpoints.prices import Prices, cost, price_of
 from madke.experiments.load import Planned
 from madke.experiments.recipe import Recipe
 from madke.llm.store import Paid
-from madke.report.tables import NOTHING, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.runs.pool_stages import POOLS
 from madke.scoring.arms import Results, of_dataset, open_results
 from madke.scoring.metrics import heading_of
@@ -72,12 +72,12 @@ def spending_table(
             "calls planned": _range(*(load.calls for load in ends)),
             "calls": count_cell(made[plan.name].calls if plan.name in made else called),
             "paid calls planned": _range(*(load.paid for load in ends)),
-            "paid calls": NOTHING if unknown else count_cell(called),
+            "paid calls": NO_FIGURE if unknown else count_cell(called),
             "tokens planned": _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
-            "tokens": NOTHING if unknown else count_cell(tokens),
+            "tokens": NO_FIGURE if unknown else count_cell(tokens),
         }
         if prices:
-            row["cost"] = Cell(text=f"{sum(costs):,.4f}", value=sum(costs)) if costs else NOTHING
+            row["cost"] = Cell(text=f"{sum(costs):,.4f}", value=sum(costs)) if costs else NO_FIGURE
         rows.append(row)
     note = (
         "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "

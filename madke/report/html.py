@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from madke._util.files import atomic_write
 from madke._util.terminal import printable
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.report import figures
 from madke.report.comparison import family, paired_table
 from madke.report.diagram import changed_settings, pool
@@ -24,7 +24,7 @@ from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
 from madke.runs.spec import sessions_of
-from madke.scoring.arms import ArmValues, Results, common_metric, opened
+from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
@@ -60,7 +60,7 @@ def write_report(
         The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``; and its
         figures.
     """
-    results = opened(runs)
+    results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
@@ -122,7 +122,7 @@ def _asset(*names: str) -> str:
 def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     questions = max(scores[arm.name].questions for arm in results)
     debates = sum(scores[arm.name].transcripts for arm in results)
-    facts = [f"{counted(questions, 'question')}, {counted(debates, 'debate')}"]
+    facts = [f"{count_of(questions, 'question')}, {count_of(debates, 'debate')}"]
     specs = [arm.config for arm in results if arm.config]
     models = {without_folders(model) for spec in specs for model in spec.models.values()}
     named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
@@ -162,7 +162,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
     config, sessions = arm.config, sessions_of(arm.path)
     versions = sessions[-1].get("versions", {}) if sessions else {}
     settings = {
-        "data": f"{config.data}, {counted(len(config.questions), 'question')}",
+        "data": f"{config.data}, {count_of(len(config.questions), 'question')}",
         "dataset": config.dataset or "",
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",

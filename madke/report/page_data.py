@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from madke._util.workers import open_workers
 from madke.core.errors import UserError
-from madke.core.transcript import UNREAD, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
 from madke.report.agreement_text import agreement_in
@@ -26,7 +26,7 @@ from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
 from madke.scoring.debate_rows import gold_numbers
 from madke.scoring.metrics import METRICS, metrics_of, question_of
-from madke.scoring.scores import shortened
+from madke.scoring.scores import is_shortened
 from madke.tasks import get_task
 
 _DEBATES, _TEXTS = 100, 200
@@ -172,11 +172,11 @@ class Index:
         self._questions.setdefault(key, (*key, gold, transcript.task, transcript.dataset or ""))
         used = transcript.total if transcript.usage else None
         figures = (len(transcript.rounds), used.calls, used.tokens) if used else (None, None, None)
-        kind = "unread" if transcript.reading in UNREAD else transcript.reading
+        kind = "unread" if transcript.reading in UNREAD_STATUSES else transcript.reading
         outcomes = {
             kind: kind != "ok",
             "degraded": transcript.degraded,
-            "shortened": shortened(transcript),
+            "shortened": is_shortened(transcript),
             "oracle": transcript.oracle,
         }
         bits = _bits(name for name, holds in outcomes.items() if holds)

@@ -6,7 +6,7 @@ from itertools import takewhile
 from urllib.parse import urlencode
 
 from madke.report.page_data import OUTCOMES
-from madke.report.tables import NOTHING, Cell, Table, percent_cell
+from madke.report.tables import NO_FIGURE, Cell, Table, percent_cell
 from madke.scoring.metrics import METRICS, heading_of
 from madke.scoring.scores import Scores
 
@@ -58,7 +58,7 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
     ``first``: heading of the metric that decides which debates are right.
     """
     places = range(len(table.columns))
-    words = [not table.has_figures(n) and any(row[n] is not NOTHING for row in table.rows) for n in places]
+    words = [not table.has_figures(n) and any(row[n] is not NO_FIGURE for row in table.rows) for n in places]
     named = 1 if all(words) else max(1, sum(1 for _ in takewhile(bool, words)))
     joined = " \N{MIDDLE DOT} ".join
     meanings = " ".join(dict.fromkeys(map(explanation, table.columns[:named])))
@@ -119,21 +119,21 @@ def _debates(heading: str, cell: Cell, runs: Sequence[str], decisive: bool) -> t
     """Address and description of the debates behind a figure of one run or of a pair."""
     outcome = _BEHIND.get(name_of(heading), "")
     if heading == "of second":
-        return debates_of(runs[1])
+        return debates_link(runs[1])
     if heading in ("only first", "only second"):
         if not cell.value:
             return "", ""
         if not decisive:  # the list knows which debates are right by the first metric only
-            return debates_of(*runs, outcome="differ")
+            return debates_link(*runs, outcome="differ")
         right, other = runs if heading == "only first" else reversed(runs)
         parts = [("show", "all"), ("cell", f"right:{right}"), ("cell", f"missed:{other}")]
         return f"#debates?{urlencode(parts)}", f"Questions that {right} has right and {other} has not"
     if outcome and cell.value == (100 if outcome == "divided" else 0):  # no debate has this outcome
-        return debates_of(*runs) if cell.low is not None else ("", "")
-    return debates_of(*runs, outcome=outcome)
+        return debates_link(*runs) if cell.low is not None else ("", "")
+    return debates_link(*runs, outcome=outcome)
 
 
-def debates_of(run: str, other: str = "", *, outcome: str = "") -> tuple[str, str]:
+def debates_link(run: str, other: str = "", *, outcome: str = "") -> tuple[str, str]:
     """Address of a run's debates in the list, next to those of another run, and what it opens in words."""
     parts = {"run": run, "with": other, "outcome": outcome}
     kind = "those that differ" if outcome == "differ" else OUTCOMES.get(outcome, "")
@@ -158,7 +158,7 @@ def bars(scores: Mapping[str, Scores]) -> Iterator[Bar]:
         failed = f"{found.failed:,} of {found.transcripts:,} debates failed" if found.failed else ""
         note = "; ".join(filter(None, ((found.incomplete or "").partition(" (")[0], failed)))
         share = percent_cell(found.correct)
-        href, opens = debates_of(name)
+        href, opens = debates_link(name)
         figure = _cell("correct %", share, "", [name])
         yield Bar(name=PageCell(text=name, href=href, opens=opens), figure=figure, share=share, note=note)
 
@@ -167,8 +167,8 @@ _BY = "By the judge's last verdict; with m, by the task's matcher."
 _PLANNED = "as planned before the start, from the fewest to the most."
 
 EXPLANATIONS: Mapping[str, str] = {
-    "arm": "One run. Its name is that of its folder.",
-    "run": "One run. Its name is that of its folder.",
+    "arm": "A run, or the predictions of another system, with the name of its folder or file.",
+    "run": "A run, with the name of its folder.",
     # Scores
     "n": "Number of questions that are counted.",
     "correct": "Share of questions with a right final answer, by the first metric of the task.",

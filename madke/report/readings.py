@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from madke._util.terminal import printable
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.report.tables import percent_cell
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
-UNREAD = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
+UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
 
 
 def unread(scores: Scores) -> int:
@@ -20,7 +20,7 @@ def cut_note(scores: Scores, max_tokens: int | None = None) -> str | None:
     """How many replies were cut off before they said anything that can be read, and what to do; None if none was."""
     if not scores.cut:
         return None
-    limit = "max_tokens" if max_tokens is None else counted(max_tokens, "token")
+    limit = "max_tokens" if max_tokens is None else count_of(max_tokens, "token")
     stages = ", ".join(f"{printable(stage)} {count}" for stage, count in scores.cut.items())
     count = sum(scores.cut.values())
     were = "was" if count == 1 else "were"
@@ -46,5 +46,5 @@ def grades_missing(scores: Scores) -> str:
     if not scores.ungraded or scores.grader_if_ungraded is None:
         return ""
     bounds = "{:.1f} % (all wrong) and {:.1f} % (all right)".format(*(100 * each for each in scores.grader_if_ungraded))
-    what = counted(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
+    what = count_of(scores.ungraded, "answer has no grade and is", "answers have no grade and are")
     return f"{what} excluded from the grader's mean; with them it is between {bounds}"

@@ -11,7 +11,7 @@ from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Knowledge
@@ -41,7 +41,7 @@ def sample_prompt(variant: Variant, stage: str) -> ChatRequest:
         retrieve=_nothing_found,
         score_answers=_equal_scores,
     )
-    asyncio.run(debate(scene))
+    asyncio.run(hold_debate(scene))
     found = next((request for request in model.requests if request.purpose.stage == stage), None)
     if found is None:
         raise UserError(f"{variant.name}: with these settings a debate never reaches the stage {stage!r}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from madke._util.terminal import printable
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.report.prompt_tokens import prompt_line
 from madke.report.readings import by_status, grades_missing
 from madke.report.tables import (
@@ -84,14 +84,18 @@ def score_details(scores: Scores) -> str:
     for stage, used in scores.usage.items():
         missed = scores.parse_failures.get(stage)
         lines.append(
-            f"{stage}: {counted(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
+            f"{stage}: {count_of(used.calls, 'call')} ({used.paid:,} paid, {used.failed} failed, {used.retries} "
             f"retried), {used.prompt_tokens:,} prompt ({used.cached_tokens:,} cached"
             + (f", {used.distinct_tokens:,} distinct" if used.distinct_tokens else "")
             + ") + "
             f"{used.completion_tokens:,} completion ({used.reasoning_tokens:,} reasoning) tokens"
             + (" (estimated)" if used.estimated else "")
-            + (f", {counted(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
-            + (f", {counted(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8" if used.not_utf8 else "")
+            + (f", {count_of(used.server_cut, 'prompt')} cut by the server" if used.server_cut else "")
+            + (
+                f", {count_of(used.not_utf8, 'reply', 'replies')} with bytes that are not UTF-8"
+                if used.not_utf8
+                else ""
+            )
             + (f", {used.bound:,} bound by a JSON schema" if used.bound else "")
             + (f", unparsed {percent_cell(missed).text} %" if missed else "")
             + by_status(scores.readings.get(stage, {}))

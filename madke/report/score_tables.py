@@ -8,13 +8,13 @@ from typing import Literal
 from rich.console import Group
 from rich.text import Text
 
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import UNREAD, bound_note, cut_note, grades_missing, unread
+from madke.report.readings import UNREAD_NOTE, bound_note, cut_note, grades_missing, unread
 from madke.report.tables import (
     MARK,
-    NOTHING,
+    NO_FIGURE,
     ORACLE,
     Cell,
     Table,
@@ -26,7 +26,7 @@ from madke.report.tables import (
 )
 from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
 from madke.scoring.debate_rows import GRADER, is_share
-from madke.scoring.metrics import BUILT_IN, heading_of
+from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
@@ -96,12 +96,12 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
         *([_Column("deferred", _count(lambda scores: scores.deferred))] if any(s.deferred for s in scores) else []),
-        *([_Column("unread", _count(unread), note=UNREAD)] if any(s.unread for s in scores) else []),
+        *([_Column("unread", _count(unread), note=UNREAD_NOTE)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),
         _Column(_REPEATS, _sd_over_repeats, place="page", note=_SPREAD),
-        *(_metric(name, first) for name in dict.fromkeys([*BUILT_IN, GRADER, *measured]) if name in measured),
+        *(_metric(name, first) for name in dict.fromkeys([*BUILT_IN_METRICS, GRADER, *measured]) if name in measured),
         *(
             _Column(f"{name} %", partial(_consistency, value=value), note=_CONSISTENCY)
             for name, value in (("Cons", "cons"), ("Co2", "co2"), ("Co2 by grader", "co2_grader"))
@@ -147,7 +147,7 @@ def _questions(arm: _Arm) -> Cell:
 
 
 def _incomplete(arm: _Arm) -> Cell:
-    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NOTHING
+    return Cell(text=arm.scores.incomplete) if arm.scores.incomplete else NO_FIGURE
 
 
 def _correct(arm: _Arm) -> Cell:
@@ -157,12 +157,12 @@ def _correct(arm: _Arm) -> Cell:
 
 def _over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    return percent_cell(spread.over_repeats()) if spread else NOTHING
+    return percent_cell(spread.over_repeats()) if spread else NO_FIGURE
 
 
 def _sd_over_repeats(arm: _Arm) -> Cell:
     spread = arm.scores.repeats.get("correct")
-    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NOTHING
+    return Cell(text=f"{100 * spread.sd:.1f} (n = {spread.repeats})", value=100 * spread.sd) if spread else NO_FIGURE
 
 
 def _metric(name: str, first: str) -> _Column:
@@ -184,7 +184,7 @@ def _consistency(arm: _Arm, value: str) -> Cell:
 
 
 def _count(count: Callable[[Scores], int | None]) -> Callable[[_Arm], Cell]:
-    return lambda arm: NOTHING if (n := count(arm.scores)) is None else count_cell(n)
+    return lambda arm: NO_FIGURE if (n := count(arm.scores)) is None else count_cell(n)
 
 
 def _unparsed(arm: _Arm, stage: str) -> Cell:
@@ -193,7 +193,7 @@ def _unparsed(arm: _Arm, stage: str) -> Cell:
 
 def _bound(arm: _Arm, stage: str) -> Cell:
     used = arm.scores.usage.get(stage)
-    return count_cell(used.bound) if used else NOTHING
+    return count_cell(used.bound) if used else NO_FIGURE
 
 
 def _share(arm: _Arm, stage: str, status: str) -> Cell:
@@ -228,7 +228,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
     notes += [f"{arm.name}: {note}." for arm in arms if cut_notes and (note := cut_note(arm.scores))]
     for name, scores in rest:
         if scores.correct and scores.correct.n < scores.questions and not scores.failed:
-            notes.append(f"{name}: correct is over {counted(scores.correct.n, 'question')} with a gold answer.")
+            notes.append(f"{name}: correct is over {count_of(scores.correct.n, 'question')} with a gold answer.")
     if any(arm.scores.datasets > 1 for arm in arms):
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))
@@ -304,4 +304,4 @@ def table_of_arms(
 
 def _filled(columns: Sequence[_Column], arms: Sequence[_Arm]) -> list[_Column]:
     """The columns that are not empty, and ``correct``."""
-    return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NOTHING for arm in arms)]
+    return [each for each in columns if each.cell is _correct or any(each.cell(arm) is not NO_FIGURE for arm in arms)]

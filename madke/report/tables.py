@@ -94,7 +94,7 @@ def _rounded(half: float) -> str:
     return f"{half:,.0f}" if half >= 1 else f"{half:.1g}"
 
 
-NOTHING = Cell(text="-")
+NO_FIGURE = Cell(text="-")
 """A figure that is unknown or does not apply. Files have an empty cell."""
 
 
@@ -103,9 +103,9 @@ TableRow = dict[str, Cell | str]
 
 
 def table_of(title: str, rows: Sequence[TableRow], notes: Sequence[str] = ()) -> Table:
-    """A table from its rows. A missing cell is :data:`NOTHING`."""
+    """A table from its rows. A missing cell is :data:`NO_FIGURE`."""
     columns = tuple(dict.fromkeys(heading for row in rows for heading in row))
-    cells = ([row.get(heading, NOTHING) for heading in columns] for row in rows)
+    cells = ([row.get(heading, NO_FIGURE) for heading in columns] for row in rows)
     filled = (tuple(Cell(text=each) if isinstance(each, str) else each for each in row) for row in cells)
     return Table(title=title, columns=columns, rows=tuple(filled), notes=tuple(notes))
 
@@ -116,9 +116,9 @@ def count_cell(n: int) -> Cell:
 
 
 def score_cell(found: Estimate | float | None, mark: str = "", digits: str = "z.4g", times: int = 1) -> Cell:
-    """A figure, ``times`` a number, with its interval if known; :data:`NOTHING` for None."""
+    """A figure, ``times`` a number, with its interval if known; :data:`NO_FIGURE` for None."""
     if found is None:
-        return NOTHING
+        return NO_FIGURE
     if not isinstance(found, Estimate):
         return Cell(text=f"{times * found:{digits}}", value=times * found, mark=mark)
     value, low, high = (times * each for each in (found.value, found.low, found.high))
@@ -301,7 +301,7 @@ def _columns(table: Table) -> list[_Column]:
     for n, heading in enumerate(table.columns):
         cells: list[Cell] = [row[n] for row in table.rows]
         if all(cell.value is None for cell in cells):
-            found.append((heading, [None if cell is NOTHING else cell.text for cell in cells]))
+            found.append((heading, [None if cell is NO_FIGURE else cell.text for cell in cells]))
             continue
         found.append((heading, [cell.value for cell in cells]))
         if any(cell.low is not None for cell in cells):

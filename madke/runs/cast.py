@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
-from madke.endpoints.endpoint import Models, probe, refuse_two_addresses
+from madke.endpoints.endpoint import ModelEntries, refuse_two_addresses, refuse_unreachable
 from madke.endpoints.model_names import has_endpoint, names_code
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import role_key
@@ -38,7 +38,7 @@ def open_models(
     *,
     base_url: str | None = None,
     replay: bool = False,
-    models: Models | None = None,
+    models: ModelEntries | None = None,
     probed: bool = True,
 ) -> dict[str, ChatModel]:
     """Role -> model; roles with the same model name share a model. Close each with :func:`madke.llm.close`.
@@ -56,5 +56,5 @@ def open_models(
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)
     refuse_two_addresses(opened.values())
     if probed and not replay:
-        probe(opened.values())
+        refuse_unreachable(opened.values())
     return {role: opened[name] for role, name in names.items()}

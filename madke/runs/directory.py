@@ -20,10 +20,10 @@ from madke._util.files import (
     is_written,
     refuse_special,
     unexpected_files,
-    unfinished,
+    unfinished_parts,
     writing_here,
 )
-from madke.core.errors import UserError, counted
+from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.pools.building import asking_folder
@@ -174,7 +174,7 @@ class RunDirectory:
             raise UserError(f"holds {others[0]!r} but no run; choose another --out", file=self.path)
         self._created = not self.path.exists()
         self._lock = self._held.enter_context(file_lock(self.path / "lock", self._busy()))
-        for part in unfinished(self.path, _RUN_FILES):
+        for part in unfinished_parts(self.path, _RUN_FILES):
             part.unlink()
         return self
 
@@ -213,7 +213,7 @@ class RunDirectory:
         self._replayed.unlink()
         if complete:
             raise UserError(
-                f"the call store lacks calls of {counted(self._lost, 'question')} with an outcome; "
+                f"the call store lacks calls of {count_of(self._lost, 'question')} with an outcome; "
                 "the transcripts are unchanged",
                 file=self.path,
             )
@@ -240,7 +240,7 @@ class RunDirectory:
 def _refuse_other(path: Path, before: RunSpec, spec: RunSpec) -> None:
     old, new = before.questions.keys(), spec.questions.keys()
     if not (old <= new or new <= old):
-        shared = f"it has {counted(len(old), 'question')}, this one {len(new)}, and they share {len(old & new)}"
+        shared = f"it has {count_of(len(old), 'question')}, this one {len(new)}, and they share {len(old & new)}"
         raise UserError(f"holds another run: {shared} (check --limit and the data); choose another --out", file=path)
     if different := before.differences(spec):
         more = f" (and {len(different) - 1} more)" if len(different) > 1 else ""

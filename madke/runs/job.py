@@ -17,7 +17,7 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.dataset import sample
+from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
@@ -221,7 +221,7 @@ def questions_of(request: RunRequest) -> list[Question]:
         raise UserError("two questions have the same id; give each its own")
     if not questions:
         raise UserError("no questions were given; expected at least one")
-    return sample(questions, limit, seed, lambda question: question.id)
+    return sample_of(questions, limit, seed, lambda question: question.id)
 
 
 def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:
@@ -255,7 +255,7 @@ def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
 def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[str, str | None], dict[str, Source]]:
     """Source name -> specification, and name -> source for sources passed as objects."""
     if sources is None or isinstance(sources, str):
-        return named.source_specs(sources, default), {}
+        return named.parse_sources(sources, default), {}
     if hasattr(sources, "search"):
         sources = [typing_cast(Source, sources)]
     all_of: dict[str, str | Source | None] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import SourceCounts
-from madke.pools.building import build_pools, depth
+from madke.pools.building import depth, retrieve_pools
 from madke.pools.lines import missing_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
@@ -44,7 +44,7 @@ async def own_pools(
             listen = from_thread(tell)
             k, progress = depth(knowledge), partial(pool_progress, listen)
             counts = await asyncio.to_thread(
-                lambda: build_pools(missing, job.sources(listen), k, more, progress=progress)
+                lambda: retrieve_pools(missing, job.sources(listen), k, more, progress=progress)
             )
             if stage is not None:
                 await stage(more)

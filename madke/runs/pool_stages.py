@@ -18,14 +18,14 @@ from madke.core.chat import ChatModel
 from madke.core.errors import Unfinished
 from madke.core.knowledge import Source, SourceCounts
 from madke.core.question import Question
-from madke.endpoints.endpoint import probe
+from madke.endpoints.endpoint import refuse_unreachable
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.services import CrossEncoderReranker
-from madke.pools.building import build_pools, depth
+from madke.pools.building import depth, retrieve_pools
 from madke.pools.live_search import LiveSearch
 from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
 from madke.pools.stage_calls import LLM, LOCAL, SEARCH, PoolStages
@@ -65,7 +65,7 @@ def open_rerankers(wanted: Iterable[Knowledge], options: RunOptions) -> dict[str
     for name in rerankers(wanted):
         local = name.startswith(LOCAL)
         opened[name] = CrossEncoderReranker(name[len(LOCAL) :]) if local else open_rerank_endpoint(name, entries)
-    probe(opened.values())
+    refuse_unreachable(opened.values())
     return opened
 
 
@@ -181,7 +181,7 @@ def build_pool_file(
     signals: bool = False,
     **searching: Any,
 ) -> dict[str, SourceCounts]:
-    """As :func:`madke.pools.building.build_pools`, with the query stage and the reranker of ``knowledge``.
+    """As :func:`madke.pools.building.retrieve_pools`, with the query stage and the reranker of ``knowledge``.
 
     Their calls are in :func:`calls_beside`, so the same call again makes no finished one again.
 
@@ -190,7 +190,7 @@ def build_pool_file(
         Unfinished: A limit is reached, or the calls of a model all fail; ``out`` is then not written.
     """
     if not knowledge.staged:
-        return build_pools(questions, sources, k, out, progress=progress, **searching)
+        return retrieve_pools(questions, sources, k, out, progress=progress, **searching)
     k = max(k, depth(knowledge))
     own = replace(account(options), calls=calls_beside(out))
     retriever = model if knowledge.needs_retriever else None
@@ -205,7 +205,7 @@ def build_pool_file(
         own,
         signals=signals,
         progress=lambda done: on_stage(done, len(questions)),
-        search=lambda: counts.update(build_pools(questions, sources, k, found, progress=progress, **searching)),
+        search=lambda: counts.update(retrieve_pools(questions, sources, k, found, progress=progress, **searching)),
     )
     try:
         finished(work)

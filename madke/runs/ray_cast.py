@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from madke._util.versions import versions
-from madke._util.workers.ray_cluster import cause, connected, fetched, same_versions
+from madke._util.workers.ray_cluster import cause_on_node, connected, fetched, same_versions
 from madke.core.chat import ChatModel, ChatRequest, Completion, takes_schemas
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import OPENAI_URL, AtEndpoint, Models, endpoints_of, read_models
+from madke.endpoints.endpoint import OPENAI_URL, AtEndpoint, ModelEntries, endpoints_of, read_models
 from madke.endpoints.model_names import kind_of
 from madke.llm.models import OwnModel
 from madke.llm.offline import OfflineChat
@@ -107,7 +107,7 @@ class _Nodes:
                 self._ray.cancel(answer)
                 raise
             except self._ray.exceptions.RayTaskError as error:
-                raise cause(error) from error
+                raise cause_on_node(error) from error
             except self._ray.exceptions.RayError as error:
                 self._lose(worker, error)
                 continue
@@ -192,7 +192,7 @@ def _sendable(request: ChatRequest) -> ChatRequest:
     return request
 
 
-def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models) -> list[_Worker]:
+def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: ModelEntries) -> list[_Worker]:
     """Start a worker at each place. It gets the names of the models and opens them itself."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -219,10 +219,10 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models
 
         async def probe(self) -> None:
             from madke.core.errors import UserError
-            from madke.endpoints.endpoint import probe
+            from madke.endpoints.endpoint import refuse_unreachable
 
             try:
-                probe(self._models().values())
+                refuse_unreachable(self._models().values())
             except UserError as error:
                 raise UserError(f"Ray: the node {socket.gethostname()}: {error}") from None
 
@@ -238,10 +238,12 @@ def _start(ray: Any, names: Iterable[str], options: RunOptions, declared: Models
             if not self._opened:
                 check()
                 from madke.core.errors import UserError
-                from madke.endpoints.endpoint import ModelEntry, Models
+                from madke.endpoints.endpoint import ModelEntries, ModelEntry
                 from madke.runs.cast import open_models
 
-                known = Models(entries={name: ModelEntry(**fields) for name, fields in entries.items()}, named=named)
+                known = ModelEntries(
+                    entries={name: ModelEntry(**fields) for name, fields in entries.items()}, named=named
+                )
                 try:
                     self._opened = open_models(models, base_url=base_url, models=known, probed=False)
                 except UserError as error:

@@ -207,7 +207,7 @@ class RunRequest:
         by="run experiment",
     )
     """Seed of that sample."""
-    repeats: int = described(1, "Runs per question.", PROTOCOL, metavar="N", least=1, type=int, by="run experiment")
+    repeats: int = described(1, "Debates per question.", PROTOCOL, metavar="N", least=1, type=int, by="run experiment")
     """Number of debates per question."""
     seed: int | None = described(
         0,

@@ -15,7 +15,7 @@ from madke.core.errors import UserError
 from madke.core.events import Listener, PoolReady, never_raising, silent
 from madke.core.question import Question
 from madke.endpoints.endpoint import endpoints_of, relocations
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.llm import CallStore, Limits
 from madke.llm.human import people_in, with_people
@@ -187,7 +187,7 @@ class _Run:
         pool = self.pools.of(question)
         self.tell(PoolReady(question=question.id, repeat=repeat, pool=pool))
         scene = self.job.scene(question, cast, pool, repeat=repeat, listen=self.tell, **self.services)
-        transcript = await debate(scene)
+        transcript = await hold_debate(scene)
         if self.directory.write(transcript):
             self.meter.done += 1
             self.meter.failed += transcript.status == "failed"

@@ -20,7 +20,7 @@ from madke.core.question import Question
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import Protocol
 
-FORMAT = 2
+RUN_FORMAT = 2
 """Format version of ``run.json``. The first format had no number."""
 
 _BY_QUESTION = ("questions", "pools", "first_round")
@@ -170,7 +170,7 @@ def begin_session(path: Path, spec: RunSpec, endpoints: Mapping[str, Any], files
         "versions": versions(),
     }
     written = {
-        "format": FORMAT,
+        "format": RUN_FORMAT,
         "spec": spec.model_dump(mode="json"),
         "endpoints": {**record["endpoints"], **endpoints},
         "sessions": [*record["sessions"], session],
@@ -193,7 +193,7 @@ def end_session(path: Path, session: Mapping[str, Any] | None, endpoints: Mappin
 
 
 def _record(path: Path) -> dict[str, Any]:
-    record = read_record(path / "run.json", FORMAT, "a run")
+    record = read_record(path / "run.json", RUN_FORMAT, "a run")
     if not _is_sound(record):
         raise UserError("does not describe a run", file=path / "run.json")
     return record

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from madke._util.concurrency import gather
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.llm import Limits
 from madke.runs.meter import Meter
 
@@ -119,7 +119,7 @@ async def drained(limits: Limits, *, log: bool = True) -> None:
     """Start no further calls, and wait for those in flight, at most :data:`GRACE` seconds."""
     limits.close()
     if limits.in_flight and log:
-        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", counted(limits.in_flight, "call"))
+        _log.warning("stopping; waiting for %s in flight (Ctrl-C: do not wait)", count_of(limits.in_flight, "call"))
     try:
         async with asyncio.timeout(GRACE):
             await limits.drained()

@@ -24,8 +24,8 @@ from madke.runs.spec import RunSpec, read_spec
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
     NO_SHARES,
+    DebateRow,
     ExternalScores,
-    Row,
     of_one_arm,
     over_repeats,
     row,
@@ -78,7 +78,7 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
     return [_opened(path, (siblings and path.name) or str(path), questions) for path in distinct.values()]
 
 
-def opened(runs: Sequence[Path | str | Results]) -> list[Results]:
+def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:
     """Open runs as results; open ones are returned unchanged. UserError if a path is no run directory."""
     held = [run for run in runs if isinstance(run, Results)]
     if len(held) == len(runs):
@@ -115,7 +115,7 @@ class ArmValues:
     """The values to compare by default: every metric, external scores, and ``correct`` if it is no metric."""
     failed: frozenset[QuestionKey] = field(default_factory=frozenset)
     """The questions with a failed debate."""
-    rounds: Mapping[QuestionKey, Sequence[Sequence[Row]]] = field(default_factory=dict)
+    rounds: Mapping[QuestionKey, Sequence[Sequence[DebateRow]]] = field(default_factory=dict)
     """The :func:`~madke.scoring.rounds.round_rows` of each finished debate."""
 
     def mean(self, name: str) -> Estimate | None:
@@ -128,11 +128,11 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
     """Compute the values of all transcripts of an arm in one pass; UserError for an unknown task."""
     finished: list[tuple[QuestionKey, int]] = []
     rows = []
-    rounds: dict[QuestionKey, list[Sequence[Row]]] = {}
+    rounds: dict[QuestionKey, list[Sequence[DebateRow]]] = {}
     questions: dict[QuestionKey, str | None] = {}
     first, failed = set(), set()
     # Most rows of rounds, and most values, are equal to others. Equal ones are one object, which saves half the memory.
-    same: dict[tuple[tuple[str, float], ...], Row] = {}
+    same: dict[tuple[tuple[str, float], ...], DebateRow] = {}
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
@@ -179,7 +179,7 @@ def shared_questions(arms: Sequence[ArmValues]) -> list[QuestionKey]:
     return [key for key in arms[0].questions if all(key in arm.questions for arm in arms)]
 
 
-def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
+def restricted_to(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
     """A copy of the arm with only these questions."""
     questions = {key: arm.questions[key] for key in keys}
     values = {
@@ -191,7 +191,7 @@ def only(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
 
 def of_dataset(arm: ArmValues, dataset: str | None) -> ArmValues:
     """A copy of the arm with only the questions of a dataset (empty: without one); None: with all questions."""
-    return only(arm, [key for key, name in arm.questions.items() if dataset in (None, name or "")])
+    return restricted_to(arm, [key for key, name in arm.questions.items() if dataset in (None, name or "")])
 
 
 _AS_GIVEN = "as_given"

@@ -16,7 +16,7 @@ from madke.tasks import get_task
 GRADER = "grader"
 """The name of a model's grades among the external scores: right is 1, wrong is 0."""
 
-Row = dict[str, float]
+DebateRow = dict[str, float]
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
@@ -37,18 +37,19 @@ def is_share(name: str) -> bool:
     return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
 
 
-def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
+def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
     """All values of one finished transcript; values that do not apply are missing.
 
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
-    ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of :func:`flips`,
-    :func:`sides`, :func:`traps`, :func:`changes_of_mind`, :func:`diversity` and :func:`selection_values`.
+    ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
+    :func:`flip_values`, :func:`sides`, :func:`traps`, :func:`changes_of_mind`, :func:`diversity` and
+    :func:`selection_values`.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
     task = get_task(transcript.task)
-    values: Row = {}
+    values: DebateRow = {}
     if transcript.answers:
         names = metrics_of(task)
         values = dict(zip(names, _metrics(transcript, names), strict=True))
@@ -68,12 +69,12 @@ def row(transcript: Transcript, rounds: Sequence[Row] | None = None) -> Row:
         values["rounds"] = float(len(transcript.rounds))
     values |= {name: rounds[-1][name] for name in _AFTER_LAST if name in rounds[-1]}
     if "correct" in values:
-        values |= flips(transcript, values["correct"], rounds)
+        values |= flip_values(transcript, values["correct"], rounds)
     values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript)
     return values | selection_values(transcript) | diversity(transcript)
 
 
-def with_external(values: Row, transcript: Transcript, external: ExternalScores) -> Row:
+def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
     """The row of a transcript with the external scores of its answer.
 
     With a grader it also has ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as published: the
@@ -90,7 +91,7 @@ def with_external(values: Row, transcript: Transcript, external: ExternalScores)
     return found
 
 
-def of_one_arm(rows: Sequence[Row]) -> Iterator[Row]:
+def of_one_arm(rows: Sequence[DebateRow]) -> Iterator[DebateRow]:
     """Make the rows of all finished transcripts of an arm comparable; the order is unchanged.
 
     The judge's values are kept only if all rows have them: ``agreement_then_judge`` asks it about some debates only. A
@@ -108,7 +109,7 @@ def over_repeats(values: Sequence[Sequence[float]], *, shares: bool = True) -> E
     return estimate([held[0] if len(held) == 1 else fmean(held) for held in values], shares=shares)
 
 
-def over_rounds(debates: Sequence[Sequence[Sequence[Row]]]) -> dict[str, tuple[Estimate | None, ...]]:
+def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, tuple[Estimate | None, ...]]:
     """The mean of each value after round 1, 2, ... of the longest debate; None if no debate has it in that round.
 
     ``debates``: for each question, the round rows of its repeats. A debate that has ended keeps its last values, so
@@ -140,7 +141,7 @@ def _metrics(transcript: Transcript, names: Sequence[str]) -> list[float]:
     return [METRICS[name](transcript.answer, question) for name in names]
 
 
-def flips(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def flip_values(transcript: Transcript, correct: float, rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Compare the final answer with round 1; empty for a single turn or a metric that is not binary.
 
     Each value is 0 or 1. The final accuracy is the accuracy of round 1 plus ``corrected`` minus ``collapsed``.

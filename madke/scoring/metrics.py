@@ -21,7 +21,7 @@ Score = Callable[[str, Question], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class MetricExample:
     """What a metric gives for one answer; its test."""
 
     answer: str
@@ -53,7 +53,7 @@ class Metric:
     """The paper or program that it follows, for the same line."""
     corpus: Corpus | None = None
     """Its value of a whole run, if that is more than the mean over questions."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[MetricExample, ...] = ()
 
     def __call__(self, answer: str, question: Question) -> float:
         """The value of an answer in canonical form; UserError if the function fails or returns no such value."""
@@ -77,7 +77,7 @@ def metric(name: str, *, binary: bool = False, heading: str = "", explanation: s
     return lambda score: Metric(name, score, binary=binary, heading=heading, explanation=explanation)
 
 
-BUILT_IN: dict[str, Metric] = {}
+BUILT_IN_METRICS: dict[str, Metric] = {}
 """Name -> built-in metric, in the order of columns."""
 
 
@@ -85,8 +85,8 @@ def _built_in(name: str, **described: Any) -> Callable[[Score], Metric]:
     """As :func:`metric`, for a built-in one. All that tables, the report page, the docs and the tests say of it."""
 
     def decorate(score: Score) -> Metric:
-        BUILT_IN[name] = Metric(name, score, **described)
-        return BUILT_IN[name]
+        BUILT_IN_METRICS[name] = Metric(name, score, **described)
+        return BUILT_IN_METRICS[name]
 
     return decorate
 
@@ -121,7 +121,7 @@ def _normal_golds(question: Question) -> Iterator[str]:
     definition="1 if the answer equals a gold answer after normalisation: lower case, no punctuation, no articles, "
     "single spaces. A gold `true` is also yes, `8.0` also 8",
     source="SQuAD: Rajpurkar et al., 2016",
-    examples=(Example("The Beatles!", ("beatles",), 1), Example("Beatles band", ("beatles",), 0)),
+    examples=(MetricExample("The Beatles!", ("beatles",), 1), MetricExample("Beatles band", ("beatles",), 0)),
 )
 def exact_match(answer: str, question: Question) -> float:
     """1 if the answer equals a gold after SQuAD normalisation (Rajpurkar et al., 2016).
@@ -137,7 +137,7 @@ def exact_match(answer: str, question: Question) -> float:
     explanation="Words that the answer shares with the best gold answer, as F1.",
     definition="F1 of the token multisets after the same normalisation, the best gold",
     source="SQuAD",
-    examples=(Example("a b c", ("b c d e", "x"), 4 / 6), Example("x", ("y",), 0)),
+    examples=(MetricExample("a b c", ("b c d e", "x"), 4 / 6), MetricExample("x", ("y",), 0)),
 )
 def token_f1(answer: str, question: Question) -> float:
     """F1 of the token multisets after the normalisation of :func:`exact_match`, over the best gold.
@@ -171,7 +171,7 @@ def _accepted(answer: str, question: Question) -> float:
     definition="1 if the task's matcher, which compares two answers, accepts the answer. Units and currencies count: "
     "5 kg is not 5 g, `5kg` is `5 kilograms`, and an answer without a unit may have any. Nothing is converted",
     source="madke; `eval/matcher.md` compares it with people",
-    examples=(Example("5kg", ("5 kilograms",), 1), Example("5 kg", ("5 g",), 0)),
+    examples=(MetricExample("5kg", ("5 kilograms",), 1), MetricExample("5 kg", ("5 g",), 0)),
 )
 def accepted(answer: str, question: Question) -> float:
     """1 if the question's task accepts the answer (``eval/matcher.md`` compares it with human judgements)."""
@@ -184,7 +184,7 @@ def accepted(answer: str, question: Question) -> float:
     heading="label",
     explanation="The label of a claim is right.",
     definition="the label of a claim is right",
-    examples=(Example("REFUTES", ("REFUTES",), 1, "claim"), Example("SUPPORTS", ("REFUTES",), 0, "claim")),
+    examples=(MetricExample("REFUTES", ("REFUTES",), 1, "claim"), MetricExample("SUPPORTS", ("REFUTES",), 0, "claim")),
 )
 def label_accuracy(answer: str, question: Question) -> float:
     """1 if the label of a claim is right."""
@@ -198,8 +198,8 @@ def label_accuracy(answer: str, question: Question) -> float:
     explanation="The letter of a choice is right.",
     definition="the letter is right",
     examples=(
-        Example("B", ("B",), 1, "choice", ("Chad", "Baikal")),
-        Example("A", ("B",), 0, "choice", ("Chad", "Baikal")),
+        MetricExample("B", ("B",), 1, "choice", ("Chad", "Baikal")),
+        MetricExample("A", ("B",), 0, "choice", ("Chad", "Baikal")),
     ),
 )
 def choice_accuracy(answer: str, question: Question) -> float:
@@ -214,7 +214,7 @@ def choice_accuracy(answer: str, question: Question) -> float:
     explanation="The answer is an expression that equals the gold answer.",
     definition="the expressions are equivalent",
     source="math-verify",
-    examples=(Example("0.5", (r"\frac{1}{2}",), 1, "math"), Example("0.6", (r"\frac{1}{2}",), 0, "math")),
+    examples=(MetricExample("0.5", (r"\frac{1}{2}",), 1, "math"), MetricExample("0.6", (r"\frac{1}{2}",), 0, "math")),
 )
 def math_equivalence(answer: str, question: Question) -> float:
     """1 if an expression equals the gold one."""
@@ -247,7 +247,7 @@ def corpus_bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> 
     definition="sentence chrF, character 6-grams, beta 2, the best reference",
     source="Popović, 2015, by sacrebleu",
     corpus=corpus_chrf,
-    examples=(Example("ab", ("abc",), 5 * (7 / 12) / (4 + 7 / 12), "translation"),),
+    examples=(MetricExample("ab", ("abc",), 5 * (7 / 12) / (4 + 7 / 12), "translation"),),
 )
 def chrf(answer: str, question: Question) -> float:
     """Sentence-level chrF (Popovic, 2015) as sacrebleu computes it: character 6-grams, beta 2, the best reference."""
@@ -263,7 +263,10 @@ def chrf(answer: str, question: Question) -> float:
     definition="sentence BLEU over all references, exponential smoothing",
     source="Papineni et al., 2002, by sacrebleu",
     corpus=corpus_bleu,
-    examples=(Example("a b c d", ("a b c d e f",), 0.6065306597, "translation"), Example("a b", ("a b",), 1)),
+    examples=(
+        MetricExample("a b c d", ("a b c d e f",), 0.6065306597, "translation"),
+        MetricExample("a b", ("a b",), 1),
+    ),
 )
 def bleu(answer: str, question: Question) -> float:
     """:func:`sentence_bleu` against all gold answers together."""
@@ -289,7 +292,7 @@ def _metric_of(name: str, value: Any) -> Metric:
     return value if isinstance(value, Metric) else Metric(name, value, binary=getattr(value, "binary", False))
 
 
-METRICS: Registry[Metric] = Registry("metric", BUILT_IN, "madke.metrics", adapt=_metric_of)
+METRICS: Registry[Metric] = Registry("metric", BUILT_IN_METRICS, "madke.metrics", adapt=_metric_of)
 """Every metric by its name in tasks and reports, including plug-ins and ``module:object``."""
 
 
@@ -299,7 +302,7 @@ def metrics_of(task: BaseTask) -> tuple[str, ...]:
 
 
 def _named(value: Any) -> str:
-    if isinstance(value, str) and value in BUILT_IN:
+    if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value
     found = value if isinstance(value, Metric) else METRICS[METRICS.name_of(value)]
     return METRICS.add(found.name, found).name

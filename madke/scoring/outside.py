@@ -22,7 +22,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, Field, FiniteFloat, RootModel
 
 from madke._util.assets import asset
-from madke._util.command_scorer import CommandScorer, Item
+from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke._util.files import write_file
 from madke._util.terminal import without_keys
 from madke._util.yaml_file import read_json, read_yaml
@@ -31,7 +31,7 @@ from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.endpoints.endpoint import probe
+from madke.endpoints.endpoint import refuse_unreachable
 from madke.engine.parse import parse_grade, without_reasoning
 from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
@@ -124,7 +124,7 @@ def score_outside(arm: Results, scorers: Mapping[str, CommandScorer]) -> None:
     if not answers:
         _log.warning("%s: no answer, so no score by %s", arm.path, ", ".join(scorers))
     items = [
-        Item(source=question.question, candidate=answer, references=question.answers)
+        ScorerItem(source=question.question, candidate=answer, references=question.answers)
         for question, answer in answers.values()
     ]
     found = {
@@ -243,13 +243,13 @@ def _quoted(text: str) -> str:
     return _MARK.sub(lambda mark: mark.group().translate(_ROUND), without_tags(text, _TAGS))
 
 
-UNREAD = "no grade in the reply"
+NO_GRADE = "no grade in the reply"
 """The reason for a missing grade if the grader replied."""
 _NO_REFERENCE = "no reference"
 
 _MAX_TOKENS = 1024
 
-Pair = tuple[str, str]
+QuestionAnswer = tuple[str, str]
 """(question id, answer)."""
 
 
@@ -269,9 +269,9 @@ class Grades:
     """The grades of some answers."""
 
     model: str
-    right: Mapping[Pair, bool]
-    missing: Mapping[Pair, str]
-    """Answers without a grade -> reason: :data:`UNREAD`, or the error of the call."""
+    right: Mapping[QuestionAnswer, bool]
+    missing: Mapping[QuestionAnswer, str]
+    """Answers without a grade -> reason: :data:`NO_GRADE`, or the error of the call."""
 
 
 def grade(
@@ -304,15 +304,15 @@ def grade(
         for question, answer in answers
     }
     model = open_model(grader.model, base_url=grader.base_url)
-    probe([model])
+    refuse_unreachable([model])
     limits = Limits(grader.concurrency)
     meter = Meter(total=len(requests), limits=limits)
-    right: dict[Pair, bool] = {}
-    missing: dict[Pair, str] = {}
+    right: dict[QuestionAnswer, bool] = {}
+    missing: dict[QuestionAnswer, str] = {}
     with CallStore(store) as calls, watch() as listen:
         guarded = Guard(limits=limits, store=calls, meter=meter).model(model)
 
-        async def work(asked: tuple[Pair, ChatRequest]) -> None:
+        async def work(asked: tuple[QuestionAnswer, ChatRequest]) -> None:
             pair, request = asked
             completion = await guarded.complete(request)
             found = read_grade(completion.text) if completion.outcome == "ok" else None
@@ -320,7 +320,7 @@ def grade(
                 right[pair] = found
             else:
                 failure = " ".join((completion.error or completion.outcome).split())
-                missing[pair] = UNREAD if completion.outcome == "ok" else failure
+                missing[pair] = NO_GRADE if completion.outcome == "ok" else failure
             meter.done += 1
 
         async def watched() -> None:
@@ -358,7 +358,7 @@ def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda: nu
         missing[_NO_REFERENCE] = without
     scores = {key: float(grades.right[pair]) for key, pair in pairs.items() if pair in grades.right}
     keep_scores(results.path, GRADER, held, command=grades.model, scores=scores, missing=missing)
-    return sum(count for reason, count in missing.items() if reason not in (UNREAD, _NO_REFERENCE))
+    return sum(count for reason, count in missing.items() if reason not in (NO_GRADE, _NO_REFERENCE))
 
 
 @cache

@@ -84,7 +84,7 @@ def _columns(headings: Sequence[str]) -> Sequence[int] | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Retrieval:
+class RetrievalScores:
     """How well one retriever finds the relevant passages."""
 
     name: str
@@ -98,7 +98,7 @@ class Retrieval:
 
 def retrieval(
     name: str, rankings: Rankings, qrels: Mapping[str, Judged], *, depths: Sequence[int], least: int = 1
-) -> Retrieval:
+) -> RetrievalScores:
     """Measure one retriever with ``ir_measures``, which evaluates as ``trec_eval`` does.
 
     A question counts if a passage with a relevance of at least ``least`` is known. Only such passages count for
@@ -121,7 +121,7 @@ def retrieval(
     values: dict[str, list[float]] = {}
     for each in iter_calc(measures.values(), judgements, run):
         values.setdefault(str(each.measure), []).append(each.value)
-    return Retrieval(
+    return RetrievalScores(
         name=name,
         n=len(asked),
         depth=max(len(rankings[question]) for question in asked),

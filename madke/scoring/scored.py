@@ -19,13 +19,13 @@ from madke._util.terminal import printable
 from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.endpoints.prices import Prices, cost, price_of, saved
+from madke.endpoints.prices import Prices, cost, cost_saved, price_of
 from madke.llm import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.spec import run_files, sessions_of
-from madke.scoring.arms import ArmValues, Results, opened
+from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
-from madke.scoring.scores import Scores, Spending, score, score_with_values, scores_from_json, scores_to_json
+from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def score_run(
     Raises:
         UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
-    (arm,) = opened([run])
+    (arm,) = open_runs([run])
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
@@ -119,7 +119,7 @@ def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:
     external = external_values(arm)
     datasets = {transcript.id: transcript.dataset or "" for transcript in arm.transcripts()}
     scores = {
-        name: score((t for t in arm.transcripts() if datasets[t.id] == name), external)
+        name: scores_of((t for t in arm.transcripts() if datasets[t.id] == name), external)
         for name in sorted(set(datasets.values()))
     }
     done = incomplete(arm, sum(each.transcripts for each in scores.values()))
@@ -177,7 +177,7 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
             used = call.completion.usage
             if price := price_of(call.model, prices):
                 costs[call.purpose.stage] += cost(used, price)
-                cheaper += saved(used, price)
+                cheaper += cost_saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:
                 unpriced.add(call.model)
     return Spending(cost=dict(costs), unpriced=tuple(sorted(unpriced)), saved=cheaper) if made else None

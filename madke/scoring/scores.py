@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from madke.core.transcript import (
-    UNREAD,
+    UNREAD_STATUSES,
     Digest,
     Final,
     ParseStatus,
@@ -23,7 +23,7 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
-from madke.scoring.metrics import BUILT_IN, METRICS
+from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 
@@ -137,7 +137,7 @@ class Scores:
         return sum(self.usage.values(), StageUsage())
 
 
-def score(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
+def scores_of(transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> Scores:
     """Compute all scores in one pass; memory holds a few small rows per transcript, and texts of translations."""
     return score_with_values("", transcripts, external)[0]
 
@@ -156,7 +156,7 @@ def score_with_values(
     judged = {key: [*correct.get(key, {}).values(), *[None] * counted.lost[key]] for key in arm.questions}
     graded = [[grades.get(key, {}).get(repeat) for repeat in repeats] for key, repeats in correct.items()]
     readings = {stage: _shares(list(found.values())) for stage, found in counted.readings.items()}
-    failures = {stage: _estimate(list(found.values()), UNREAD) for stage, found in counted.readings.items()}
+    failures = {stage: _estimate(list(found.values()), UNREAD_STATUSES) for stage, found in counted.readings.items()}
     failures |= {stage: over_repeats(list(replies.values())) for stage, replies in counted.unread.items()}
     flags: dict[str, Any] = {name: counted.flags[name] for name in _FLAGS}
     consistent: dict[str, Any] = {name: means.get(name) for name in _CONSISTENT}
@@ -173,7 +173,7 @@ def score_with_values(
         failures=dict(counted.failures.most_common()),
         parse_failures={stage: found for stage, found in failures.items() if found is not None},
         readings={stage: shares for stage, shares in readings.items() if shares},
-        unread={status: counted.flags[status] for status in UNREAD if counted.flags[status]},
+        unread={status: counted.flags[status] for status in UNREAD_STATUSES if counted.flags[status]},
         cut=dict(+counted.cut),
         usage=counted.usage,
         debate={name: mean for name, mean in means.items() if name not in own},
@@ -216,7 +216,7 @@ class _Counted:
         self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)
-        self.flags["shortened"] += shortened(transcript)
+        self.flags["shortened"] += is_shortened(transcript)
         self.flags["read_golds"] += transcript.oracle
         self.stops[transcript.stop_reason] += 1
         if transcript.status == "failed":
@@ -240,7 +240,7 @@ class _Counted:
             self.unread["grade"][transcript.id].append(float(ungraded))
 
 
-def shortened(transcript: Transcript) -> bool:
+def is_shortened(transcript: Transcript) -> bool:
     """Whether a prompt of the debate was too long and was shortened."""
     return any(reply.truncated is not None for _, reply in _replies(transcript))
 
@@ -283,7 +283,7 @@ def corpus_scores(translations: Sequence[tuple[str, Sequence[str]]]) -> Mapping[
     # In the order of their names, as metrics.json has always had them.
     return {
         name: metric.corpus(answers, references)
-        for name, metric in sorted(BUILT_IN.items())
+        for name, metric in sorted(BUILT_IN_METRICS.items())
         if metric.corpus is not None
     }
 

@@ -24,7 +24,7 @@ from madke.engine.view import without_tags
 from madke.serve.debates import Debates
 from madke.serve.json_form import JsonForm
 from madke.serve.offers import Ask
-from madke.serve.reply import FinalText, Narration, bounded, final_text, tokens
+from madke.serve.reply import FinalText, Narration, bounded, final_text, openai_usage
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal, header_of
 
@@ -150,7 +150,7 @@ class Answer(Debating):
         if self._plain:
             written = await self.turn.plain(body.model, self._talk.plain, body.limit, self.ask.form)
             text, finish_reason = bounded(written.text, body)
-            return FinalText(text=text, finish_reason=finish_reason, usage=tokens(written.usage))
+            return FinalText(text=text, finish_reason=finish_reason, usage=openai_usage(written.usage))
         narration = Narration(tags=self._tags)
 
         def hear(event: Event) -> None:

@@ -1,6 +1,6 @@
 """All debates of a server: admission, limits, the end, which answers have reached their clients, and transcripts.
 
-:meth:`Turn.debate` is the one way to run a debate, for every interface of the server.
+:meth:`ServedRequest.debate` is the one way to run a debate, for every interface of the server.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Debates:
         self._held = ExitStack()
 
     @contextmanager
-    def admitted(self) -> Iterator[Turn]:
+    def admitted(self) -> Iterator[ServedRequest]:
         """The turn of a request, for the block; Refusal if no further debate may start.
 
         The block includes the delivery of the answer: until then the request counts as waiting for it.
@@ -218,7 +218,7 @@ class Debates:
             raise Refusal(429, message, kind="rate_limit_error", code="queue_full", retry_after=BUSY_SECONDS)
         self.turns += 1
         try:
-            with Turn(self) as turn:
+            with ServedRequest(self) as turn:
                 yield turn
         finally:
             self.turns -= 1
@@ -258,7 +258,7 @@ class Debates:
         self._held.close()
 
 
-class Turn:
+class ServedRequest:
     """One request, from its start in the queue to the delivery of its answer; see :meth:`Debates.admitted`."""
 
     def __init__(self, debates: Debates) -> None:

@@ -35,7 +35,7 @@ from madke.serve.wire import Refusal
 MAX_SCHEMA = 32_768
 """Characters of a schema."""
 
-MAX_STEPS = 50_000
+MAX_SCHEMA_STEPS = 50_000
 """Keywords of a schema that are looked at for one reply; those that take longer count as several."""
 
 MAX_PATTERNS = 10
@@ -61,7 +61,7 @@ _NO_SCHEMA = (TypeError, AttributeError, ValueError, LookupError, ArithmeticErro
 
 _FIELD = "response_format"
 
-Call = Callable[[str, tuple[Message, ...]], Awaitable[Completion]]
+CallModel = Callable[[str, tuple[Message, ...]], Awaitable[Completion]]
 """A call to a model: its name and its messages."""
 
 
@@ -98,7 +98,7 @@ class JsonForm:
             Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Python compiles no pattern
             self._checked = _undeclared(schema)
             self._places = len(parts) if any(_is_named(*part) for part in parts) else 0
-            next(self._errors({}, count(MAX_STEPS - _FIRST_STEPS)), None)
+            next(self._errors({}, count(MAX_SCHEMA_STEPS - _FIRST_STEPS)), None)
         except SchemaError as error:
             raise _refusal(f"the schema is not valid at {error.json_path}: {error.message:.{_LONGEST_FAULT}}") from None
         except RecursionError:
@@ -128,7 +128,7 @@ class JsonForm:
     def fault(self, value: Any, steps: Iterator[int] | None = None) -> str | None:
         """Why the value is not what was asked for; None if it is. Refusal if that cannot be told.
 
-        Checks with the same ``steps``, a counter, share :data:`MAX_STEPS`.
+        Checks with the same ``steps``, a counter, share :data:`MAX_SCHEMA_STEPS`.
         """
         if self._schema is None:
             return None if isinstance(value, dict) else "it is not a JSON object"
@@ -179,7 +179,7 @@ class JsonForm:
         content = "\n\n".join((*tagged, self._wish))
         return Message(role="system", content=_wording()["system"]), Message(role="user", content=content)
 
-    async def written(self, call: Call, messages: tuple[Message, ...]) -> Written:
+    async def written(self, call: CallModel, messages: tuple[Message, ...]) -> Written:
         """Ask for the JSON, and once more if it is not what was asked for. Refusal if it still is not."""
         completion = await call("json", messages)
         usage = completion.usage
@@ -323,7 +323,7 @@ class _Steps:
     def take(self, steps: int) -> None:
         """Count them; _Endless if they are too many."""
         for _ in range(steps):
-            if next(self._taken) >= MAX_STEPS:
+            if next(self._taken) >= MAX_SCHEMA_STEPS:
                 raise _Endless
 
     def of(self, name: str, value: Any, instance: Any) -> int:

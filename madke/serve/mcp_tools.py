@@ -28,7 +28,7 @@ from madke.core import events
 from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
-from madke.core.transcript import UNREAD, Transcript
+from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
@@ -79,7 +79,7 @@ class Citation(_Record):
     """Of the passage, or of its place in the transcript."""
 
 
-class DebateResult(_Record):
+class DebateEnd(_Record):
     """The end of a debate."""
 
     answer: str | None
@@ -155,7 +155,7 @@ class McpServer(Server[Any]):
         )
         self._debates = debates
         self._tools = {
-            "debate": _Tool(DebateArguments, DebateResult, self._debate, "Debate a question", read_only=False),
+            "debate": _Tool(DebateArguments, DebateEnd, self._debate, "Debate a question", read_only=False),
             "search": _Tool(SearchArguments, SearchResult, self._search, "Search for passages", read_only=True),
         }
 
@@ -201,7 +201,7 @@ class McpServer(Server[Any]):
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
 
-    async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateResult:
+    async def _debate(self, ctx: Context, asked: DebateArguments) -> DebateEnd:
         offers = self._debates.offers
         default = "madke" if "madke" in offers.variants else next(iter(offers.variants))
         ask = Ask(protocol=asked.protocol or default, question=asked.question, sources=asked.sources)
@@ -218,7 +218,7 @@ class McpServer(Server[Any]):
         done = served.transcript
         address = self._debates.transcripts.address(served, ctx.request)
         cited = citations(done, served.pool, address) if done.answer is not None else ()
-        return DebateResult(
+        return DebateEnd(
             answer=done.answer,
             text=served.text if done.deferral else done.final.text or done.answer or "",
             citations=[Citation(number=n, title=title, address=url) for n, title, url in cited],
@@ -238,7 +238,7 @@ class McpServer(Server[Any]):
         return SearchResult(passages=found, failed=dict(pool.partial))
 
 
-def router(debates: Debates) -> APIRouter:
+def mcp_routes(debates: Debates) -> APIRouter:
     """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
     sessions = StreamableHTTPSessionManager(
         McpServer(debates),
@@ -280,7 +280,7 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
 def _status(done: Transcript) -> Literal["answered", "abstained", "unread", "deferred"]:
     if done.deferral is not None:
         return "deferred"
-    return "answered" if done.answer is not None else "unread" if done.reading in UNREAD else "abstained"
+    return "answered" if done.answer is not None else "unread" if done.reading in UNREAD_STATUSES else "abstained"
 
 
 def _failed(reason: str) -> types.CallToolResult:

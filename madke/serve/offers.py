@@ -27,7 +27,7 @@ from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant, variant_folders
 
-Sources = dict[str, str | Source | None]
+OfferedSources = dict[str, str | Source | None]
 """Name -> specification or object."""
 
 
@@ -93,7 +93,7 @@ class Offers:
         self._jobs = self._possible_jobs()
 
     @property
-    def sources(self) -> Sources:
+    def sources(self) -> OfferedSources:
         """The sources that a request may choose: ``--sources``, else those of the protocols."""
         names = [name for variant in self.variants.values() for name in variant.protocol.sources]
         return self._own_sources([*dict.fromkeys(names)])
@@ -172,12 +172,12 @@ class Offers:
                 self._opened[name, spec] = NamedSource(open_source(name, objects.get(name, spec)), name)
         return {name: self._opened[name, spec] for name, spec in specs.items()}
 
-    def _chosen(self, ask: Ask) -> Sources:
+    def _chosen(self, ask: Ask) -> OfferedSources:
         if ask.sources is not None:
             return self._named(ask.sources)
         return self._own_sources(self.variant(ask.protocol).protocol.sources)
 
-    def _named(self, names: Sequence[str]) -> Sources:
+    def _named(self, names: Sequence[str]) -> OfferedSources:
         """The sources of those names; Refusal for one that is not offered, which could be a file or code."""
         known = self.sources
         for name in names:
@@ -185,7 +185,7 @@ class Offers:
                 raise Refusal(400, str(unknown("source", name, known)), param="sources", code="source_not_found")
         return {name: source for name, source in known.items() if name in names}
 
-    def _own_sources(self, default: Sequence[str]) -> Sources:
+    def _own_sources(self, default: Sequence[str]) -> OfferedSources:
         specs, objects = source_specs(self._options.request.sources, default)
         return {**specs, **objects}
 

@@ -56,7 +56,7 @@ SAFE = {
 _LONGEST_REPLY = 100_000
 
 
-class Choice(BaseModel):
+class OfferedProtocol(BaseModel):
     """A protocol that the page offers."""
 
     name: str
@@ -65,7 +65,7 @@ class Choice(BaseModel):
     sources: list[str]
 
 
-class Asked(Body, extra="forbid"):
+class PageQuestion(Body, extra="forbid"):
     """A question that is asked at the page."""
 
     protocol: str
@@ -79,7 +79,7 @@ class Asked(Body, extra="forbid"):
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-class Part(Body, extra="forbid"):
+class PersonReply(Body, extra="forbid"):
     """What a person sends when it is asked. Each kind of question reads its own fields."""
 
     turn: int
@@ -125,7 +125,7 @@ class PersonAtPage:
             text = await self._reply
         return Completion(text=text, seconds=time.monotonic() - started)
 
-    def take(self, part: Part) -> None:
+    def take(self, part: PersonReply) -> None:
         """What the person sent; UserError, with a word to the person, if it cannot be read."""
         if self._reply is None or self._request is None or self._reply.done() or part.turn != self._turn:
             raise UserError("This has been answered already.")
@@ -159,7 +159,7 @@ class PersonAtPage:
 
 def _question(turn: int, request: ChatRequest) -> dict[str, Any]:
     stage = request.stage or Stage(name=request.purpose.stage, question=Question(question=""))
-    kind = human_reply.kind_of(stage) if request.stage else "free"
+    kind = human_reply.asked_kind(stage) if request.stage else "free"
     messages = [{"role": each.role, "content": each.content} for each in request.messages]
     return {
         "event": "YourTurn",
@@ -178,8 +178,8 @@ def _question(turn: int, request: ChatRequest) -> dict[str, Any]:
     }
 
 
-def _reply(stage: Stage | None, part: Part) -> str:
-    match human_reply.kind_of(stage) if stage else "free":
+def _reply(stage: Stage | None, part: PersonReply) -> str:
+    match human_reply.asked_kind(stage) if stage else "free":
         case "select" if stage:
             return human_reply.selection(stage, part.numbers, part.query)
         case "answer" if stage:
@@ -191,7 +191,7 @@ def _reply(stage: Stage | None, part: Part) -> str:
     raise UserError("Nothing was chosen or written.")
 
 
-def router(debates: Debates) -> APIRouter:
+def page_routes(debates: Debates) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
@@ -231,22 +231,24 @@ def router(debates: Debates) -> APIRouter:
         return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
 
     @routes.get("/page/choices")
-    async def choices() -> list[Choice]:
+    async def choices() -> list[OfferedProtocol]:
         """What can be asked."""
         offers = debates.offers
         specs = {name: offers.spec(name) for name in offers.variants}
         return [
-            Choice(name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs))
+            OfferedProtocol(
+                name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs)
+            )
             for name, spec in specs.items()
         ]
 
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
-    async def debate(body: Asked, request: Request) -> Response:
+    async def debate(body: PageQuestion, request: Request) -> Response:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
         return Watched(debates, request, body, people)
 
     @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
-    async def part(debate: str, body: Part) -> Response:
+    async def part(debate: str, body: PersonReply) -> Response:
         """What a person says who takes part in a debate."""
         if debate not in people:
             raise Refusal(404, "there is no such debate, or it has ended", code="debate_not_found")
@@ -262,7 +264,7 @@ def router(debates: Debates) -> APIRouter:
 class Watched(Debating):
     """A debate as a stream of its events, with a person among the debaters if the request names a role."""
 
-    def __init__(self, debates: Debates, request: Request, body: Asked, people: dict[str, PersonAtPage]) -> None:
+    def __init__(self, debates: Debates, request: Request, body: PageQuestion, people: dict[str, PersonAtPage]) -> None:
         protocol = debates.offers.spec(body.protocol).protocol
         self._person = None if body.role is None else PersonAtPage(body.role, protocol)
         ask = Ask(

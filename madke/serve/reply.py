@@ -60,7 +60,7 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
     own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
     own |= {"agreement": to_jsonable_python(done.agreement)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
-    usage = tokens(served.usage)
+    usage = openai_usage(served.usage)
     headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
     return FinalText(
         text=text,
@@ -81,7 +81,7 @@ def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
     return text, "stop"
 
 
-def tokens(usage: Usage) -> CompletionUsage:
+def openai_usage(usage: Usage) -> CompletionUsage:
     """Usage in OpenAI's form."""
     return CompletionUsage(
         prompt_tokens=usage.prompt_tokens,

@@ -22,7 +22,7 @@ from madke.core.stage import Stage
 from madke.core.transcript import Transcript
 from madke.data.questions import id_of
 from madke.endpoints.endpoint import endpoints_of
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close
@@ -132,7 +132,7 @@ class ServedRun:
         own = {role: self._leavable(self._guard.recorded(model)) for role, model in cast.items()}
         cast = {**self._cast, **own}
         scene = self.job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services)
-        transcript = await debate(scene)
+        transcript = await hold_debate(scene)
         if transcript.status == "failed":
             self.meter.failed += 1
         elif (question.id, repeat) not in self._directory.done:

@@ -44,7 +44,7 @@ _BUFFER = 64 << 10
 def create_app(debates: Debates, access: Access) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (router(debates), page.router(debates), mcp_tools.router(debates)):
+    for routes in (openai_routes(debates), page.page_routes(debates), mcp_tools.mcp_routes(debates)):
         app.include_router(routes)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
@@ -56,7 +56,7 @@ def create_app(debates: Debates, access: Access) -> FastAPI:
     return app
 
 
-def router(debates: Debates) -> APIRouter:
+def openai_routes(debates: Debates) -> APIRouter:
     """The routes that OpenAI's clients use."""
     routes = APIRouter(responses=ERRORS)
     offers, started = debates.offers, int(time.time())
@@ -255,7 +255,7 @@ class Server(uvicorn.Server):
         return [each for each in self.server_state.connections if isinstance(each, Connection)]
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     """A listening socket; UserError if the address cannot be used."""
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET

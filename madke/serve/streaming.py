@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from madke._util.concurrency import Tell, told
-from madke.serve.debates import Debates, Turn
+from madke.serve.debates import Debates, ServedRequest
 from madke.serve.offers import Ask
 from madke.serve.wire import Refusal
 
@@ -30,7 +30,7 @@ class Debating(StreamingResponse, ABC):
     """
 
     media_type = "text/event-stream"
-    turn: Turn
+    turn: ServedRequest
     """While the response is sent."""
     end = b""
     """What follows the last event of a stream."""

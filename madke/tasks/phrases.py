@@ -89,7 +89,7 @@ def _untitled(name: tuple[Word, ...]) -> tuple[Word, ...]:
     return name[:-1] if len(name) > 1 and name[-1].key in _AFTER else name
 
 
-def is_name(words: Sequence[Word]) -> bool:
+def is_full_name(words: Sequence[Word]) -> bool:
     """Whether the words look like a full name: two to five capitalised words or particles such as "van"."""
     return 2 <= len(words) <= 5 and words[-1].capital and all(map(may_be_in_name, words))
 
@@ -196,7 +196,7 @@ def plain(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def read(text: str) -> Reading:
+def read_answer(text: str) -> Reading:
     """Parse an answer from the first :data:`READ` characters of any text."""
     folded = " ".join(fold(text[:READ]).split()).casefold()
     polar = _POLAR.match(folded)

@@ -13,13 +13,23 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 
 import re
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import takewhile
 
 from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines, has_words
 from madke.tasks.base import BaseTask
-from madke.tasks.phrases import Date, Phrase, Reading, is_name, may_be_in_name, phrase_of, plain, read, same_name
+from madke.tasks.phrases import (
+    Date,
+    Phrase,
+    Reading,
+    is_full_name,
+    may_be_in_name,
+    phrase_of,
+    plain,
+    read_answer,
+    same_name,
+)
 from madke.tasks.units import conflict
 from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, stems, vocabulary, words
 
@@ -60,7 +70,7 @@ class ShortAnswer(BaseTask):
         if any(same(answer, gold) for gold in question.answers):
             return True
         asked = frozenset(word.key for word in words(question.question))
-        reading, readings = read(answer), [read(gold) for gold in question.answers]
+        reading, readings = read_answer(answer), [read_answer(gold) for gold in question.answers]
         if _lists_names(reading) or reading.items[0].head:
             # Every name in a list must be right, and so must the state after a city.
             stated = reading.items
@@ -72,11 +82,11 @@ class ShortAnswer(BaseTask):
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
-        if read(answer).polarity:
+        if read_answer(answer).polarity:
             return None
         if has_words(text, answer):
             return True
-        reading = read(answer)
+        reading = read_answer(answer)
         parts = frozenset(part for word in words(answer) for part in _parts(word))
         asked = frozenset(word.key for word in words(question.question))
         near = (one for one in _SENTENCE.split(text[:_READ_PASSAGE]) if _shares(one, parts))
@@ -100,7 +110,7 @@ def _states_all(stated: Phrase, answer: Reading, asked: Container[str]) -> bool:
         dated = all(any(date.agrees(other) for other in stated.dates) for date in item.dates)
         left = (word for word in item.content if word.key not in stated.keys)
         missing = any(stated.stems.isdisjoint(stems(word.key)) for word in left)
-        return dated and (not missing or (is_name(item.order) and _states_name(stated.order, item.order, asked)))
+        return dated and (not missing or (is_full_name(item.order) and _states_name(stated.order, item.order, asked)))
 
     enough = any if answer.either else all
     return enough(map(states, answer.items))
@@ -116,7 +126,7 @@ _KINDS = vocabulary("republic kingdom state city isle island university college 
 
 def same(left: str, right: str) -> bool:
     """Whether two short answers to one question name the same thing."""
-    one, other = read(left), read(right)
+    one, other = read_answer(left), read_answer(right)
     if one.folded == other.folded:
         return True
     if one.polarity or other.polarity:
@@ -142,7 +152,7 @@ def _same_phrase(one: Phrase, other: Phrase) -> bool:
         return bool(one.keys or one.dates) and one.numbers == other.numbers
     if set(one.numbers) != set(other.numbers):
         return False
-    if is_name(one.order) and is_name(other.order) and same_name(one.order, other.order):
+    if is_full_name(one.order) and is_full_name(other.order) and same_name(one.order, other.order):
         return True
     return _says_more(one, other) or _says_more(other, one) or _is_acronym(one, other) or _is_acronym(other, one)
 
@@ -156,7 +166,7 @@ def _says_more(long: Phrase, short: Phrase) -> bool:
     more = long.keys - short.keys
     if more & CONTRASTS or _is_only_the_epithet(short, long):
         return False
-    if is_name(long.order) and short.keys == {long.order[-1].key}:
+    if is_full_name(long.order) and short.keys == {long.order[-1].key}:
         return True
     # A single capital letter changes what is named: plan B, B3.
     if any(word.initials and len(word.key) == 1 and word.key in more for word in long.order):
@@ -201,19 +211,36 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
     """Whether ``stated`` states one thing that a gold names."""
     if conflict(stated.counted, gold.counted):
         return False
-    dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    dates_agree = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    # Words of the question prove nothing, unless the gold has no others.
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
-    missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
+    missing = _missing(needed, stated)
     if not missing:
-        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not stated.dates))
-    if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
+        return _says_when(stated, gold, needed, dates_agree=dates_agree)
+    if not dates_agree or len(missing) == len(needed):
         return False
-    if is_name(gold.order):
+    if any(word.number or word.key in CONTRASTS for word in missing):
+        return False
+    if is_full_name(gold.order):
         return _states_name(stated.order, gold.order, asked)
-    own = [word for word in stated.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
-    if len(stated.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+    own = _missing([word for word in stated.content if word.key not in asked], gold, by_stem_only=True)
+    is_short = len(stated.content) <= _PHRASE
+    if is_short and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
     return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)
+
+
+def _missing(words: Iterable[Word], phrase: Phrase, *, by_stem_only: bool = False) -> list[Word]:
+    """The words that the phrase has neither as they are nor by a stem."""
+    known: Container[str] = () if by_stem_only else phrase.keys
+    return [word for word in words if word.key not in known and phrase.stems.isdisjoint(stems(word.key))]
+
+
+def _says_when(stated: Phrase, gold: Phrase, needed: Sequence[Word], *, dates_agree: bool) -> bool:
+    """Whether a phrase with all needed words has the gold's date too; without any date, the words are enough."""
+    if not needed:
+        return bool(gold.dates) and dates_agree
+    return dates_agree or not stated.dates
 
 
 def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:

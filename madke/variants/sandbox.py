@@ -106,7 +106,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             autoescape=False,  # prompts are plain text
             cache_size=-1,  # a plain dictionary: a folder holds few templates
         )
-        self.budget = Budget()
+        self.budget = RenderBudget()
         self.finalize = self.budget.shown
         self.filters = _bounded_filters(self.budget)
         self.globals = {"range": _range}
@@ -158,7 +158,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return self.globals
 
 
-class Budget:
+class RenderBudget:
     """The steps and characters that one render has left. Exceeding them is a SecurityError."""
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class Budget:
         return value
 
 
-def _bounded_filters(budget: Budget) -> dict[str, Any]:
+def _bounded_filters(budget: RenderBudget) -> dict[str, Any]:
     """Jinja's filters whose result is about as long as their input, and replacements that check the length first."""
 
     @pass_context  # keeps Jinja from computing it at compile time

@@ -9,8 +9,8 @@ import pytest
 
 from madke.audit import Findings, Share, findings_of
 from madke.audit.advice import ALONE, CLAUSES, advice
-from madke.audit.calls import Call
-from madke.audit.findings import gives_back, repeats
+from madke.audit.calls import ProbeCall
+from madke.audit.findings import gives_back, repeats_prompt
 from madke.cli.audit import audit_lines
 from madke.core.chat import ChatRequest, Completion, Message, Purpose, Usage
 
@@ -18,13 +18,13 @@ RULE = "For example: The answer is [Danube].\nYour last line: The answer is [ans
 PROMPT = f"Answer the question at the end with a name.\n{RULE}\n\nWho designed the lighthouse?"
 
 
-def call(probe: Any = "speak", reply: str = "", *, seed: int | None = None, **fields: Any) -> Call:
+def call(probe: Any = "speak", reply: str = "", *, seed: int | None = None, **fields: Any) -> ProbeCall:
     usage = fields.pop("usage", Usage(prompt_tokens=40, completion_tokens=10))
     fields = {"began": 0.0, "ended": 1.0, "shown": ("Who designed the lighthouse?",), **fields}
     purpose = Purpose(question="q", stage=probe, agent="a", round=1)
     messages = (Message(role="user", content=fields.pop("prompt", PROMPT)),)
     request = ChatRequest(messages=messages, purpose=purpose, temperature=0.5, max_tokens=9, seed=seed)
-    return Call(probe=probe, request=request, completion=Completion(text=reply, usage=usage), **fields)
+    return ProbeCall(probe=probe, request=request, completion=Completion(text=reply, usage=usage), **fields)
 
 
 @pytest.mark.parametrize("answer", ["Danube", "the answer", "name"])
@@ -50,10 +50,10 @@ def test_a_reply_repeats_the_rules_and_not_what_they_are_about() -> None:
     passage = "The lighthouse on Tessel Head was designed by Orla Venn and first lit in the autumn of 1873."
     prompt = f"{PROMPT}\n[0] {passage}"
 
-    assert repeats(call(reply=PROMPT, prompt=prompt, shown=(passage,)))
-    assert not repeats(call(reply=f"{passage} The answer is [Orla Venn].", prompt=prompt, shown=(passage,)))
-    assert not repeats(call(reply="The answer is [Orla Venn].", prompt=prompt))
-    assert not repeats(call(reply=""))
+    assert repeats_prompt(call(reply=PROMPT, prompt=prompt, shown=(passage,)))
+    assert not repeats_prompt(call(reply=f"{passage} The answer is [Orla Venn].", prompt=prompt, shown=(passage,)))
+    assert not repeats_prompt(call(reply="The answer is [Orla Venn].", prompt=prompt))
+    assert not repeats_prompt(call(reply=""))
 
 
 def test_speeds_are_those_of_streamed_calls_after_the_first() -> None:

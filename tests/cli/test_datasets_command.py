@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.errors import counted
+from madke.core.errors import count_of
 from madke.data import read_dataset
 from madke.data.dataset import ids_fingerprint
 from madke.data.formats import FORMATS
@@ -53,7 +53,7 @@ def test_what_is_converted_reads_as_the_published_file(tmp_path: Path, name: str
     questions = read_dataset(tmp_path / "q.jsonl")
     assert questions == read_dataset(path, dataset=name)
     ids = ids_fingerprint(question.id for question in questions)
-    assert said == f"{tmp_path / 'q.jsonl'}: {counted(len(questions), 'question')}, ids {ids}\n"
+    assert said == f"{tmp_path / 'q.jsonl'}: {count_of(len(questions), 'question')}, ids {ids}\n"
 
 
 def test_a_sample_is_that_of_read_dataset(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from madke.cli.index import app
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.data import read_dataset
-from madke.pools.building import build_pools
+from madke.pools.building import retrieve_pools
 from tests.support.cli import madke, refused
 from tests.support.installed import needs
 
@@ -70,7 +70,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_a_pool_file_is_measured_by_source_and_fusion_on_screen_in_json_and_as_a_file(folder: Path) -> None:
-    build_pools(read_dataset(folder / "questions.jsonl"), [SURE, NOISY], 10, folder / "pools.jsonl")
+    retrieve_pools(read_dataset(folder / "questions.jsonl"), [SURE, NOISY], 10, folder / "pools.jsonl")
     score = ("pool", "score", "pools.jsonl", "--qrels", "qrels.tsv", "--relevance", 2, "--k", "2,1")
 
     shown = madke(*score, "--tables", "scores.csv", cwd=folder).stdout

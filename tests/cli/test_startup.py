@@ -26,7 +26,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import main; main()"
+    code = "import sys; sys.argv = ['madke', '--help']; from madke.cli.app import run_command_line; run_command_line()"
     assert not loaded_by(code) & (HEAVY | {"jinja2", "pydantic"})
 
 

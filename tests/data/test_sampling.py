@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.data import read_dataset
-from madke.data.dataset import ids_fingerprint, read_ids, sample, with_ids
+from madke.data.dataset import ids_fingerprint, read_ids, sample_of, with_ids
 from tests.data.published import write
 
 GOLDEN = (
@@ -21,7 +21,7 @@ IDS = st.lists(st.text(max_size=8), unique=True, max_size=40)
 
 
 def draw(ids: Any, limit: Any, seed: Any) -> Any:
-    return sample(ids, limit, seed, str)
+    return sample_of(ids, limit, seed, str)
 
 
 @given(IDS, st.integers(1, 50), st.integers(), st.randoms(use_true_random=False))

@@ -18,7 +18,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Transcript, to_json
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.parse import read_bound
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
@@ -47,7 +47,9 @@ def play(
     loaded = loaded.with_settings(settings) if settings else loaded
     cast = dict.fromkeys(loaded.protocol.roles, model)
     pool = pool if loaded.protocol.knowledge else EMPTY_POOL
-    return asyncio.run(debate(Scene(question, loaded.protocol, cast, pool, task=TASKS[question.task], prompts=loaded)))
+    return asyncio.run(
+        hold_debate(Scene(question, loaded.protocol, cast, pool, task=TASKS[question.task], prompts=loaded))
+    )
 
 
 def at(stage: str, said: Values | str) -> Callable[[ChatRequest], Values | str | None]:

@@ -27,7 +27,7 @@ from madke.core.events import (
 )
 from madke.core.knowledge import Hits, KnowledgePool, Passage
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import get_task
@@ -65,7 +65,7 @@ def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name: str) 
     cast = dict.fromkeys(variant.protocol.roles, model)
 
     transcript = asyncio.run(
-        debate(Scene(QUESTION, variant.protocol, cast, POOL, task=task, prompts=variant, listen=told.append))
+        hold_debate(Scene(QUESTION, variant.protocol, cast, POOL, task=task, prompts=variant, listen=told.append))
     )
 
     assert isinstance(told[0], DebateStarted)

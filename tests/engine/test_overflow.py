@@ -10,7 +10,7 @@ import pytest
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, Truncation
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import TASKS
@@ -203,7 +203,9 @@ def test_a_debate_that_was_shortened_can_be_resumed_and_replayed(tmp_path: Path)
     def played(model: Stored) -> Transcript:
         task = TASKS[QUESTION.task]
         return asyncio.run(
-            debate(Scene(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY))
+            hold_debate(
+                Scene(QUESTION, rules, {"Debater 1": model}, task=task, prompts=PlainPrompts(), first_round=EIGHTY)
+            )
         )
 
     with CallStore(tmp_path / "calls.sqlite") as store:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.tasks import get_task
 from madke.variants import load_variant
@@ -32,6 +32,6 @@ def test_white_space_is_folded(text: str) -> None:
     )
     question, model = Question(id="q", question="?"), Reader()
     cast = dict.fromkeys(RAG.protocol.roles, model)
-    asyncio.run(debate(Scene(question, RAG.protocol, cast, pool, task=get_task(question.task), prompts=RAG)))
+    asyncio.run(hold_debate(Scene(question, RAG.protocol, cast, pool, task=get_task(question.task), prompts=RAG)))
     title = f" ({folded})" if (folded := " ".join(text.split())) else ""
     assert f"\nPassage 0{title}: {' '.join(f'{text}.{text}'.split())}\n" in model.read

@@ -9,7 +9,7 @@ import pytest
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Final, Stance, Transcript, Verdict, from_json, reading, to_json
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from tests.support.plain import play, signed
 
 POOL = KnowledgePool(
@@ -71,7 +71,7 @@ def test_a_reply_that_was_cut_off_before_its_answer_says_so(text: str, status: s
     played, _ = play(model=Cut("speak", text), rounds=1, finish="majority")
     stance = played.rounds[0].turns[0].stance
     assert (stance.cut, stance.status) == (True, status)
-    scores = score([played])
+    scores = scores_of([played])
     unread = status == "cut"
     assert scores.cut == ({"speak": len(played.rounds[0].turns)} if unread else {})
     assert (scores.unread, scores.abstained) == ({"cut": 1} if unread else {}, int(status == "abstained"))
@@ -117,7 +117,7 @@ def played_with(status: Any) -> Transcript:
 def test_the_shares_of_a_stage_are_by_status_and_only_unread_replies_are_failures() -> None:
     declined, _ = play(speaking("I do not know."), rounds=1, finish="majority")
     kinds = [declined, *(replace(played_with(kind), id=kind) for kind in ("unmarked", "echoed", "cut"))]
-    scores = score(kinds)
+    scores = scores_of(kinds)
     shares = {status: share.value for status, share in scores.readings["speak"].items()}
     assert shares == {"abstained": 0.25, "unmarked": 0.25, "echoed": 0.25, "cut": 0.25}
     assert scores.parse_failures["speak"].value == 0.75

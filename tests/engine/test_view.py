@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from madke.core.chat import ChatRequest, Completion, Message
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS, Task
@@ -290,7 +290,7 @@ def test_debaters_who_are_shown_the_same_share_a_prompt(names: tuple[str, ...], 
     rules = protocol(rounds=1, debaters=[{"name": "A"}, {"name": "B"}, {"name": "C", **chemist}])
     model = ScriptedChat(signed())
     cast = dict.fromkeys(rules.roles, model)
-    asyncio.run(debate(Scene(QUESTION, rules, cast, task=TASKS["short_answer"], prompts=Counting())))
+    asyncio.run(hold_debate(Scene(QUESTION, rules, cast, task=TASKS["short_answer"], prompts=Counting())))
     assert (len(seen), len(model.requests)) == (rendered, 3)
 
 
@@ -314,6 +314,6 @@ def test_no_template_sees_the_gold_answers() -> None:
     model = ScriptedChat(signed(judge="[No]", summarize="[Oslo]"))
     question = Question(id="q", question="Which?", answers=("Oslo",), metadata={"gold": "Oslo"})
     cast = dict.fromkeys(rules.roles, model)
-    asyncio.run(debate(Scene(question, rules, cast, task=TASKS["short_answer"], prompts=Curious())))
+    asyncio.run(hold_debate(Scene(question, rules, cast, task=TASKS["short_answer"], prompts=Curious())))
     assert {asked.question for asked in seen} == {"Which?"}
     assert not any(asked.answers or asked.metadata for asked in seen)

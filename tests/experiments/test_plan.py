@@ -9,7 +9,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.endpoints.prices import Price
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
@@ -187,9 +187,9 @@ def test_a_question_is_played_once_for_an_arm_however_its_debates_may_end(monkey
 
     async def counted(scene: Scene) -> Any:
         played.append(scene.question.id)
-        return await debate(scene)
+        return await hold_debate(scene)
 
-    monkeypatch.setattr(plan, "debate", counted)
+    monkeypatch.setattr(plan, "hold_debate", counted)
     vote = {"name": "same", **SAME}
     arms = [{"name": "liang", "protocol": "liang"}, MADKE, {"name": "cot", "protocol": "cot"}, vote]
     found = plans({"arms": arms}, questions(2))

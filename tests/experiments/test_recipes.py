@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data.first_round import FirstRounds
 from madke.data.formats import FORMATS
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.plan import Planner, planned
@@ -114,7 +114,7 @@ CALLS = {
     "swap-audit": {"stances": 2}
     | {
         f"{variant}-{order}": calls
-        for variant, calls in ((MADKE[0], 5), (MADKE[1], 5), ("madke-lean", (2, 3)), ("mad", 2), ("reconcile", 2))
+        for variant, calls in ((MADKE[0], 5), (MADKE[1], 5), ("gated", (2, 3)), ("mad", 2), ("reconcile", 2))
         for order in ("given", "exchanged")
     },
     "gold-passages": {f"rag-{pool}": 1 for pool in ("none", "retrieved", "context", "gold")}
@@ -178,7 +178,7 @@ def test_the_position_audit_changes_the_order_of_what_is_read_and_nothing_else(n
     job = with_first_rounds(experiment_spec.job(arms[name]), given)
     protocol, model = job.protocol, ScriptedChat(lambda request: "(it)")
     cast = dict.fromkeys(protocol.roles, model)
-    played = debate(
+    played = hold_debate(
         Scene(
             QUESTIONS[0],
             protocol,

@@ -15,7 +15,7 @@ import pytest
 from madke._util.versions import versions
 from madke._util.workers import InProcess, open_workers
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, PassagesManifest, read_corpus, shard_name
+from madke.indexing.corpus import CorpusCounts, PassagesManifest, read_corpus, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
 from tests.support.dump import Page, articles, write_dump
@@ -71,7 +71,7 @@ def test_articles_become_passages_of_a_hundred_words_and_every_page_is_counted(t
         ("4", "Sea", "8", "8000", 5),
     ]
     assert found[0]["text"].startswith("Lake Baikal is deep. word word")
-    assert manifest.counts == Counts(
+    assert manifest.counts == CorpusCounts(
         pages=8, articles=2, redirects=2, disambiguations=1, lists=1, other_namespaces=1, empty=1, passages=4
     )
 

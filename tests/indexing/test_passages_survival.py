@@ -12,7 +12,7 @@ import pytest
 
 from madke._util.workers import InProcess, open_workers
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, read_folder, shard_name
+from madke.indexing.corpus import CorpusCounts, read_folder, shard_name
 from madke.indexing.passages import builder as passages
 from madke.indexing.passages.builder import build_passages
 from tests.support.dump import articles, write_dump
@@ -83,7 +83,7 @@ def test_a_node_that_is_killed_in_the_middle_changes_no_byte(dump: Path, tmp_pat
     with running_cluster() as cluster, another_node(cluster) as doomed:
         killed = False
 
-        def progress(counts: Counts) -> None:
+        def progress(counts: CorpusCounts) -> None:
             nonlocal killed
             if not killed:
                 kill(cluster, doomed)

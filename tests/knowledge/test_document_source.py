@@ -14,7 +14,7 @@ import madke
 from madke.core.errors import UserError
 from madke.indexing.documents.bounded import BoundedReader
 from madke.knowledge.index_sources import DocumentSource
-from madke.knowledge.named import open_source, resolve, source_specs
+from madke.knowledge.named import open_source, parse_sources, resolve
 from madke.knowledge.source_spec import DocumentsSpec, IndexSpec
 from tests.support import cli, documents
 from tests.support.corpus import WordEncoder
@@ -220,19 +220,19 @@ def test_a_folder_without_a_name_gives_its_own(folder: Path, monkeypatch: pytest
     monkeypatch.chdir(folder.parent)
     folder.with_name("wiki").mkdir()
     (folder / "my notes").mkdir()
-    assert source_specs("./birds", ()) == {"birds": "./birds"}
-    assert source_specs("birds,b=birds", ()) == {"birds": "birds", "b": "birds"}
-    assert source_specs("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
-    assert source_specs("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
-    assert source_specs("./wiki", ()) == {"wiki": "./wiki"}
+    assert parse_sources("./birds", ()) == {"birds": "./birds"}
+    assert parse_sources("birds,b=birds", ()) == {"birds": "birds", "b": "birds"}
+    assert parse_sources("birds/my notes,.", ()) == {"my-notes": "birds/my notes", folder.parent.name: "."}
+    assert parse_sources("wiki", ()) == {"wiki": None}  # a source keeps its name, whatever folders there are
+    assert parse_sources("./wiki", ()) == {"wiki": "./wiki"}
     with pytest.raises(UserError, match="'wiki' is named twice; name folders and files with NAME=PATH"):
-        source_specs("wiki,./wiki", ())
+        parse_sources("wiki,./wiki", ())
 
 
 def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(folder)
     (folder / "link.md").symlink_to(folder / "more" / "heron.md")
-    assert source_specs("kestrel.pdf,more/heron.md", ()) == {"kestrel": "kestrel.pdf", "heron": "more/heron.md"}
+    assert parse_sources("kestrel.pdf,more/heron.md", ()) == {"kestrel": "kestrel.pdf", "heron": "more/heron.md"}
     assert resolve("k", "kestrel.pdf") == DocumentsSpec(documents=folder / "kestrel.pdf")
     (tmp_path / "sources.yaml").write_text("k: {documents: birds/kestrel.pdf, encoder: none}\n")
 
@@ -258,7 +258,7 @@ def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp
 def test_a_path_that_is_no_source_is_named(spec: str, message: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photo.png").write_bytes(b"x")
-    ((name, found),) = source_specs(spec, ()).items()
+    ((name, found),) = parse_sources(spec, ()).items()
     with pytest.raises(UserError, match=message):
         open_source(name, found)
 

@@ -617,7 +617,7 @@ def program(*args: object, before: str = "") -> list[str]:
         f"{before}\n"
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from madke.cli import app\n"
-        "app.main()"
+        "app.run_command_line()"
     )
     return [sys.executable, "-c", code, "index", "fetch", *map(str, args)]
 

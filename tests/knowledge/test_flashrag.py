@@ -16,7 +16,7 @@ from madke.indexing.build import build_index
 from madke.indexing.corpus import PASSAGE_FORMAT
 from madke.indexing.published_folders import Lines
 from madke.knowledge import named
-from madke.knowledge.asking import ask
+from madke.knowledge.asking import ask_source
 from madke.knowledge.index_sources import DenseSource, open_index
 from madke.knowledge.named import open_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
@@ -87,7 +87,7 @@ def test_the_file_itself_and_an_entry_with_another_encoder_open_too(
     monkeypatch.setattr(named, "_chosen", tmp_path / "sources.yaml")
     source = open_source("wiki")
 
-    (hits,) = ask(source, ["submarine sonar hull"], 1)
+    (hits,) = ask_source(source, ["submarine sonar hull"], 1)
 
     assert "sonar" in hits.passages[0].text
     assert encoders == ["some/model"]
@@ -118,7 +118,7 @@ def test_texts_that_do_not_fit_the_vectors_are_refused(tmp_path: Path, encoders:
         file.write('{"id": "more", "contents": "more"}\n')
 
     with pytest.raises(UserError, match="found 50 vectors but 51 ids"):
-        ask(open_index("wiki", folder), ["sonar"], 1)
+        ask_source(open_index("wiki", folder), ["sonar"], 1)
 
 
 def test_a_damaged_line_fails_its_queries_alone(tmp_path: Path, encoders: list[str]) -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_line_fails_its_queries_alone(tmp_path: Path, encoders: list[s
     lines[place] = lines[place][:-3]
     texts.write_text("\n".join(lines) + "\n")
 
-    broken, whole = ask(open_index("wiki", folder), ["submarine sonar hull", "drawbridge"], 5)
+    broken, whole = ask_source(open_index("wiki", folder), ["submarine sonar hull", "drawbridge"], 5)
 
     assert broken.error == f"line {place + 1} of {texts}: {PASSAGE_FORMAT}"
     assert len(whole.passages) == 5

@@ -11,20 +11,20 @@ import pytest
 from madke.core.errors import UserError
 from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import named
-from madke.knowledge.asking import search
-from madke.knowledge.named import known_sources, open_source, register, resolve, source_specs
+from madke.knowledge.asking import search_source
+from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
 
 def test_sources_are_parsed_in_order() -> None:
-    assert list(source_specs(" wiki = a+b , google", ()).items()) == [("wiki", "a+b"), ("google", None)]
+    assert list(parse_sources(" wiki = a+b , google", ()).items()) == [("wiki", "a+b"), ("google", None)]
 
 
 @pytest.mark.parametrize("text", ["", "wiki,", "wiki=", "=a", "wiki,wiki=a"])
 def test_a_broken_list_of_sources_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="sources"):
-        source_specs(text, ())
+        parse_sources(text, ())
 
 
 def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_an_entry_is_opened_under_its_name(folder: Path) -> None:
     )
     (folder / "sources.yaml").write_text("web: {results: r.jsonl}\ntwice: {hybrid: [web, web]}\n")
 
-    (hits,) = search(open_source("twice"), ["q"], 5)
+    (hits,) = search_source(open_source("twice"), ["q"], 5)
 
     assert [(p.source, p.text) for p in hits.passages] == [("twice", "s")]
     assert open_source("twice").description.startswith("weighted sum of web-style snippets")
@@ -199,8 +199,8 @@ def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("madke.encoding.encoders.load_encoder", load)
 
-    first = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
-    again = search(open_source("wiki"), ["drawbridge of Elstow"], 3)
+    first = search_source(open_source("wiki"), ["drawbridge of Elstow"], 3)
+    again = search_source(open_source("wiki"), ["drawbridge of Elstow"], 3)
 
     assert first == again
     assert first[0].passages[0].key == "p34"

@@ -18,11 +18,11 @@ from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.knowledge import asking, named
-from madke.knowledge.asking import ask, close_sources, served_by
+from madke.knowledge.asking import ask_source, close_sources, served_by
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.named import known_sources, open_source, resolve, use_files
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
-from madke.pools.building import build_pools, retrieve
+from madke.pools.building import retrieve, retrieve_pools
 from madke.pools.pool_file import read_pools
 from tests.support.search_server import SearchServer, ok
 
@@ -89,7 +89,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    monkeypatch.setattr(asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN), "madke.sources"))
+    monkeypatch.setattr(
+        asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN_SOURCES), "madke.sources")
+    )
     monkeypatch.setattr(named, "SOURCES", own)
     monkeypatch.setattr(named, "_chosen", None)
     asking._no_fingerprint.cache_clear()
@@ -100,7 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_pools_are_built_from_plain_sources_and_from_coroutines(folder: Path) -> None:
     slow = Coroutine()
 
-    counts = build_pools(QUESTIONS, [Plain(), slow], 5, folder / "pools.jsonl")
+    counts = retrieve_pools(QUESTIONS, [Plain(), slow], 5, folder / "pools.jsonl")
 
     records = read_pools(folder / "pools.jsonl")
     assert [(p.source, p.text) for p in records["1"].passages] == [
@@ -116,7 +118,7 @@ def test_coroutines_run_inside_a_running_loop_all_in_one_and_are_closed_there() 
 
     async def notebook() -> None:
         retrieve(QUESTIONS, [slow], 5)
-        ask(slow, ["again"], 5)
+        ask_source(slow, ["again"], 5)
         close_sources([slow, Plain()])
 
     asyncio.run(notebook())
@@ -154,7 +156,7 @@ def test_a_source_without_a_fingerprint_is_told_once(caplog: pytest.LogCaptureFi
 def test_a_class_or_an_instance_is_named_on_the_command_line(code: str) -> None:
     source = open_source("docs", code)
 
-    (hits,) = ask(source, ["bees"], 5)
+    (hits,) = ask_source(source, ["bees"], 5)
     assert [(p.source, p.text) for p in hits.passages] == [("docs", "On bees")]
     assert (source.name, source.description) == ("docs", "my notes (n1)")
 
@@ -167,7 +169,7 @@ def test_code_can_be_a_part_of_a_hybrid() -> None:
 
 
 def test_an_object_gets_the_name_that_a_run_gives_it() -> None:
-    (hits,) = ask(open_source("mine", Plain()), ["q"], 5)
+    (hits,) = ask_source(open_source("mine", Plain()), ["q"], 5)
 
     assert hits.passages[0].source == "mine"
 
@@ -225,7 +227,7 @@ def test_a_file_in_the_working_directory_runs_no_code(
     assert "my_notes" not in sys.modules
 
     monkeypatch.setenv("MADKE_SOURCES", "sources.yaml")
-    (hits,) = ask(open_source("docs"), ["bees"], 5)
+    (hits,) = ask_source(open_source("docs"), ["bees"], 5)
     assert hits.passages[0].text == "On bees"
 
 
@@ -285,7 +287,7 @@ def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
             with pytest.raises(
                 UserError, match=f"^sources.yaml:1: source 'docs' {what}, .*--sources-file sources.yaml"
             ):
-                ask(open_source(name, spec), ["bees"], 5)
+                ask_source(open_source(name, spec), ["bees"], 5)
 
         assert not server.requests
         assert not (folder / "owned").exists()
@@ -294,7 +296,7 @@ def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
 def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:
     with SearchServer(lambda seen, before: ok({"results": [{"content": "on bees"}]})).running() as server:
         (folder / "sources.yaml").write_text(f"docs: {{http: {{preset: searxng, url: '{server.url}'}}}}\n")
-        (hits,) = ask(open_source("docs"), ["bees"], 5)
+        (hits,) = ask_source(open_source("docs"), ["bees"], 5)
 
     assert [p.text for p in hits.passages] == ["on bees"]
 
@@ -306,6 +308,6 @@ def test_a_search_that_returns_something_else_than_hits_says_what() -> None:
         def search(self, queries: Sequence[str], k: int) -> list[Hits]:
             return ["a text"] * len(queries)  # type: ignore[list-item]
 
-    (hits,) = ask(Strings(), ["Which lake?"], 1)
+    (hits,) = ask_source(Strings(), ["Which lake?"], 1)
 
     assert hits.error == "TypeError: search returned a str for a query; expected madke.Hits"

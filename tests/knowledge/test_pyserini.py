@@ -16,7 +16,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.encoding.encoders import load_encoder
 from madke.indexing.published_folders import Lines, describe, fingerprint_of, stored_passage
-from madke.knowledge.asking import search
+from madke.knowledge.asking import search_source
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
@@ -41,7 +41,7 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_lucene_folder_opens_as_it_is(lucene: Path) -> None:
     source = open_index("wiki", lucene)
 
-    found = search(source, QUERIES, 3)
+    found = search_source(source, QUERIES, 3)
 
     assert source.description == f"BM25 over 50 documents ({lucene}, {fingerprint_of(lucene)})"
     best = found[7].passages[0]
@@ -106,7 +106,7 @@ def test_a_faiss_folder_opens_with_an_encoder_and_texts(
     monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda name, **_: asked.append(name) or WORDS)
 
     source = open_index("wiki", vectors, encoder="words", texts=lucene)
-    found = search(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
+    found = search_source(source, [f"{passage['title']} {passage['text']}" for passage in PASSAGES], 2)
 
     best = found[7].passages[0]
     assert (best.source, best.key, best.title, best.text) == ("wiki", *PASSAGES[7].values())
@@ -268,5 +268,5 @@ def test_the_results_are_pyserinis_own(lucene: Path, tmp_path: Path) -> None:
 
     sources = (open_index("w", lucene), open_index("w", vectors, encoder=encoder, texts=lucene))
     for source, theirs in zip(sources, json.loads(out.read_text()), strict=True):
-        ours = [[[p.key, p.score] for p in hits.passages] for hits in search(source, QUERIES, 10)]
+        ours = [[[p.key, p.score] for p in hits.passages] for hits in search_source(source, QUERIES, 10)]
         assert ours == [[[key, pytest.approx(score, rel=1e-5)] for key, score in hits] for hits in theirs]

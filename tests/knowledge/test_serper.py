@@ -22,7 +22,7 @@ from madke.core.knowledge import Hits
 from madke.core.question import Question
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web_source import Spent, WebSource
-from madke.pools.building import build_pools
+from madke.pools.building import retrieve_pools
 from madke.pools.pool_file import read_pools
 from tests.support.cli import command, madke
 
@@ -311,7 +311,7 @@ def test_a_refusal_makes_the_pools_of_the_rest_partial(server: Server, source: W
     source.search(["q0"], 5)
     questions = [Question(id=f"{n}", question=f"q{n}", answers=("x",)) for n in range(30)]
 
-    count = build_pools(questions, [source], 5, tmp_path / "pools.jsonl")
+    count = retrieve_pools(questions, [source], 5, tmp_path / "pools.jsonl")
 
     pools = read_pools(tmp_path / "pools.jsonl")
     assert count["google"].failed == 29

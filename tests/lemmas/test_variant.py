@@ -11,7 +11,7 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import get_task
@@ -34,7 +34,9 @@ def run(
     model = ScriptedChat(replies)
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = get_task(QUESTION.task)
-    return asyncio.run(debate(Scene(QUESTION, variant.protocol, cast, task=task, prompts=variant, **options))), model
+    return asyncio.run(
+        hold_debate(Scene(QUESTION, variant.protocol, cast, task=task, prompts=variant, **options))
+    ), model
 
 
 def prompts(model: ScriptedChat, n: int) -> dict[str, str]:
@@ -136,7 +138,7 @@ def test_any_of_the_tasks_and_a_pool_fit_in(pool: KnowledgePool) -> None:
     model = ScriptedChat(stance)
     claim = Question(id="q2", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
     cast = dict.fromkeys(variant.protocol.roles, model)
-    asyncio.run(debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
+    asyncio.run(hold_debate(Scene(claim, variant.protocol, cast, pool, task=get_task("claim"), prompts=variant)))
     for request in model.requests:
         assert "\nPassage 1 (Lake Tanganyika): Lake Tanganyika is 1,470 metres deep.\n" in request.messages[-1].content
         assert request.messages[-1].content.count("\nClaim: Lake Baikal is deep.\n") == 1

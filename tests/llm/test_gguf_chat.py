@@ -17,7 +17,7 @@ import pytest
 
 from madke.core.chat import Message
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import endpoints_of, probe, refuse_two_addresses, relocations
+from madke.endpoints.endpoint import endpoints_of, refuse_two_addresses, refuse_unreachable, relocations
 from madke.endpoints.model_names import split_address
 from madke.llm import close, open_model
 from madke.llm.gguf import server as servers
@@ -156,7 +156,7 @@ def test_no_proxy_gets_the_calls(path: Path, monkeypatch: pytest.MonkeyPatch, tr
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.setenv("MADKE_TRANSPORT", transport)
     model = gguf(str(path))
-    probe([model])
+    refuse_unreachable([model])
     assert len(ask(model, chat_request("one"), chat_request("two"))) == 2
 
 

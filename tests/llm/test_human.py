@@ -14,7 +14,16 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.events import DebateFinished
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.llm.human import ANSWER, PASSAGES, REASONS, REPLY, SAME, SEARCH, HumanChat, ask_terminal
+from madke.llm.human import (
+    ASK_ANSWER,
+    ASK_PASSAGES,
+    ASK_REASONS,
+    ASK_REPLY,
+    ASK_SAME,
+    ASK_SEARCH,
+    HumanChat,
+    ask_terminal,
+)
 from madke.runs.job import resolved
 from madke.runs.options import DEFAULTS
 from madke.runs.request import RunRequest
@@ -27,7 +36,13 @@ class Person:
     """Types the lines for each label in turn, and remembers all that was shown."""
 
     def __init__(self, **lines: Sequence[str]) -> None:
-        labels = {"passages": PASSAGES, "search": SEARCH, "answer": ANSWER, "reasons": REASONS, "same": SAME}
+        labels = {
+            "passages": ASK_PASSAGES,
+            "search": ASK_SEARCH,
+            "answer": ASK_ANSWER,
+            "reasons": ASK_REASONS,
+            "same": ASK_SAME,
+        }
         self._lines = {labels[name]: list(typed) for name, typed in lines.items()}
         self.shown: list[str] = []
         self.model = HumanChat(self.ask, self.shown.append)
@@ -113,8 +128,8 @@ def test_a_whole_debate_of_a_person_and_a_model() -> None:
 def test_the_others_are_heard_only_after_the_own_turn() -> None:
     person = Person(answer=["Lena", "Angara"])
     debate(person, rounds=2)
-    order = [line for line in person.shown if line in (ANSWER, "Debater 1 (round 1):", "Debater 1 (round 2):")]
-    assert order == [ANSWER, "Debater 1 (round 1):", ANSWER, "Debater 1 (round 2):"]
+    order = [line for line in person.shown if line in (ASK_ANSWER, "Debater 1 (round 1):", "Debater 1 (round 2):")]
+    assert order == [ASK_ANSWER, "Debater 1 (round 1):", ASK_ANSWER, "Debater 1 (round 2):"]
     assert "Judge (round 1): the answers differ" in person.text
     assert "Final answer: Selenga" in person.text
 
@@ -130,8 +145,8 @@ def test_what_cannot_be_read_is_asked_again() -> None:
     transcript = debate(person, rounds=1, knowledge={"sources": ["docs"], "max_selected": 1})
     (turn,) = turns(transcript, "Debater 2")
     assert (turn.selection.ids, turn.stance.answer) == ((1,), "Angara")
-    assert person.shown.count(PASSAGES) == 4
-    assert person.shown.count(ANSWER) == 3
+    assert person.shown.count(ASK_PASSAGES) == 4
+    assert person.shown.count(ASK_ANSWER) == 3
     assert "There is no passage '7'. The numbers are 0, 1." in person.text
     assert "You chose 2 passages. Choose up to 1." in person.text
     assert "'[' cannot be read. Type a few words" in person.text
@@ -148,7 +163,7 @@ def test_a_letter_of_a_choice(typed: list[str], answer: str) -> None:
     person = Person(answer=typed)
     question = Question(id="q", question="Which lake?", choices=("Baikal", "Como"))
     (turn,) = turns(debate(person, rounds=1, sources="none", question=question), "Debater 2")
-    assert (turn.stance.answer, person.shown.count(ANSWER)) == (answer, len(typed))
+    assert (turn.stance.answer, person.shown.count(ASK_ANSWER)) == (answer, len(typed))
     assert "(B) Como" in person.text
 
 
@@ -189,7 +204,7 @@ def test_an_unknown_prompt_is_shown_whole_and_answered_in_lines() -> None:
     text = "".join("".join(shown).split())
     assert "u" * 900 in text
     assert "s" * 201 not in text
-    assert shown.count(REPLY) == 3
+    assert shown.count(ASK_REPLY) == 3
     assert "\x1b" not in text
 
 
@@ -215,7 +230,7 @@ def test_the_loop_goes_on_while_the_person_thinks_and_questions_come_one_at_a_ti
     thinking, answered = [], threading.Event()
 
     def think(label: str) -> str:
-        if label == REPLY:
+        if label == ASK_REPLY:
             thinking.append(label)
             assert answered.wait(10)
             return "done"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from madke.data.questions import id_of
-from madke.llm.human import ANSWER, PASSAGES, REASONS
+from madke.llm.human import ASK_ANSWER, ASK_PASSAGES, ASK_REASONS
 
 WIDTH = 60
 RIVER, LAKE = "Which river leaves Lake Baikal?", "Which lake is deep?"
@@ -76,15 +76,23 @@ def write_inputs(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_person_leaves_with_ctrl_d_and_comes_back(tmp_path: Path) -> None:
     write_inputs(tmp_path)
-    first = [(PASSAGES, "9\n"), (PASSAGES, "0 1\n"), (ANSWER, "\n"), (ANSWER, "Angara\n"), (REASONS, "Seen.\n\n")]
-    seen, status = at_terminal(COMMAND.split(), [*first, (PASSAGES, "\x04")], tmp_path)
+    first = [
+        (ASK_PASSAGES, "9\n"),
+        (ASK_PASSAGES, "0 1\n"),
+        (ASK_ANSWER, "\n"),
+        (ASK_ANSWER, "Angara\n"),
+        (ASK_REASONS, "Seen.\n\n"),
+    ]
+    seen, status = at_terminal(COMMAND.split(), [*first, (ASK_PASSAGES, "\x04")], tmp_path)
     assert status == 130
     assert "interrupted after 1 of 2 questions; the same command resumes" in " ".join(seen.split())
     assert "question from `Query`, answers from `answer`, ids made from the text" in " ".join(seen.split())
     dialogue = seen[seen.index("--- Debater 2") : seen.index("madke: interrupted")]
-    assert max(map(len, dialogue.splitlines())) < WIDTH + len(REASONS)
+    assert max(map(len, dialogue.splitlines())) < WIDTH + len(ASK_REASONS)
     assert max(len(line) for line in dialogue.splitlines() if not line.startswith("Your")) <= WIDTH
     assert "Debater 1 (round 1):\n    The answer is [Ob]." in dialogue
-    seen, status = at_terminal(COMMAND.split(), [(PASSAGES, "\n"), (ANSWER, "Baikal\n"), (REASONS, "\n")], tmp_path)
+    seen, status = at_terminal(
+        COMMAND.split(), [(ASK_PASSAGES, "\n"), (ASK_ANSWER, "Baikal\n"), (ASK_REASONS, "\n")], tmp_path
+    )
     assert status == 0
     assert RIVER not in seen

@@ -17,10 +17,10 @@ from madke.core.chat import ChatRequest, Message
 from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.offline import OfflineChat
-from madke.serve.page import Part, PersonAtPage
+from madke.serve.page import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 from tests.conftest import passage
@@ -29,7 +29,7 @@ from tests.llm.test_human import debate as debate_with
 from tests.llm.test_offline_chat import POOL, WordEncoder
 
 PROTOCOLS = (
-    "madke", "madke-reference", "madke-lean", "madke-live", "mad", "liang", "self-reflect", "reconcile", "per-document",
+    "madke", "madke-reference", "gated", "madke-live", "mad", "liang", "self-reflect", "reconcile", "per-document",
     "chateval", "lemmas", "maps", "madc", "rag", "cot", "standard",
 )  # fmt: skip
 QUESTIONS = (
@@ -78,7 +78,7 @@ def debated(name: str, question: Question, model: OfflineChat) -> Transcript:
     if variant.protocol.knowledge is None and name != "lemmas":
         variant = variant.with_sources(["wiki"])
     cast = dict.fromkeys(variant.protocol.roles, model)
-    return asyncio.run(debate(scene_of(variant, question, cast, seed=1, retrieve=nothing, score_answers=lengths)))
+    return asyncio.run(hold_debate(scene_of(variant, question, cast, seed=1, retrieve=nothing, score_answers=lengths)))
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -129,11 +129,11 @@ def test_a_person_at_the_page_is_asked_alike_whatever_the_prompts_say(
             said = (
                 {"numbers": [0]} if part["kind"] == "select" else {"answer": "Lucy Harper", "reasons": "I was there."}
             )
-            asyncio.get_running_loop().call_soon(person.take, Part(turn=part["turn"], **said))
+            asyncio.get_running_loop().call_soon(person.take, PersonReply(turn=part["turn"], **said))
 
         person.show = show
         cast: dict[str, Any] = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
-        return shown, asyncio.run(debate(scene_of(variant, QUESTIONS[0], cast)))
+        return shown, asyncio.run(hold_debate(scene_of(variant, QUESTIONS[0], cast)))
 
     before = play()
     reword(monkeypatch)

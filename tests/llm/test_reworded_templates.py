@@ -23,11 +23,11 @@ from madke.core.chat import ChatRequest, Completion, Purpose
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.human import with_people
 from madke.llm.offline import OfflineChat
-from madke.serve.page import Part, PersonAtPage
+from madke.serve.page import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders
@@ -140,7 +140,7 @@ def debated(
         score_answers=lengths,
         listen=with_people(cast, variant.protocol, lambda event: None),
     )
-    return asyncio.run(debate(scene)), recording.calls
+    return asyncio.run(hold_debate(scene)), recording.calls
 
 
 def check_same(shipped: tuple[Transcript, Calls], own: tuple[Transcript, Calls]) -> None:
@@ -197,7 +197,7 @@ def test_the_page_is_the_same_in_other_words(prompts: Path, offline: OfflineChat
             said: dict[str, Any] = {"answer": "Malta", "reasons": "I was there."}
             if part["kind"] == "select":
                 said = {"numbers": [0]}
-            asyncio.get_running_loop().call_soon(person.take, Part(turn=part["turn"], **said))
+            asyncio.get_running_loop().call_soon(person.take, PersonReply(turn=part["turn"], **said))
 
         person.show = show
         return shown, debated("madke", QUESTIONS[0], folder, offline, person, rounds=1)

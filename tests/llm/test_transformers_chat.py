@@ -8,7 +8,7 @@ import pytest
 from madke.core.errors import CallError, UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import close, open_model
 from madke.llm.transformers_chat import HFChat, LocalModel, _Sampler
@@ -181,7 +181,7 @@ def test_a_run_fills_its_batches_across_questions_and_stages(tmp_path: Path, mon
         for n in left:
             question = Question(id=str(n), question="Where is it?", answers=("Rome",))
             task = TASKS[question.task]
-            await debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, seed=n))
+            await hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, seed=n))
 
     async def eight_at_once() -> None:
         await asyncio.gather(*(worker() for _ in range(8)))

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, StageUsage, Verdict
-from madke.report.comparison import compare
+from madke.report.comparison import comparison_of
 from madke.report.debate_text import debate_columns, pair_table, question_table
 from madke.report.tables import rich_table
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import wilson
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
@@ -41,7 +41,7 @@ def shown_table(table: Any, width: int = 140) -> Any:
 
 
 def test_every_pair_has_its_flip_rate() -> None:
-    comparison = compare({"a": run(BAIKAL, "x"), "b": run(BAIKAL, "y"), "c": run("z", "z")})
+    comparison = comparison_of({"a": run(BAIKAL, "x"), "b": run(BAIKAL, "y"), "c": run("z", "z")})
     pairs = [(pair.first, pair.second, pair.other_answer.value) for pair in comparison.pairs]
     assert pairs == [("a", "b", 0.5), ("a", "c", 1.0), ("b", "c", 1.0)]
     assert "answer differs" in shown_table(pair_table(comparison.pairs))
@@ -49,7 +49,7 @@ def test_every_pair_has_its_flip_rate() -> None:
 
 def test_the_flip_rate_is_over_questions_that_failed_in_neither() -> None:
     failed = answered("q4", None, status="failed")
-    comparison = compare(
+    comparison = comparison_of(
         {"a": [*run(BAIKAL, "x", None, None), failed], "b": run("the lake baikal", "y", None, "x", BAIKAL)}
     )
     (pair,) = comparison.pairs
@@ -59,7 +59,7 @@ def test_the_flip_rate_is_over_questions_that_failed_in_neither() -> None:
 
 
 def test_two_runs_are_tested_on_shared_questions_only() -> None:
-    comparison = compare({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
+    comparison = comparison_of({"a": run(BAIKAL, "x", BAIKAL, BAIKAL), "b": run("x", BAIKAL, "x")})
     tests = {test.metric: test for test in comparison.tests()}
     assert list(tests) == [*get_task("short_answer").metrics]
     assert (tests["em"].n, tests["em"].left_value) == (3, pytest.approx(2 / 3))
@@ -69,7 +69,7 @@ def test_two_runs_are_tested_on_shared_questions_only() -> None:
 
 
 def test_each_two_of_six_runs_stand_in_one_family() -> None:
-    tests = compare({name: run(BAIKAL, "x") for name in "abcdef"}).tests(["em"])
+    tests = comparison_of({name: run(BAIKAL, "x") for name in "abcdef"}).tests(["em"])
     assert [(test.left, test.right) for test in tests] == [*combinations("abcdef", 2)]
 
 
@@ -77,7 +77,7 @@ def test_each_of_many_runs_is_tested_with_the_first() -> None:
     def repeats(given: Any) -> Any:
         return [answered("q0", BAIKAL if repeat < given else "x", repeat=repeat) for repeat in range(7)]
 
-    comparison = compare({name: repeats(given) for given, name in enumerate("abcdefg")})
+    comparison = comparison_of({name: repeats(given) for given, name in enumerate("abcdefg")})
     for tests in (comparison.tests, comparison.repeat_tests):
         assert [(test.left, test.right) for test in tests(["em"])] == [("a", other) for other in "bcdefg"]
         every = [(test.left, test.right) for test in tests(["em"], all_pairs=True)]
@@ -90,15 +90,15 @@ def test_three_repeats_are_tested_across_too() -> None:
 
     left = repeats(["x", "x"], ["x", BAIKAL], [BAIKAL, "x"])
     right = repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"])
-    (across,) = compare({"a": left, "b": right}).repeat_tests(["em"])
+    (across,) = comparison_of({"a": left, "b": right}).repeat_tests(["em"])
     assert (across.n, across.left_value, across.right_value) == (3, pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert across.test == "paired t over 3 repeats of 2 questions"
-    assert compare({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
+    assert comparison_of({"a": left[:4], "b": right[:4]}).repeat_tests(["em"]) == []
 
 
 def test_scores_from_outside_are_compared_with_the_rest() -> None:
     said = {"a": {"comet": {("q0", 0): 0.5}}, "b": {"comet": {("q0", 0): 0.75}}}
-    comparison = compare({"a": run(BAIKAL), "b": run(BAIKAL)}, said)
+    comparison = comparison_of({"a": run(BAIKAL), "b": run(BAIKAL)}, said)
     (comet,) = [test for test in comparison.tests() if test.metric == "comet"]
     assert comet.difference.value == 0.25
 
@@ -108,28 +108,30 @@ def test_notes_say_what_n_means_and_that_calls_differ() -> None:
         return {"usage": {"speak": StageUsage(calls=calls)}}
 
     runs = {"a": run(BAIKAL, **cost(10)), "b": run(BAIKAL, **cost(11)), "c": run(BAIKAL, **cost(12))}
-    scores = {name: score(transcripts) for name, transcripts in runs.items()}
-    every = replace(compare(runs), scores=scores).notes
+    scores = {name: scores_of(transcripts) for name, transcripts in runs.items()}
+    every = replace(comparison_of(runs), scores=scores).notes
     del runs["c"], scores["c"]
-    two = replace(compare(runs), scores=scores).notes
+    two = replace(comparison_of(runs), scores=scores).notes
     assert every[1:] == ["Unequal cost, in calls per question: a 10.0, b 11.0, c 12.0."]
     # 1 of 11 is less than a tenth. Predictions from files have no cost.
     runs["d"] = run(BAIKAL, usage={})
-    scores["d"] = score(runs["d"])
-    assert replace(compare(runs), scores=scores).notes == two
+    scores["d"] = scores_of(runs["d"])
+    assert replace(comparison_of(runs), scores=scores).notes == two
     assert len(two) == 1
     assert "papers with 500 questions: \u00b14.4" in two[0]
 
 
 def test_failed_questions_and_those_without_gold_are_nobodys_mistake() -> None:
     failed = [answered("q0", None, status="failed"), answered("q1", BAIKAL), answered("q2", "x", golds=())]
-    comparison = compare({"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]})
+    comparison = comparison_of(
+        {"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]}
+    )
     assert [row.runs[0].correct for row in comparison.questions] == [None, 1.0, None]
 
 
 def test_a_graded_metric_is_a_figure() -> None:
     translations = {"task": "translation", "golds": ("The lake is deep.",)}
-    comparison = compare(
+    comparison = comparison_of(
         {"a": [answered("q0", "The lake is deep.", **translations)], "b": [answered("q0", "The lake.", **translations)]}
     )
     (row,) = comparison.questions
@@ -140,7 +142,7 @@ def test_a_graded_metric_is_a_figure() -> None:
 
 
 def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_counted() -> None:
-    comparison = compare({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
+    comparison = comparison_of({"a": run(*[BAIKAL] * 4), "b": reversed(run(*[BAIKAL] * 2)), "c": run(*[BAIKAL] * 3)})
     assert [row.id for row in comparison.questions] == ["q0", "q1"]
     assert comparison.unshared == {"a": 2, "b": 0, "c": 1}
 
@@ -148,12 +150,12 @@ def test_only_questions_that_all_runs_hold_are_compared_and_the_others_are_count
 def test_the_same_id_with_another_text_is_another_question() -> None:
     other = [replace(entry, question="Which river is the longest?") for entry in run(BAIKAL)]
     with pytest.raises(UserError, match="no question is in all of a, b"):
-        compare({"a": run(BAIKAL), "b": other})
+        comparison_of({"a": run(BAIKAL), "b": other})
 
 
 def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     repeats = [answered("q0", answer, repeat=n) for n, answer in ((1, "x"), (0, BAIKAL), (2, "y"))]
-    comparison = compare({"a": repeats, "b": run("x")})
+    comparison = comparison_of({"a": repeats, "b": run("x")})
     first, second = comparison.questions[0].runs
     assert (first.answer, first.repeat, first.repeats, second.repeats) == (BAIKAL, 0, 3, 1)
     assert "a (first of 3 repeats)" in shown_table(question_table(comparison.questions))
@@ -173,12 +175,12 @@ def test_the_first_repeat_is_compared_whichever_finished_first() -> None:
     ],
 )
 def test_runs_differ_where_answers_or_their_rightness_do(left: Any, right: Any, differs: bool) -> None:
-    (row,) = compare({"a": [left], "b": [left], "c": [right]}).questions
+    (row,) = comparison_of({"a": [left], "b": [left], "c": [right]}).questions
     assert row.differs is differs
 
 
 def test_each_answer_has_its_mark_and_its_rounds() -> None:
-    rows = compare({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
+    rows = comparison_of({"a": run(BAIKAL, None), "b": run(TANGANYIKA, BAIKAL)}).questions
     lines = shown_table(question_table(rows)).splitlines()
     (first,) = [line for line in lines if " q0 " in line]
     (second,) = [line for line in lines if " q1 " in line]
@@ -188,7 +190,7 @@ def test_each_answer_has_its_mark_and_its_rounds() -> None:
 
 
 def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
-    (row,) = compare({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
+    (row,) = comparison_of({"a": run(BAIKAL), "b": run(BAIKAL, usage={})}).questions
     assert [(of.rounds, of.calls, of.tokens) for of in row.runs] == [(1, 2, 110), (None, None, None)]
     (line,) = [line for line in shown_table(question_table([row])).splitlines() if " q0 " in line]
     assert line.count("(1)") == 1
@@ -197,19 +199,19 @@ def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
 
 def test_a_narrow_terminal_keeps_the_answers_and_leaves_out_the_gold_ones() -> None:
     long = "ribulose-bisphosphate-carboxy"
-    rows = compare({name: [answered("q0", f"{name} {long}")] for name in "ab"}).questions
+    rows = comparison_of({name: [answered("q0", f"{name} {long}")] for name in "ab"}).questions
     text = shown_table(question_table(rows), 85)
     assert text.count(long) == 2
     assert "Not shown at this width: gold." in text
 
 
 def test_an_endless_id_is_cut() -> None:
-    rows = compare({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
+    rows = comparison_of({name: [answered("x" * 10_000, BAIKAL)] for name in "ab"}).questions
     assert len(shown_table(question_table(rows))) < 2_000
 
 
 def columns(runs: Any, width: int = 140) -> Any:
-    comparison = compare({name: [entry] for name, entry in runs.items()})
+    comparison = comparison_of({name: [entry] for name, entry in runs.items()})
     return shown(debate_columns(comparison.questions[0], list(runs.values()), width), width)
 
 
@@ -270,10 +272,10 @@ def test_a_debate_shows_selections_verdict_and_what_became_of_it() -> None:
 def test_text_of_others_is_no_markup_and_cannot_forge_a_line() -> None:
     entry = answered(HOSTILE, HOSTILE, golds=(HOSTILE,))
     entry = replace(entry, question=HOSTILE, stop_reason=HOSTILE)
-    rows = compare({HOSTILE: [entry], "b": [entry]}).questions
+    rows = comparison_of({HOSTILE: [entry], "b": [entry]}).questions
     texts = [
         shown_table(question_table(rows), 400),
-        shown_table(pair_table(compare({HOSTILE: [entry], "b": [entry]}).pairs), 400),
+        shown_table(pair_table(comparison_of({HOSTILE: [entry], "b": [entry]}).pairs), 400),
     ]
     for text in texts:
         assert "\x1b" not in text

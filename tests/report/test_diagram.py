@@ -7,7 +7,7 @@ import pytest
 
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Order
-from madke.report.diagram import FINISHES, STOPS, WIDTH, diagram, readings
+from madke.report.diagram import FINISH_LINES, MAX_COLUMNS, STOP_LINES, diagram, stances_read
 from madke.variants import load_variant, variant_folders
 from tests.support.any_variant import play_any, stating
 
@@ -104,14 +104,14 @@ def test_a_summary_is_read_in_place_of_the_others() -> None:
 @pytest.mark.parametrize("name", variant_folders())
 def test_every_shipped_variant_fits_the_page(name: Any) -> None:
     lines = diagram(name, load_variant(name).protocol).splitlines()
-    assert max(map(len, lines)) <= WIDTH
+    assert max(map(len, lines)) <= MAX_COLUMNS
     assert lines[0] == name
 
 
 def test_every_value_that_a_protocol_can_have_is_drawn() -> None:
     fields = Protocol.model_fields
-    assert set(STOPS) == set(get_args(fields["stop"].annotation))
-    assert set(FINISHES) == set(get_args(fields["finish"].annotation))
+    assert set(STOP_LINES) == set(get_args(fields["stop"].annotation))
+    assert set(FINISH_LINES) == set(get_args(fields["finish"].annotation))
     for by in set(get_args(Order.model_fields["by"].annotation)) - {"fixed"}:
         assert "order  " in diagram("x", Protocol(source="", order={"by": by}))
 
@@ -120,7 +120,7 @@ def test_names_and_personas_of_a_user_are_text_on_a_line() -> None:
     name = "Ada round 9 \u202e[31m" + "x" * 60
     debaters = [{"name": name, "persona": "p\n" * 500, "model": "m", "temperature": 0, "prompt": "ada"}, {"name": "Bo"}]
     text = diagram("x", Protocol(source="s\ns", debaters=debaters, sees={"topology": [[0, 1], [1, 0]]}))
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert max(map(len, text.splitlines())) <= MAX_COLUMNS
     assert "\u202e" not in text
     assert not any(line.startswith("round 9") for line in text.splitlines())
 
@@ -137,7 +137,7 @@ def test_the_matrix_says_whom_debaters_really_read(name: Any) -> None:
     transcript, _ = play_any(variant, never_agreeing)
     assert len(transcript.rounds) == protocol.rounds
     for entry in transcript.rounds:
-        drawn = readings(protocol, entry.n)
+        drawn = stances_read(protocol, entry.n)
         for turn in entry.turns:
             shown = {
                 agent: len(rounds) for agent, rounds in drawn[turn.agent].items() if rounds and agent != turn.agent

@@ -58,6 +58,10 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rounds": ({}, {"rounds": 2}),
     "talk.first": ({"sees": {"peers": "history"}}, {"sees": {"peers": "history"}, "talk": {"first": "sequential"}}),
     "talk.later": ({}, {"talk": {"later": "sequential"}}),
+    "talk.groups": (
+        {"debaters": 4, "rounds": 2, "talk": {"groups": [2, 2]}},
+        {"debaters": 4, "rounds": 2, "talk": {"groups": [3, 1]}},
+    ),
     "sees.peers": ({}, {"sees": {"peers": "history"}}),
     "sees.own": ({}, {"sees": {"own": "none"}}),
     "sees.topology": ({"debaters": 4}, {"debaters": 4, "sees": {"topology": "star"}}),
@@ -84,6 +88,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "overflow": ({}, {"overflow": "drop"}),
     "first_round_given": ({}, {"first_round_given": True}),
     "stop": ({}, {"stop": "never"}),
+    "agreement_share": ({"stop": "agreement"}, {"stop": "agreement", "agreement_share": 0.6}),
     "token_budget": ({"stop": "budget", "token_budget": 1000}, {"stop": "budget", "token_budget": 2000}),
     "judge_sees": ({}, {"judge_sees": "history"}),
     "extract": ({"finish": "judge_extract"}, {"finish": "judge_extract", "extract": "always"}),

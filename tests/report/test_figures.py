@@ -38,7 +38,7 @@ from madke.report.figures.by_step import gain_by_step, gains
 from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results, read_arm
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
 
@@ -99,7 +99,7 @@ def informed(*sources: Any, **more: Any) -> Any:
 
 
 def scored(arms: Any) -> Any:
-    return {one.name: score(one.transcripts()) for one in arms}
+    return {one.name: scores_of(one.transcripts()) for one in arms}
 
 
 def values_of(arms: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from madke.report.comparison import compare, family
+from madke.report.comparison import comparison_of, family
 from madke.report.finding import finding
 from madke.scoring.arms import open_results
 from madke.scoring.scored import incomplete
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
 
@@ -35,14 +35,14 @@ def answered(marks: str, **changes: Any) -> Any:
 
 def found(*metrics: Any, all_pairs: Any = False, **marks: Any) -> Any:
     runs = {name.replace("_", "+"): answered(each) for name, each in marks.items()}
-    compared = compare(runs)
-    scores = {name: score(each) for name, each in runs.items()}
+    compared = comparison_of(runs)
+    scores = {name: scores_of(each) for name, each in runs.items()}
     return finding(compared.arms, scores, compared.tests(metrics, all_pairs=all_pairs))
 
 
 def alone(transcripts: Any) -> Any:
-    arms = compare({"wiki": transcripts, "same": transcripts}).arms[:1]
-    return finding(arms, {"wiki": score(transcripts)}, [])
+    arms = comparison_of({"wiki": transcripts, "same": transcripts}).arms[:1]
+    return finding(arms, {"wiki": scores_of(transcripts)}, [])
 
 
 def test_one_run_has_its_score_with_interval_and_n() -> None:
@@ -108,7 +108,7 @@ def test_runs_without_a_shared_score() -> None:
 
 def test_names_stay_on_one_line_and_without_escapes() -> None:
     marks = answered("+")
-    arms = compare({"a\nforged": marks, "b\x1b[31m": marks}).arms
+    arms = comparison_of({"a\nforged": marks, "b\x1b[31m": marks}).arms
     assert "between b[31m and a forged:" in finding(arms, {}, family(arms))
 
 

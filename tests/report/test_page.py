@@ -15,7 +15,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
-from madke.report.comparison import compare, paired_table
+from madke.report.comparison import comparison_of, paired_table
 from madke.report.html import without_folders, write_report
 from madke.report.page_data import Blocks
 from madke.report.tables import Cell, Table
@@ -179,7 +179,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
     ]
     results = open_results(runs)
     own, _ = write_report(results, tmp_path / "report.html")
-    comparison = compare({arm.name: arm.transcripts() for arm in results})
+    comparison = comparison_of({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
     assert len(own["tests"].rows) == 6 * len(get_task("short_answer").metrics)
     assert own["scores"].rows[1][own["scores"].columns.index("correct (EM) %")].mark == "*"

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from madke.report.comparison import compare, paired_table
+from madke.report.comparison import comparison_of, paired_table
 from madke.report.experiment_tables import spending_table
-from madke.report.page_tables import bars, debates_of, explanation, page_table
+from madke.report.page_tables import bars, debates_link, explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
-from madke.report.tables import NOTHING, Cell, Table, count_cell, percent_cell
+from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell
 from madke.scoring.debate_rows import GRADER
-from madke.scoring.metrics import BUILT_IN
-from madke.scoring.scores import score
+from madke.scoring.metrics import BUILT_IN_METRICS
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from tests.report.run_folders import debate
 
@@ -29,18 +29,20 @@ def share(value: float) -> Cell:
     return percent_cell(Estimate(value=value, low=value / 2, high=min(1.0, 1.5 * value), n=10))
 
 
-def scores_of(*rows: Any, columns: Any = ("arm", "correct (EM) %")) -> Table:
+def scores_table(*rows: Any, columns: Any = ("arm", "correct (EM) %")) -> Table:
     cells = tuple((Cell(text=name), *figures) for name, *figures in rows)
     return Table(title="Scores", columns=columns, rows=cells)
 
 
 def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
-    scores = score(played(5))
+    scores = scores_of(played(5))
     every = replace(
-        scores, metrics=dict.fromkeys([*BUILT_IN, GRADER], scores.correct), parse_failures={"speak": scores.correct}
+        scores,
+        metrics=dict.fromkeys([*BUILT_IN_METRICS, GRADER], scores.correct),
+        parse_failures={"speak": scores.correct},
     )
     columns = [column.heading for column in _score_columns([_Arm(name="run", scores=every, marks={})])]
-    tests = compare({"one": played(9), "two": played(1)}).tests()
+    tests = comparison_of({"one": played(9), "two": played(1)}).tests()
     columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
     named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
     assert {name for name in named if explanation(f"{name} %") == explanation("my metric %")} == set()
@@ -62,7 +64,7 @@ def test_headings_with_a_unit_and_of_other_packages_are_explained(heading: str, 
 def test_all_best_values_are_marked_unless_all_are_equal() -> None:
     rows = [("a", share(0.5), share(0.2), count_cell(9)), ("b", share(0.7), share(0.2), count_cell(1))]
     rows.append(("c", share(0.7), share(0.2), count_cell(1)))
-    made = page_table(scores_of(*rows, columns=("arm", "correct %", "EM %", "failed")), ["a", "b", "c"], "correct")
+    made = page_table(scores_table(*rows, columns=("arm", "correct %", "EM %", "failed")), ["a", "b", "c"], "correct")
     assert [[cell.best for cell in row[1:]] for row in made.rows] == [
         [False, False, False],
         [True, False, False],
@@ -77,7 +79,7 @@ def test_values_of_other_systems_are_not_ranked() -> None:
         ("wiki", Cell(text="nq"), Cell(text="ours"), share(0.2)),
         ("x", Cell(text="nq"), Cell(text="y"), share(0.9)),
     ]
-    made = page_table(scores_of(*cells, columns=columns), ["wiki"], "EM")
+    made = page_table(scores_table(*cells, columns=columns), ["wiki"], "EM")
     assert not any(cell.best for row in made.rows for cell in row)
     assert [row[0].text for row in made.rows] == [
         "wiki \N{MIDDLE DOT} nq \N{MIDDLE DOT} ours",
@@ -90,7 +92,7 @@ def test_values_of_other_systems_are_not_ranked() -> None:
 
 def test_a_column_of_dashes_is_no_name() -> None:
     made = page_table(
-        scores_of(("run", NOTHING, count_cell(3)), columns=("arm", "correct %", "failed")), ["run"], "correct"
+        scores_table(("run", NO_FIGURE, count_cell(3)), columns=("arm", "correct %", "failed")), ["run"], "correct"
     )
     assert [cell.text for cell in made.rows[0]] == ["run", "-", "3"]
     assert made.rows[0][1].order is None
@@ -100,7 +102,7 @@ def test_a_column_of_dashes_is_no_name() -> None:
 def test_figures_lead_to_the_debates_behind_them() -> None:
     columns = ("arm", "correct %", "Cons %", "Cons %2", "failed", "abst.", "rounds")
     cells = (share(0.5), share(0.9), share(1.0), count_cell(2), count_cell(0), count_cell(3))
-    table = scores_of(("a & b/<c>", *cells), columns=columns)
+    table = scores_table(("a & b/<c>", *cells), columns=columns)
     made = page_table(replace(table, columns=(*columns[:3], "Cons %", *columns[4:])), ["a & b/<c>"], "correct")
     run = "#debates?run=a+%26+b%2F%3Cc%3E"
     assert [cell.href for cell in made.rows[0][1:]] == [
@@ -115,7 +117,7 @@ def test_figures_lead_to_the_debates_behind_them() -> None:
 
 
 def test_figures_of_a_test_lead_to_the_debates_of_its_pair() -> None:
-    table = paired_table(compare({"one": played(9), "two": played(1)}).tests())
+    table = paired_table(comparison_of({"one": played(9), "two": played(1)}).tests())
     made = page_table(table, ["one", "two"], "EM")
     by_value = {row[0].text.split(" \N{MIDDLE DOT} ")[2]: row for row in made.rows}
     places = {column.heading: n for n, column in enumerate(made.columns)}
@@ -131,7 +133,7 @@ def test_figures_of_a_test_lead_to_the_debates_of_its_pair() -> None:
 def test_the_chart_says_what_limits_a_share() -> None:
     runs = {"done": played(5, failed=2), "stopped": played(3), "gone": played(0, failed=3)[10:]}
     runs["open"] = [debate("q", [RIGHT], golds=())]
-    scores = {name: score(each) for name, each in runs.items()}
+    scores = {name: scores_of(each) for name, each in runs.items()}
     done = "10 of 60 (killed; the same command goes on)"
     scores["stopped"] = replace(scores["stopped"], incomplete=done)
     made = {bar.name.text: bar for bar in bars(scores)}
@@ -142,5 +144,5 @@ def test_the_chart_says_what_limits_a_share() -> None:
         "open": "",
     }
     assert made["done"].share.value == 50
-    assert made["gone"].share is NOTHING
-    assert (made["done"].figure.href, made["done"].figure.opens) == debates_of("done", outcome="right")
+    assert made["gone"].share is NO_FIGURE
+    assert (made["done"].figure.href, made["done"].figure.opens) == debates_link("done", outcome="right")

@@ -10,7 +10,7 @@ from madke.core.transcript import StageUsage
 from madke.report.prompt_tokens import prefix_advice, prompt_line
 from madke.report.score_details import score_details
 from madke.report.score_tables import score_table
-from madke.scoring.scores import Spending, score
+from madke.scoring.scores import Spending, scores_of
 from tests.scoring.hand_made import RIGHT, WRONG, debate, pool
 
 
@@ -26,7 +26,7 @@ def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit(
         selected=[[(0,), (0, 1)], [(0,), ()]],
         pool=pool(("wiki", "w0", "Lake Baikal"), ("google", "g1", "Lakes")),
     )
-    details = score_details(score([played]))
+    details = score_details(scores_of([played]))
     debates, rounds = line(details, "of the debates: "), line(details, "round by round: ")
     assert "corrected 100.0, collapsed 0.0, oracle 100.0" in debates
     assert "no found 25.0, selected ids 1.00" in debates
@@ -38,41 +38,43 @@ def test_values_of_debates_and_rounds_are_shown_in_percent_or_in_their_own_unit(
 
 
 def test_one_answer_by_one_agent_has_no_rounds_to_show() -> None:
-    assert "round by round" not in score_details(score([debate([RIGHT])]))
+    assert "round by round" not in score_details(scores_of([debate([RIGHT])]))
 
 
 def test_a_run_of_translations_shows_its_corpus_scores() -> None:
     played = debate(["a b c d", "a b c d"], answer="a b c d", golds=("a b c d",), task="translation")
-    assert line(score_details(score([played])), "as one corpus") == "as one corpus: bleu 100.0, chrf 100.0"
+    assert line(score_details(scores_of([played])), "as one corpus") == "as one corpus: bleu 100.0, chrf 100.0"
 
 
 def test_names_of_sources_cannot_write_to_the_terminal() -> None:
-    details = score_details(score([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))]))
+    details = score_details(
+        scores_of([debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=pool(("\x1b[2J", "k", "t")))])
+    )
     assert "\x1b" not in details
 
 
 def test_cost_is_a_line() -> None:
     spending = Spending(cost={"speak": 1.5, "judge": 0.25}, unpriced=("hf/\x1b[2J",))
-    details = score_details(replace(score([debate([RIGHT])]), spending=spending))
+    details = score_details(replace(scores_of([debate([RIGHT])]), spending=spending))
     assert line(details, "cost ") == "cost 1.7500: speak 1.5000, judge 0.2500"
     assert line(details, "without a price").startswith("without a price, excluded from the cost: hf/")
     assert "\x1b" not in details
-    assert "cost" not in score_details(replace(score([debate([RIGHT])]), spending=Spending()))
+    assert "cost" not in score_details(replace(scores_of([debate([RIGHT])]), spending=Spending()))
 
 
 def test_tokens_that_the_provider_had_cached_are_shown() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=1500, completion_tokens=10)
-    details = score_details(score([debate([RIGHT], usage={"speak": used})]))
+    details = score_details(scores_of([debate([RIGHT], usage={"speak": used})]))
     assert "2,000 prompt (1,500 cached)" in line(details, "speak: ")
 
 
 def test_prompt_tokens_are_sent_distinct_and_cached() -> None:
     used = StageUsage(calls=2, paid=2, prompt_tokens=2000, cached_tokens=500, distinct_tokens=1200)
-    scores = score([debate([RIGHT], usage={"speak": used, "judge": used})])
+    scores = scores_of([debate([RIGHT], usage={"speak": used, "judge": used})])
     assert prompt_line(scores) == "prompt tokens: 4,000 sent, 2,400 distinct, 1,000 reported as cached (25%)"
     saving = replace(scores, spending=Spending(saved=0.25))
     assert line(score_details(saving), "prompt tokens: ").endswith("(25%), which saved 0.2500")
-    assert prompt_line(score([debate([RIGHT], usage={"speak": replace(used, estimated=2)})])) is None
+    assert prompt_line(scores_of([debate([RIGHT], usage={"speak": replace(used, estimated=2)})])) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
         for n in range(2)
         for k in range(2)
     ]
-    details = score_details(score(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}}))
+    details = score_details(scores_of(played, {"grader": {("q1", 0): 1.0, ("q1", 1): 1.0, ("q0", 0): 0.0}}))
     assert line(details, "over 2 repeats").startswith(
         "over 2 repeats, for these questions: correct 75.0 (0.0 to 100.0; sd 35.4), em 75.0"
     )
@@ -118,7 +120,7 @@ def test_repeats_rounds_and_grades_have_their_lines() -> None:
 
 
 def test_the_table_says_over_how_many_questions_correct_is() -> None:
-    scores = score([debate([RIGHT]), debate([RIGHT], id_="other", golds=())])
+    scores = scores_of([debate([RIGHT]), debate([RIGHT], id_="other", golds=())])
     console = Console(width=100)
     with console.capture() as shown:
         console.print(score_table([("mine", scores)]))

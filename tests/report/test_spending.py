@@ -7,7 +7,7 @@ from madke.endpoints.prices import Price
 from madke.experiments.load import Load, Planned
 from madke.llm.store import Paid
 from madke.report.experiment_tables import spending_table
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from tests.report.run_folders import debate
 
 PLANS = [
@@ -19,7 +19,7 @@ PLANS = [
     )
     for name, paid in (("one", 10), ("two", 0))
 ]
-SCORES = {"one": score([debate("q0", ["Lake Baikal"]), debate("q1", ["Lake Baikal"])])}
+SCORES = {"one": scores_of([debate("q0", ["Lake Baikal"]), debate("q1", ["Lake Baikal"])])}
 PAID = {("one", "m"): Paid(4, Usage(prompt_tokens=1_000_000, completion_tokens=100)), ("one", "n"): Paid(1, Usage())}
 
 

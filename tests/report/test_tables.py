@@ -16,7 +16,7 @@ from madke._util.terminal import printable
 from madke.core.errors import UserError
 from madke.report import tables
 from madke.report.answer_files import write_answers
-from madke.report.comparison import compare, paired_table
+from madke.report.comparison import comparison_of, paired_table
 from madke.report.score_tables import score_table, score_table_of, table_of_arms
 from madke.report.tables import (
     Cell,
@@ -32,7 +32,7 @@ from madke.report.tables import (
 from madke.scoring.arms import Results
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import paired_tests
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from tests.report.test_compare import shown
 from tests.support.transcripts import transcript
@@ -53,7 +53,7 @@ def arm(name: Any, transcripts: Any, path: Any = Path("nowhere")) -> Any:
 
 
 def scored(*arms: Any) -> Any:
-    return score_table_of(arms, {each.name: {None: score(each.transcripts())} for each in arms})
+    return score_table_of(arms, {each.name: {None: scores_of(each.transcripts())} for each in arms})
 
 
 def cell(table: Any, row: Any, column: Any) -> Any:
@@ -106,7 +106,7 @@ def test_a_difference_that_holms_correction_takes_away_has_no_mark() -> None:
 
 def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
-    scores = {each.name: score(each.transcripts()) for each in arms}
+    scores = {each.name: scores_of(each.transcripts()) for each in arms}
     values = [arm_of(each) for each in arms]
     tests = paired_tests([(values[0], values[1])], ("correct",))
     marked = table_of_arms(values, scores, tests)
@@ -116,11 +116,11 @@ def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
 
 def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
-    scores = {each.name: score(each.transcripts()) for each in arms}
+    scores = {each.name: scores_of(each.transcripts()) for each in arms}
     table = scored(*arms)
     costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
     assert len(costs) == 4
-    assert all(table.rows[1][n] is tables.NOTHING and table.rows[0][n].value is not None for n in costs)
+    assert all(table.rows[1][n] is tables.NO_FIGURE and table.rows[0][n].value is not None for n in costs)
     text = shown(score_table(list(scores.items())), 200)
     assert [line.split()[-3:] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
 
@@ -140,7 +140,7 @@ def test_repeats_have_their_spread() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     assert cell(table, 0, "sd over repeats").value == pytest.approx(100 * 0.5 / 2**0.5)
-    assert cell(table, 1, "sd over repeats") == tables.NOTHING
+    assert cell(table, 1, "sd over repeats") == tables.NO_FIGURE
     assert any("sd over repeats: standard deviation" in note for note in table.notes)
 
 
@@ -148,8 +148,8 @@ def test_figures_stay_with_their_own_arm_where_stages_differ() -> None:
     one = debates(BAIKAL)
     two = debates(BAIKAL, task="claim", golds=("SUPPORTED",))
     table = scored(arm("one", one), arm("two", two))
-    assert cell(table, 0, "label %") == tables.NOTHING
-    assert cell(table, 1, "EM %") == tables.NOTHING
+    assert cell(table, 0, "label %") == tables.NO_FIGURE
+    assert cell(table, 1, "EM %") == tables.NO_FIGURE
     assert cell(table, 1, "label %").value == 0
     order = [table.columns.index(name) for name in ("correct %", "F1 %", "label %", "Cons %", "calls", "questions")]
     assert order == sorted(order)
@@ -161,13 +161,13 @@ def test_an_interval_over_repeats_stands_beside_that_over_questions() -> None:
     over = cell(table, 0, "over repeats %")
     # Means of 50 and 100; t with one degree of freedom is wider than all shares.
     assert (over.value, over.low, over.high) == (75, 0, 100)
-    assert cell(table, 1, "over repeats %") == tables.NOTHING
+    assert cell(table, 1, "over repeats %") == tables.NO_FIGURE
 
 
 def test_debates_are_not_called_questions() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     arms = [arm("twice", repeats), arm("partly", repeats[:3]), arm("once", repeats[:2])]
-    text = shown(score_table([(each.name, score(each.transcripts())) for each in arms]), 200)
+    text = shown(score_table([(each.name, scores_of(each.transcripts())) for each in arms]), 200)
     asked = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert asked["twice"].split()[1:4] == ["2", "x", "2"]
     assert "2 (3 debates)" in asked["partly"]
@@ -182,7 +182,7 @@ def test_debates_are_not_called_questions() -> None:
 
 def test_missing_grades_are_said_beside_the_scores() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
-    scores: Any = {"one": {None: score(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
+    scores: Any = {"one": {None: scores_of(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
     said = (
         "one: 1 answer has no grade and is excluded from the grader's mean; "
         "with them it is between 33.3 % (all wrong) "
@@ -196,7 +196,7 @@ def test_missing_grades_are_said_beside_the_scores() -> None:
     text = " ".join(shown(score_table([("one", scores["one"][None])]), 250).split())
     assert said in text
     assert "Co2 by grader" in text
-    assert "Co2 by grader" not in shown(score_table([("one", score(each.transcripts()))]), 250)
+    assert "Co2 by grader" not in shown(score_table([("one", scores_of(each.transcripts()))]), 250)
 
 
 def test_a_page_and_a_paper_show_what_is_counted_apart(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_mark_that_failed_debates_could_undo_is_withheld_and_said() -> None:
     (note,) = [note for note in table.notes if "failed in only one run" in note]
     assert note.startswith("left and right: difference if questions that failed in only one run count against and for")
     assert "EM -29.2 and +33.3, so no mark" in note
-    comparison = compare({each.name: each.transcripts() for each in (left, fallible)})
+    comparison = comparison_of({each.name: each.transcripts() for each in (left, fallible)})
     assert note in paired_table(comparison.tests()).notes
 
 
@@ -242,7 +242,7 @@ def test_a_table_over_repeats_says_why_questions_are_left_out() -> None:
         "left": repeats(["x", "x"], ["x", BAIKAL], [BAIKAL]),
         "right": repeats([BAIKAL, "x"], [BAIKAL, BAIKAL], [BAIKAL, "x"]),
     }
-    notes = paired_table(compare(runs).repeat_tests(["em"])).notes
+    notes = paired_table(comparison_of(runs).repeat_tests(["em"])).notes
     assert "Up to 1 question is excluded from a test, because an arm lacks a repeat of them." in notes
     assert not any("one arm has no value" in note for note in notes)
 
@@ -255,7 +255,7 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
     good = arm("good", [*of("good", "fever", *[BAIKAL] * 12), *of("good", "nq", *["x"] * 12)])
     apart = {
         each.name: {
-            dataset: score(t for t in each.transcripts() if t.dataset == dataset) for dataset in ("fever", "nq")
+            dataset: scores_of(t for t in each.transcripts() if t.dataset == dataset) for dataset in ("fever", "nq")
         }
         for each in (bad, good)
     }
@@ -268,7 +268,7 @@ def test_each_dataset_can_have_its_own_row_and_its_own_marks() -> None:
 def paired() -> Any:
     runs = {"one": debates(*[BAIKAL] * 8, "x"), "two": debates(*["x"] * 8, BAIKAL)}
     said = {name: {"comet": {(f"q{n}", 0): n / 10 + (name == "two") for n in range(9)}} for name in runs}
-    return paired_table(compare(runs, said).tests(["em", "comet"]))
+    return paired_table(comparison_of(runs, said).tests(["em", "comet"]))
 
 
 def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
@@ -277,14 +277,14 @@ def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     assert cell(table, 0, "difference").value == pytest.approx(-100 * 7 / 9)
     assert (cell(table, 0, "only first").value, cell(table, 0, "only second").value) == (8, 1)
     assert cell(table, 1, "difference").value == pytest.approx(1.0)
-    assert cell(table, 1, "only first") == tables.NOTHING
+    assert cell(table, 1, "only first") == tables.NO_FIGURE
     assert cell(table, 0, "p").value == pytest.approx(0.0390625)
     assert cell(table, 0, "p (Holm)").mark == "*"
     assert {"McNemar, exact: EM.", "paired permutation: comet."} < set(table.notes)
 
 
 def test_differences_that_round_to_nothing_have_no_minus() -> None:
-    (test,) = compare({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
+    (test,) = comparison_of({name: debates(*[BAIKAL] * 5) for name in ("one", "two")}).tests(["em"])
     tiny = replace(test, difference=Estimate(value=-1e-9, low=-1e-9, high=0.0, n=5))
     assert cell(paired_table([tiny]), 0, "difference").whole == "+0.0 (+0.0 to +0.0)"
 
@@ -339,8 +339,8 @@ def test_csv_holds_plain_figures_and_safe_words(hostile: Any) -> None:
 
 def test_what_is_missing_is_empty_in_files(tmp_path: Path) -> None:
     rows = tuple(
-        (Cell(text=name), tables.NOTHING, figure)
-        for name, figure in (("a", tables.NOTHING), ("-", Cell(text="1", value=1)))
+        (Cell(text=name), tables.NO_FIGURE, figure)
+        for name, figure in (("a", tables.NO_FIGURE), ("-", Cell(text="1", value=1)))
     )
     table = Table(title="Gaps", columns=("arm", "words", "figures"), rows=rows)
     assert table_csv(table).splitlines()[1:] == ["a,,", "'-,,1"]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from madke._util.terminal import FittedTable, as_text, say_table, say_wrapped
 from madke.core.transcript import Final
-from madke.report.comparison import compare, paired_table
+from madke.report.comparison import comparison_of, paired_table
 from madke.report.debate_text import pair_table, question_table
 from madke.report.score_tables import score_table
 from madke.report.tables import Cell, Table, count_cell, percent_cell, rich_table, score_cell
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from tests.report.run_folders import debate
 
@@ -33,8 +33,8 @@ def runs(*names: str) -> Any:
 def tables_of(*names: str) -> list[Any]:
     """Every table of ``score`` and ``compare``, as terminals show it."""
     held = runs(*names)
-    scores = {name: score(each) for name, each in held.items()}
-    found = compare(held)
+    scores = {name: scores_of(each) for name, each in held.items()}
+    found = comparison_of(held)
     shown = (question_table(found.questions), pair_table(found.pairs), paired_table(found.tests()))
     return [score_table([*scores.items()]), *(rich_table(table) for table in shown)]
 
@@ -145,16 +145,16 @@ def test_lines_next_to_tables_wrap_between_words_on_a_terminal(capsys: Any, monk
 
 
 def test_counts_of_nothing_are_not_shown() -> None:
-    text = as_text(score_table([("run", score(runs("run")["run"]))]))
+    text = as_text(score_table([("run", scores_of(runs("run")["run"]))]))
     assert "failed" not in text
     assert "abst." not in text
     failed = [*runs("run")["run"], debate("q12", [None], answer=None)]
-    assert "abst." in as_text(score_table([("run", score(failed))]))
+    assert "abst." in as_text(score_table([("run", scores_of(failed))]))
     assert "±: half of the 95 % interval; brackets have its ends." in text
 
 
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
-    scores = replace(score(runs("run")["run"]), incomplete="12 of 40 (stopped at --deadline; ...)")
+    scores = replace(scores_of(runs("run")["run"]), incomplete="12 of 40 (stopped at --deadline; ...)")
     text = as_text(score_table([("run", scores)]))
     assert "12 of 40  " in text
     assert "run: 12 of 40 (stopped at --deadline; ...)." in text
@@ -163,10 +163,10 @@ def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
 def test_a_run_whose_debates_all_failed_has_its_cause_first_and_no_row() -> None:
     good = runs("good")["good"]
     bad = [debate(each.id, [None], status="failed", final=failed(n)) for n, each in enumerate(good)]
-    text = as_text(score_table([("good", score(good)), ("bad", score(bad))]))
+    text = as_text(score_table([("good", scores_of(good)), ("bad", scores_of(bad))]))
     assert text.startswith("bad: all 12 debates failed: 11 x HTTP 401: no such key; 1 x timeout\n")
     assert [line.split()[0] for line in table_lines(text)] == ["good"]
-    alone = as_text(score_table([("bad", replace(score(bad), incomplete="12 of 40 (interrupted)"))]))
+    alone = as_text(score_table([("bad", replace(scores_of(bad), incomplete="12 of 40 (interrupted)"))]))
     assert alone.splitlines() == [text.splitlines()[0], "bad: 12 of 40 (interrupted)."]
 
 
@@ -175,5 +175,5 @@ def failed(n: int) -> Any:
 
 
 def test_a_run_without_a_debate_has_no_row_of_dashes() -> None:
-    none = replace(score([]), incomplete="0 of 40 (killed; the same command goes on)")
+    none = replace(scores_of([]), incomplete="0 of 40 (killed; the same command goes on)")
     assert as_text(score_table([("run", none)])) == "run: 0 of 40 (killed; the same command goes on).\n"

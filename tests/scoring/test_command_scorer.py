@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from madke._util.command_scorer import CommandScorer, Item
+from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke.core.errors import UserError
 from tests.support.cli import started
 
@@ -33,8 +33,8 @@ def scorer(tmp_path: Path) -> Callable[..., Any]:
     return make
 
 
-def items(*candidates: str) -> list[Item]:
-    return [Item(source="Quelle", candidate=candidate, references=("a spring",)) for candidate in candidates]
+def items(*candidates: str) -> list[ScorerItem]:
+    return [ScorerItem(source="Quelle", candidate=candidate, references=("a spring",)) for candidate in candidates]
 
 
 def test_each_item_gets_its_number_in_order(scorer: Callable[..., Any]) -> None:

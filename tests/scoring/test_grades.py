@@ -15,7 +15,7 @@ from madke.llm import CallStore
 from madke.scoring import outside
 from madke.scoring.arms import Results, open_results
 from madke.scoring.metrics import exact_match
-from madke.scoring.outside import UNREAD, Grader, external_values, grade, grade_results
+from madke.scoring.outside import NO_GRADE, Grader, external_values, grade, grade_results
 from madke.scoring.scored import scored_arm, scores_by_dataset
 from tests.support.openai_server import chat, error, openai_server
 from tests.support.run_folder import write_run
@@ -140,7 +140,7 @@ def test_an_unreadable_reply_is_no_grade_and_is_counted(tmp_path: Path, caplog: 
         mean = scored_arm(results)[0].metrics["grader"]
     assert (mean.value, mean.n) == (1.0, 1)
     assert "no score for 2 answers" in caplog.text
-    assert f"1 x {UNREAD}" in caplog.text
+    assert f"1 x {NO_GRADE}" in caplog.text
     assert "1 x no reference" in caplog.text
 
 
@@ -159,7 +159,7 @@ def test_a_failed_call_is_no_grade_and_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_model_that_grades_nothing_is_refused(tmp_path: Path) -> None:
     results = arm(tmp_path, entry("q0", BAIKAL), entry("q1", None))
-    with pytest.raises(UserError, match=UNREAD):
+    with pytest.raises(UserError, match=NO_GRADE):
         grade_results(results, script(tmp_path, rule("True or false?")))
     assert external_values(results) == {}
 

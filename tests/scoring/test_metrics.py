@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from madke.core.question import Question
-from madke.scoring.metrics import BUILT_IN, METRICS
+from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
 from madke.scoring.statistics import estimate
 from madke.tasks import TASKS
 from madke.tasks.answer_text import squad_normalize
@@ -142,17 +142,17 @@ def test_recorded_hotpotqa_scores_are_reproduced_item_by_item(shared_data: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [(name, n) for name, each in BUILT_IN.items() for n in range(len(each.examples))]
+    ("name", "number"), [(name, n) for name, each in BUILT_IN_METRICS.items() for n in range(len(each.examples))]
 )
 def test_a_metric_gives_the_values_of_its_examples(name: str, number: int) -> None:
-    example = BUILT_IN[name].examples[number]
+    example = BUILT_IN_METRICS[name].examples[number]
     question = Question(id="q", question="?", answers=example.golds, task=example.task, choices=example.choices)
     assert METRICS[name](example.answer, question) == pytest.approx(example.value)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", BUILT_IN_METRICS)
 def test_a_built_in_metric_says_what_it_is(name: str) -> None:
-    metric = BUILT_IN[name]
+    metric = BUILT_IN_METRICS[name]
     assert metric.examples
     assert metric.definition
     assert metric.explanation.endswith(".")

@@ -6,7 +6,7 @@ import pytest
 
 from madke.core.transcript import Final, Transcript, Verdict
 from madke.scoring.debate_rows import row
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate
 
 FLIPS = ("corrected", "collapsed", "oracle", "repaired")
@@ -35,7 +35,7 @@ def test_the_final_answer_is_held_against_the_first_round(
 
 
 def test_corrections_and_collapses_account_for_the_way_from_the_first_round_to_the_end() -> None:
-    scores = score(
+    scores = scores_of(
         [
             debate([WRONG, RIGHT], [RIGHT, RIGHT], id_="1"),
             debate([RIGHT, RIGHT], [WRONG, WRONG], answer=WRONG, id_="2"),
@@ -96,7 +96,7 @@ def test_a_judge_who_could_not_be_read_is_on_no_side_and_makes_no_tie() -> None:
 
 def test_rates_of_sides_are_over_the_debates_a_judge_decided() -> None:
     first, second = judged(agent="A"), judged(agent="B")
-    found = score(
+    found = scores_of(
         [
             debate([RIGHT, WRONG], id_=str(n), rounds=t.rounds, final=t.final)
             for n, t in enumerate([first, second, first])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from madke.core.transcript import Transcript
-from madke.scoring.arms import ArmValues, only, read_arm
+from madke.scoring.arms import ArmValues, read_arm, restricted_to
 from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test
 from madke.scoring.statistics import detectable_mean, detectable_rate, half_width
 from madke.tasks import get_task
@@ -191,7 +191,7 @@ def test_only_shared_questions_count_and_failed_ones_are_counted_apart() -> None
     found = paired_test(left, right, "em")
     assert (found.n, found.left_out) == (1, 2)
     assert paired_test(left, right, "f1") is None
-    assert paired_test(left, only(right, []), "em") is None
+    assert paired_test(left, restricted_to(right, []), "em") is None
 
 
 def test_questions_of_several_datasets_are_one_sample() -> None:

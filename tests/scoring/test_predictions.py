@@ -13,7 +13,7 @@ from madke.core.question import Question
 from madke.report.answer_files import write_answers
 from madke.report.debate_text import debate_text
 from madke.scoring.arms import Results, open_results
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 
 LAKE = Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal"))
 RIVER = Question(id="2", question="Which river is the longest?", answers=("the Nile",))
@@ -56,7 +56,7 @@ def test_an_answer_is_made_canonical_where_the_task_can_read_it_and_kept_where_n
 def test_no_answer_is_an_abstention_and_wrong(tmp_path: Path, value: str | None) -> None:
     found = opened(tmp_path, {"id": "1", "answer": value}, questions=[LAKE])
     assert answers(found) == {("1", 0): (None, "abstained")}
-    scores = score(found.transcripts())
+    scores = scores_of(found.transcripts())
     assert (scores.abstained, scores.correct.value) == (1, 0.0)
     assert scores.parse_failures == {}
 
@@ -78,7 +78,7 @@ def test_raw_text_is_read_as_a_debaters_reply(tmp_path: Path) -> None:
         ("3", 1): ("B", "ok"),
         ("3", 2): (None, "abstained"),
     }
-    scores = score(found.transcripts())
+    scores = scores_of(found.transcripts())
     assert scores.parse_failures["speak"].value == pytest.approx((0 + 1 + 1 / 3) / 3)
     assert scores.metrics["choice_accuracy"].value == pytest.approx(2 / 3)
 
@@ -88,7 +88,7 @@ def test_a_prediction_is_a_debate_of_one_with_no_calls(tmp_path: Path) -> None:
     (transcript,) = found.transcripts()
     assert (found.name, found.config) == ("theirs.jsonl", None)
     assert (transcript.final.by, transcript.rounds[0].order, transcript.usage) == ("only", ("theirs.jsonl",), {})
-    assert score([transcript]).total.calls == 0
+    assert scores_of([transcript]).total.calls == 0
     assert "Final answer, by only: [Baikal]" in debate_text(transcript)
     assert list(found.transcripts()) == [transcript]
 
@@ -100,7 +100,7 @@ def test_questions_without_a_line_count_as_abstained_and_are_said(
         found = opened(tmp_path, {"id": "2", "answer": "Nile"})
     assert "no line for 2 of 3 questions (first: '1'); they count as abstained" in caplog.text
     assert answers(found) == {("2", 0): ("Nile", "ok"), ("1", 0): (None, "abstained"), ("3", 0): (None, "abstained")}
-    scores = score(found.transcripts())
+    scores = scores_of(found.transcripts())
     assert (scores.metrics["em"].value, scores.metrics["em"].n, scores.abstained) == (0.5, 2, 2)
     assert scores.parse_failures == {}
 
@@ -128,7 +128,7 @@ def test_our_own_answers_can_be_scored_again(tmp_path: Path) -> None:
     write_answers([first], tmp_path / "ours.jsonl")
     again = open_results([tmp_path / "ours.jsonl"], QUESTIONS)[0]
     assert answers(again) == answers(first)
-    assert score(again.transcripts()).metrics == score(first.transcripts()).metrics
+    assert scores_of(again.transcripts()).metrics == scores_of(first.transcripts()).metrics
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.transcript import Final
 from madke.scoring.rounds import entropy, log_likelihood, round_rows
-from madke.scoring.scores import score
+from madke.scoring.scores import scores_of
 from tests.scoring.hand_made import FAILED, OTHER, RIGHT, WRONG, debate, turn
 
 
@@ -141,7 +141,7 @@ def test_degrees_of_a_translation_are_not_right_or_wrong() -> None:
 
 
 def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> None:
-    scores = score(
+    scores = scores_of(
         [
             debate([RIGHT, RIGHT], id_="one round"),
             debate([WRONG, RIGHT], [RIGHT, RIGHT], id_="two"),
@@ -158,12 +158,12 @@ def test_a_debate_that_has_ended_keeps_what_it_held_and_changes_no_more() -> Non
 
 
 def test_repeats_are_one_question_in_each_round() -> None:
-    scores = score([debate([WRONG, WRONG], repeat=0), debate([RIGHT, RIGHT], [RIGHT, RIGHT], repeat=1)])
+    scores = scores_of([debate([WRONG, WRONG], repeat=0), debate([RIGHT, RIGHT], [RIGHT, RIGHT], repeat=1)])
     assert [(value.value, value.n) for value in scores.by_round["accuracy"]] == [(0.5, 1), (0.5, 1)]
 
 
 def test_failed_debates_are_in_no_round() -> None:
     failed = debate([WRONG, WRONG], status="failed", answer=None, final=Final(by="majority", error="HTTP 500"))
-    scores = score([failed, debate([RIGHT, RIGHT], id_="2")])
+    scores = scores_of([failed, debate([RIGHT, RIGHT], id_="2")])
     assert [(value.value, value.n) for value in scores.by_round["accuracy"]] == [(1, 1)]
-    assert score([failed]).by_round == {}
+    assert scores_of([failed]).by_round == {}

@@ -5,7 +5,7 @@ import pytest
 
 from madke.core.transcript import Final, Reflection, StageUsage, Transcript, Truncation, from_json, to_json
 from madke.scoring.arms import read_arm
-from madke.scoring.scores import Scores, score, scores_from_json, scores_to_json
+from madke.scoring.scores import Scores, scores_from_json, scores_of, scores_to_json
 from madke.scoring.statistics import wilson
 from tests.scoring.hand_made import RIGHT, debate, pool
 from tests.support.transcripts import transcript
@@ -14,7 +14,7 @@ BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 
 def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
-    scores = score(
+    scores = scores_of(
         [
             transcript("agree, right", said=[BAIKAL, "the lake baikal"], consensus=True, answer=BAIKAL),
             transcript("agree, wrong", said=[TANGANYIKA, TANGANYIKA], consensus=True, answer=TANGANYIKA),
@@ -30,7 +30,7 @@ def test_cons_and_co2_go_by_judge_and_by_matcher() -> None:
 
 
 def test_what_could_not_be_read_never_counts_as_agreement_or_as_right() -> None:
-    scores = score([transcript("1", said=[None, None], consensus=None, answer=None)])
+    scores = scores_of([transcript("1", said=[None, None], consensus=None, answer=None)])
     assert (scores.cons_judge.value, scores.cons_matcher.value, scores.correct.value) == (0, 0, 0)
     assert (scores.abstained, scores.failed) == (1, 0)
     assert scores.parse_failures["speak"].value == 1
@@ -44,13 +44,13 @@ def test_an_honest_decline_is_wrong_but_not_unparsed() -> None:
     (entry,) = declined.rounds
     turns = tuple(replace(turn, stance=replace(turn.stance, rule="declined")) for turn in entry.turns)
     final = replace(declined.final, rule="declined")
-    scores = score([replace(declined, rounds=(replace(entry, turns=turns),), final=final)])
+    scores = scores_of([replace(declined, rounds=(replace(entry, turns=turns),), final=final)])
     assert (scores.correct.value, scores.abstained) == (0, 1)
     assert (scores.parse_failures["speak"].value, scores.parse_failures["summarize"].value) == (0, 0)
 
 
 def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
-    scores = score(
+    scores = scores_of(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
             transcript("2", said=[TANGANYIKA, BAIKAL], consensus=False, answer=TANGANYIKA),
@@ -63,7 +63,7 @@ def test_failed_questions_are_in_no_mean_and_bound_the_score() -> None:
 
 
 def test_the_bounds_leave_out_questions_without_gold() -> None:
-    scores = score(
+    scores = scores_of(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL),
             transcript("2", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=()),
@@ -77,7 +77,7 @@ def test_unreadable_stances_count_under_the_stage_of_their_call() -> None:
     unread = transcript("1", said=[None, None], consensus=False, answer=BAIKAL)
     (entry,) = unread.rounds
     replies = tuple(replace(turn, stance=replace(turn.stance, stage="reply")) for turn in entry.turns)
-    scores = score([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
+    scores = scores_of([replace(unread, rounds=(entry, replace(entry, n=2, turns=replies)))])
     assert (scores.parse_failures["speak"].value, scores.parse_failures["reply"].value) == (1, 1)
 
 
@@ -102,7 +102,7 @@ def with_final(said: list[Any], used: str, *, entry: dict[str, Any] | None = Non
 def test_what_could_not_be_read_from_the_judge_counts_under_its_stage(
     stage: str, fields: dict[str, Any], missed: int
 ) -> None:
-    failures = score([with_final([BAIKAL, None], stage, **fields)]).parse_failures
+    failures = scores_of([with_final([BAIKAL, None], stage, **fields)]).parse_failures
     assert failures[stage].value == missed
     assert set(failures) == {"select", "speak", stage}
 
@@ -112,7 +112,7 @@ def test_extractions_of_each_round_count_once_the_last_being_the_final_answer() 
     entry = {"extracted": extracted}
     finished = with_final([BAIKAL, BAIKAL], "extract", entry=entry, by="judge", status="abstained")
     first = replace(finished.rounds[0], extracted=Final(by="judge", answer=BAIKAL))
-    scores = score([replace(finished, rounds=(first, *finished.rounds))])
+    scores = scores_of([replace(finished, rounds=(first, *finished.rounds))])
     assert scores.parse_failures["extract"].value == 0.5
 
 
@@ -121,7 +121,7 @@ def test_unreadable_reflections_count_and_failed_ones_do_not() -> None:
     (entry,) = finished.rounds
     found = (Reflection(satisfied=None, text="?"), Reflection(satisfied=None, error="HTTP 500"))
     turns = tuple(replace(turn, reflection=each) for turn, each in zip(entry.turns, found, strict=True))
-    scores = score([replace(finished, rounds=(replace(entry, turns=turns),))])
+    scores = scores_of([replace(finished, rounds=(replace(entry, turns=turns),))])
     assert (scores.parse_failures["reflect"].n, scores.parse_failures["reflect"].value) == (1, 1.0)
 
 
@@ -129,20 +129,20 @@ def test_given_stances_are_nobodys_replies() -> None:
     given = transcript("1", said=[None, BAIKAL], consensus=True, answer=BAIKAL, first_round_given=True)
     (entry,) = given.rounds
     readable = (replace(entry.turns[1], agent=entry.turns[0].agent), entry.turns[1])
-    scores = score([replace(given, rounds=(entry, replace(entry, n=2, turns=readable)))])
+    scores = scores_of([replace(given, rounds=(entry, replace(entry, n=2, turns=readable)))])
     assert scores.parse_failures["speak"].value == 0
 
 
 def test_replies_to_one_question_are_one_observation() -> None:
     entries = [transcript("1", said=[None] * 9, consensus=False, answer=BAIKAL, repeat=n) for n in range(3)]
     entries.append(transcript("2", said=[BAIKAL], consensus=False, answer=BAIKAL))
-    unread = score(entries).parse_failures["speak"]
+    unread = scores_of(entries).parse_failures["speak"]
     assert (unread.value, unread.n) == (0.5, 2)
     assert (unread.low, unread.high) == wilson(1, 2)
 
 
 def test_what_the_last_round_left_is_kept_beside_the_metrics() -> None:
-    scores = score([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
+    scores = scores_of([transcript("1", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)])
     left = {name: scores.debate[name].value for name in ("entropy", "log_likelihood", "disagreement")}
     assert left == {"entropy": 1, "log_likelihood": -1, "disagreement": 1}
 
@@ -150,12 +150,12 @@ def test_what_the_last_round_left_is_kept_beside_the_metrics() -> None:
 def test_analyses_and_shortened_prompts_are_counted() -> None:
     plain = transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL)
     cut = replace(plain, final=replace(plain.final, truncated=Truncation(stances=1)))
-    scores = score([plain, cut, replace(plain, oracle=True)])
+    scores = scores_of([plain, cut, replace(plain, oracle=True)])
     assert (scores.read_golds, scores.shortened) == (1, 1)
 
 
 def test_repeats_of_a_question_are_one_observation() -> None:
-    scores = score(
+    scores = scores_of(
         [
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, repeat=0),
             transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=TANGANYIKA, repeat=1),
@@ -168,14 +168,14 @@ def test_repeats_of_a_question_are_one_observation() -> None:
 
 
 def test_without_gold_there_is_no_correct_but_there_is_cons() -> None:
-    scores = score([transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=())])
+    scores = scores_of([transcript("1", said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL, golds=())])
     assert scores.correct is None
     assert scores.co2_judge is None
     assert scores.cons_judge.value == 1
 
 
 def test_usage_is_summed_by_stage_with_paid_calls_apart() -> None:
-    scores = score([transcript(str(n), said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)])
+    scores = scores_of([transcript(str(n), said=[BAIKAL, BAIKAL], consensus=True, answer=BAIKAL) for n in range(3)])
     assert (scores.usage["speak"].calls, scores.usage["speak"].paid, scores.total.prompt_tokens) == (6, 3, 300)
 
 
@@ -187,14 +187,14 @@ def test_a_transcript_survives_its_file() -> None:
 def test_a_judge_who_was_not_asked_about_every_question_makes_no_cons() -> None:
     asked = transcript("asked", said=[BAIKAL, TANGANYIKA], consensus=False, answer=BAIKAL)
     spared = replace(asked, id="spared", rounds=tuple(replace(entry, verdict=None) for entry in asked.rounds))
-    assert score([asked]).cons_judge.value == 0
-    assert (score([asked, spared]).cons_judge, score([asked, spared]).co2_judge) == (None, None)
+    assert scores_of([asked]).cons_judge.value == 0
+    assert (scores_of([asked, spared]).cons_judge, scores_of([asked, spared]).co2_judge) == (None, None)
 
 
 def test_a_judge_who_settles_a_debate_finds_no_consensus() -> None:
     settled = transcript("settled", said=[BAIKAL, TANGANYIKA], consensus=True, answer=BAIKAL)
     settled = replace(settled, stop_reason="settled", final=replace(settled.final, by="judge"))
-    assert (score([settled]).cons_judge, score([settled]).cons_matcher.value) == (None, 0)
+    assert (scores_of([settled]).cons_judge, scores_of([settled]).cons_matcher.value) == (None, 0)
 
 
 def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: Any) -> Transcript:
@@ -203,10 +203,10 @@ def graded(id_: str, said: list[str], answer: str | None = BAIKAL, **changes: An
 
 def test_a_graders_co2_needs_no_grade_where_debaters_did_not_agree() -> None:
     entries = [graded("1", [BAIKAL, BAIKAL]), graded("2", [BAIKAL, TANGANYIKA]), graded("3", [BAIKAL, BAIKAL])]
-    scores = score(entries, {"grader": {("1", 0): 1.0}})
+    scores = scores_of(entries, {"grader": {("1", 0): 1.0}})
     assert (scores.co2_judge_grader.value, scores.co2_judge_grader.n) == (0.5, 2)
     assert scores.co2_matcher_grader == scores.co2_judge_grader
-    assert score(entries).co2_judge_grader is None
+    assert scores_of(entries).co2_judge_grader is None
 
 
 def test_missing_grades_are_counted_and_bound_the_grader() -> None:
@@ -218,25 +218,25 @@ def test_missing_grades_are_counted_and_bound_the_grader() -> None:
         graded("4", [BAIKAL, BAIKAL], golds=()),
         graded("5", [BAIKAL, BAIKAL], answer=None, status="failed"),
     ]
-    scores = score(entries, {"grader": {("1", 0): 1.0, ("2", 1): 0.0, ("3", 0): 0.0}})
+    scores = scores_of(entries, {"grader": {("1", 0): 1.0, ("2", 1): 0.0, ("3", 0): 0.0}})
     assert scores.ungraded == 1
     # Of questions 1 and 2: nobody asked about what abstained, failed or has no gold.
     assert (scores.parse_failures["grade"].value, scores.parse_failures["grade"].n) == (0.25, 2)
     assert scores.metrics["grader"].value == pytest.approx(1 / 3)
     assert scores.grader_if_ungraded == (pytest.approx(1 / 3), pytest.approx(1.5 / 3))
-    alone = score(entries)
+    alone = scores_of(entries)
     assert (alone.ungraded, alone.grader_if_ungraded, "grade" in alone.parse_failures) == (0, None, False)
 
 
 def test_what_was_said_outside_is_a_metric_and_nothing_beside_them() -> None:
-    scores = score([graded("1", [BAIKAL, BAIKAL])], {"comet": {("1", 0): 0.83, ("gone", 0): 0.1}})
+    scores = scores_of([graded("1", [BAIKAL, BAIKAL])], {"comet": {("1", 0): 0.83, ("gone", 0): 0.1}})
     assert (scores.metrics["comet"].value, scores.metrics["comet"].n) == (0.83, 1)
     assert "comet" not in scores.debate
 
 
 def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
     def run(repeats: int) -> Scores:
-        return score(
+        return scores_of(
             [
                 graded(f"q{n}", [BAIKAL, BAIKAL], answer=TANGANYIKA if (n, k) == (0, 1) else BAIKAL, repeat=k)
                 for n in range(10)
@@ -251,7 +251,7 @@ def test_rates_over_repeats_are_bootstrapped_over_questions() -> None:
 
 
 def test_a_mean_is_found_by_its_name() -> None:
-    found = score([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
+    found = scores_of([graded("q0", [BAIKAL, BAIKAL], answer=BAIKAL)], {"comet": {("q0", 0): 0.5}})
     assert found["correct"] == found.correct
     assert (found["comet"].value, found["cons_matcher"].value, found["oracle"].value) == (0.5, 1.0, 1.0)
     with pytest.raises(KeyError, match="no value 'comt'; available: correct"):
@@ -264,7 +264,7 @@ def test_there_are_intervals_over_repeats() -> None:
         for k, right in enumerate((5, 6, 7))
         for n in range(10)
     ]
-    scores = score(entries, {"comet": {(f"q{n}", k): 0.5 + k / 10 for n in range(10) for k in range(3)}})
+    scores = scores_of(entries, {"comet": {(f"q{n}", k): 0.5 + k / 10 for n in range(10) for k in range(3)}})
     assert {"correct", "em", "f1", "comet", "cons_judge", "co2_judge", "cons_matcher"} <= scores.repeats.keys()
     found = scores.repeats["correct"]
     assert (found.repeats, found.mean, found.sd) == (3, pytest.approx(0.6), pytest.approx(0.1))
@@ -272,7 +272,7 @@ def test_there_are_intervals_over_repeats() -> None:
     assert (found.low, found.high) == (pytest.approx(0.6 - 0.24842, abs=1e-5), pytest.approx(0.6 + 0.24842, abs=1e-5))
     assert scores.repeats["comet"].mean == pytest.approx(0.6)
     assert scores.repeats == scores_from_json(scores_to_json(scores)).repeats
-    assert score(entries[:10]).repeats == {}
+    assert scores_of(entries[:10]).repeats == {}
 
 
 def test_rounds_are_averaged_by_question_and_have_an_interval() -> None:
@@ -280,12 +280,12 @@ def test_rounds_are_averaged_by_question_and_have_an_interval() -> None:
         entry = graded(id_, [BAIKAL, BAIKAL], repeat=repeat)
         return replace(entry, rounds=tuple(replace(entry.rounds[0], n=n) for n in range(1, rounds + 1)))
 
-    scores = score([lasting("1", 3), lasting("1", 3, repeat=1), lasting("1", 3, repeat=2), lasting("2", 1)])
+    scores = scores_of([lasting("1", 3), lasting("1", 3, repeat=1), lasting("1", 3, repeat=2), lasting("2", 1)])
     assert (scores.mean_rounds.value, scores.mean_rounds.n) == (2.0, 2)
     assert scores.mean_rounds.low < 2 < scores.mean_rounds.high
-    one = score([lasting("1", 1), lasting("2", 1)]).mean_rounds
+    one = scores_of([lasting("1", 1), lasting("2", 1)]).mean_rounds
     assert (one.low, one.high) == (1.0, 1.0)
-    assert score([lasting("1", 1), replace(lasting("2", 1), usage={})]).mean_rounds.n == 1
+    assert scores_of([lasting("1", 1), replace(lasting("2", 1), usage={})]).mean_rounds.n == 1
 
 
 def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> None:
@@ -294,7 +294,7 @@ def test_shares_of_sources_add_up_over_debates_that_hold_different_ones() -> Non
         return debate([RIGHT, RIGHT], selected=[[(0,), (0,)]], pool=entries, id_=id_)
 
     wiki, google, nothing = chose("1", "wiki"), chose("2", "google"), debate([RIGHT, RIGHT], id_="3")
-    found = score([wiki, google, nothing]).debate
+    found = scores_of([wiki, google, nothing]).debate
     assert {name: found[name].value for name in ("share_wiki", "share_google")} == {
         "share_wiki": 0.5,
         "share_google": 0.5,

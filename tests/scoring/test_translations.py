@@ -8,7 +8,7 @@ import pytest
 
 from madke.core.transcript import Reflection, Transcript
 from madke.scoring.debate_rows import diversity, row
-from madke.scoring.scores import corpus_scores, score, scores_to_json
+from madke.scoring.scores import corpus_scores, scores_of, scores_to_json
 from tests.scoring.hand_made import debate
 
 SHORT, LONG = "a b c d", "a b c d e f"
@@ -67,11 +67,11 @@ def test_answers_may_have_different_numbers_of_references() -> None:
 
 
 def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty() -> None:
-    perfect = score(
+    perfect = scores_of(
         [translated([SHORT, SHORT], id_="1"), translated([LONG, LONG], answer=LONG, golds=(LONG,), id_="2")]
     )
     assert perfect.corpus == {"bleu": pytest.approx(1), "chrf": pytest.approx(1)}
-    half = score([translated([SHORT, SHORT], id_="1"), translated([None, None], answer=None, id_="2")])
+    half = scores_of([translated([SHORT, SHORT], id_="1"), translated([None, None], answer=None, id_="2")])
     # All n-grams right, four words of eight.
     assert half.corpus["bleu"] == pytest.approx(math.exp(1 - 8 / 4))
     assert half.metrics["bleu"].value == 0.5
@@ -79,4 +79,4 @@ def test_a_run_of_translations_is_a_corpus_and_what_has_no_answer_is_empty() -> 
 
 
 def test_other_runs_and_translations_without_references_are_no_corpus() -> None:
-    assert score([debate([SHORT, SHORT]), translated([SHORT, SHORT], golds=(), id_="2")]).corpus == {}
+    assert scores_of([debate([SHORT, SHORT]), translated([SHORT, SHORT], golds=(), id_="2")]).corpus == {}

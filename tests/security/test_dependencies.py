@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.security.audit import read, verdict
 from tests.security.licences import ATTENTION, FILE, declared, licence
 
+ROOT = Path(__file__).parents[2]
 CLEAN = {"name": "a", "version": "1", "vulns": []}
 BAD = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["2.1"]}]}
 SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
@@ -28,6 +30,22 @@ SKIPPED = {"name": "c", "skip_reason": "cannot be reached"}
 def test_only_what_was_looked_up_counts(packages: Any, status: int, said: str) -> None:
     found, lines = verdict(*read({"dependencies": packages}))
     assert (found, lines[0]) == (status, said)
+
+
+def test_the_lock_file_has_the_versions_of_the_constraints_with_hashes_and_no_addresses() -> None:
+    constraints, lock = (
+        ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("constraints.txt", "requirements.lock")
+    )
+    assert pinned(lock) == pinned(constraints)
+    assert "://" not in lock
+    for entry in re.split(r"\n(?=\w)", lock)[1:]:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}$", entry.strip()), entry
+
+
+def pinned(text: str) -> set[tuple[str, str]]:
+    """(Name, version) of each line."""
+    found = re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)
+    return {(re.sub(r"[-_.]+", "-", name).lower(), version) for name, version in found}
 
 
 def rows() -> Any:

@@ -11,7 +11,7 @@ from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
@@ -71,5 +71,5 @@ def _play_own(prompts: Any, question: Any) -> Any:
     cast = dict.fromkeys(variant.protocol.roles, model)
     pool = KnowledgePool()
     return asyncio.run(
-        debate(Scene(question, variant.protocol, cast, pool, task=TASKS["short_answer"], prompts=variant))
+        hold_debate(Scene(question, variant.protocol, cast, pool, task=TASKS["short_answer"], prompts=variant))
     )

@@ -15,7 +15,7 @@ import pytest
 
 import madke as package
 from madke._util.terminal import LogHandler, printable, printable_json, say
-from madke.cli.app import main
+from madke.cli.app import run_command_line
 from madke.core.transcript import PoolEntry, StageUsage
 from tests.support.cli import command, madke
 from tests.support.run_folder import write_run
@@ -134,7 +134,7 @@ def test_a_bug_whose_message_is_hostile_does_not_steer(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-2718281828")
     monkeypatch.setattr(app, "app", broken)
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        app.run_command_line()
     said = capsys.readouterr().err
     assert ended.value.code == 1
     assert "Traceback" in said
@@ -237,7 +237,7 @@ def test_what_a_stranger_sent_does_not_steer(
         monkeypatch.chdir(stranger)
         monkeypatch.setattr(sys, "argv", ["madke", *words])
         with pytest.raises(SystemExit):
-            main()
+            run_command_line()
         said = "".join(capsys.readouterr())
     assert said.strip()
     assert "Traceback" not in said, said[-2000:]

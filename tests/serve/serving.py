@@ -21,7 +21,7 @@ from madke.runs.request import RunRequest
 from madke.serve.debates import Debates
 from madke.serve.gate import Access
 from madke.serve.offers import ServeOptions
-from madke.serve.server import Server, bound, create_app
+from madke.serve.server import Server, create_app, listening_socket
 from tests.support.dataset import fields_asked
 from tests.support.openai_server import OpenAIServer, Reply, chat, openai_server
 
@@ -185,7 +185,7 @@ def serving(
     )
     debates = Debates(served)
     server = Server(create_app(debates, access or Access()), debates, grace=grace)
-    listening = bound("127.0.0.1", 0)
+    listening = listening_socket("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     loops: list[asyncio.AbstractEventLoop] = []

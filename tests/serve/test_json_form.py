@@ -317,7 +317,7 @@ def test_repeated_elements_are_found_in_linear_time() -> None:
 
 def test_all_values_of_a_reply_share_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     form = JsonForm({"type": "object", "required": ["b"], "maxProperties": 1})
-    monkeypatch.setattr(json_form, "MAX_STEPS", 12)
+    monkeypatch.setattr(json_form, "MAX_SCHEMA_STEPS", 12)
     assert form.of_reply('{"a": 1} ' * 3)[1] == "at $: 'b' is a required property"
     with pytest.raises(Refusal, match="has no end"):
         form.of_reply('{"a": 1} ' * 20)

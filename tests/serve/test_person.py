@@ -11,7 +11,7 @@ from madke.core import events
 from madke.core.chat import Purpose
 from madke.core.errors import UserError
 from madke.core.transcript import Selection, Stance, Verdict
-from madke.serve.page import Part, PersonAtPage
+from madke.serve.page import PersonAtPage, PersonReply
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request
 
@@ -67,12 +67,12 @@ def test_a_prompt_of_another_form_is_shown_whole_and_answered_whole() -> None:
         await asyncio.sleep(0)
         (question,) = shown
         assert (question["kind"], question["messages"][-1]["content"]) == ("free", FREE)
-        for wrong in (Part(turn=1, text="  "), Part(turn=2, text="early")):
+        for wrong in (PersonReply(turn=1, text="  "), PersonReply(turn=2, text="early")):
             with pytest.raises(UserError):
                 debater.take(wrong)
-        debater.take(Part(turn=1, text=" Something. "))
+        debater.take(PersonReply(turn=1, text=" Something. "))
         with pytest.raises(UserError, match="answered already"):
-            debater.take(Part(turn=1, text="late"))
+            debater.take(PersonReply(turn=1, text="late"))
         return (await call).text
 
     assert asyncio.run(asked()) == "Something."

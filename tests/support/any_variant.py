@@ -10,7 +10,7 @@ from madke.core.knowledge import Hits, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import StageUsage, Stance, Transcript, Turn
 from madke.engine.cost import pool_calls
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
@@ -31,7 +31,7 @@ def play_any(variant: Variant, reply: Reply, *, first_round: Sequence[Turn] = ()
     first = first_round or [Turn(agent=name, stance=Stance(text=f"[{name}]", answer=name)) for name in agents]
     passages = tuple(passage("wiki", f"k{n}", "T", "text") for n in range(len(agents)))
     before = {stage.stage: StageUsage(prompt_tokens=1) for stage in pool_calls(protocol)}
-    played = debate(
+    played = hold_debate(
         Scene(
             QUESTION,
             protocol,

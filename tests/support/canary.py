@@ -30,8 +30,8 @@ for name in ("openai", "httpx2", "httpcore2", "aiohttp", "asyncio", "urllib3", "
     logging.getLogger(name).setLevel(logging.DEBUG)
 logging.getLogger("matplotlib").setLevel(logging.INFO)  # ten thousand lines about fonts
 {prelude}
-from madke.cli.app import main
-main()
+from madke.cli.app import run_command_line
+run_command_line()
 """
 
 

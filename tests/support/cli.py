@@ -55,7 +55,7 @@ def started(*args: object) -> Iterator[subprocess.Popen[str]]:
     start = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "signal.signal(signal.SIGHUP, signal.SIG_DFL); sys.modules['matplotlib'] = None; "
-        "from madke.cli.app import main; main()"
+        "from madke.cli.app import run_command_line; run_command_line()"
     )
     program = [sys.executable, "-c", start, *map(str, args)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -12,8 +12,8 @@ from typing import Any
 from madke.core.chat import ChatRequest, Completion
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
-from madke.core.transcript import Transcript
-from madke.engine.debate import debate
+from madke.core.transcript import Stance, Transcript, Turn
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import ScriptedChat
 from madke.tasks import TASKS
@@ -38,14 +38,30 @@ def play(
     task: Any = None,
     **options: Any,
 ) -> tuple[Transcript, ScriptedChat]:
-    """One debate of the variant ``name``, in which one scripted model plays every role."""
+    """One debate of the variant ``name``, in which one scripted model plays every role.
+
+    A variant that needs a first round gets that of two strangers and its debaters, unless one is given.
+    """
     variant = _variant(name, tuple(sources), json.dumps(settings or {}))
+    options.setdefault("first_round", first_round_of(variant))
     model = ScriptedChat(reply)
     cast = dict.fromkeys(variant.protocol.roles, model)
     task = task or TASKS[question.task]
     return asyncio.run(
-        debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
+        hold_debate(Scene(question, variant.protocol, cast, pool, task=task, prompts=variant, **options))
     ), model
+
+
+def first_round_of(variant: Variant) -> tuple[Turn, ...]:
+    """A first round of the debaters and two strangers, for a protocol that needs one; else empty."""
+    if not variant.protocol.first_round_given:
+        return ()
+    answers = {debater.name: "Lake Tanganyika" for debater in variant.protocol.cast}
+    answers |= {"Stranger 1": "Aida", "Stranger 2": "Nabucco"}
+    return tuple(
+        Turn(agent=agent, stance=Stance(text=f"I looked it up. The answer is {answer}.", answer=answer))
+        for agent, answer in answers.items()
+    )
 
 
 @cache

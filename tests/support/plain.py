@@ -15,7 +15,7 @@ from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.stage import Spoken
 from madke.core.transcript import ParseStatus, Stance, Transcript, Turn
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.protocol import Protocol
 from madke.engine.roles import STAGE_VALUES
 from madke.engine.scene import Scene
@@ -115,7 +115,9 @@ def play(
     model = model or ScriptedChat(replies or signed())
     cast = dict.fromkeys(rules.roles, model)
     task = TASKS[question.task]
-    played = debate(Scene(question, rules, cast, pool, task=task, prompts=PlainPrompts(), first_round=given, **options))
+    played = hold_debate(
+        Scene(question, rules, cast, pool, task=task, prompts=PlainPrompts(), first_round=given, **options)
+    )
     return asyncio.run(played), model
 
 

@@ -7,7 +7,7 @@ import sys
 import types
 from pathlib import Path
 
-from madke.indexing.lucene import start
+from madke.indexing.lucene import start_jvm
 from tests.support.pyserini_format import lucene_folder
 
 NAME = "msmarco-v1-passage"
@@ -15,7 +15,7 @@ NAME = "msmarco-v1-passage"
 
 def main(folder: Path, port: int) -> None:
     os.environ |= {"PYSERINI_CACHE": str(folder), "OPENAI_API_KEY": "none"}
-    start()
+    start_jvm()
     index = lucene_folder(folder / "indexes" / "lucene-index.mine.0")
     # The server imports a class for indexes of images, whose package pyserini does not install.
     images = types.ModuleType("pyserini.encode.optional._uniir")

@@ -13,7 +13,7 @@ from madke.core.chat import ChatModel
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import to_json
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limits, close
 from madke.runs.guard import Guard
@@ -43,7 +43,9 @@ def debated(models: Mapping[str, ChatModel], store_file: Path, count: int, meter
     async def _play(n: int) -> bytes:
         question = Question(id=f"q{n}", question=f"Which lake is the deepest, in survey {n}?")
         task = get_task(question.task)
-        return to_json(await debate(Scene(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0)))
+        return to_json(
+            await hold_debate(Scene(question, VARIANT.protocol, cast, POOL, task=task, prompts=VARIANT, seed=0))
+        )
 
     with CallStore(store_file) as store:
         guard = Guard(limits=Limits(CONCURRENCY), store=store, meter=meter)

@@ -10,12 +10,12 @@ from pathlib import Path
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import load_variant, variant_folders
 from tests.support.bound_model import Bound, Values
-from tests.support.debates import QUESTION
+from tests.support.debates import QUESTION, first_round_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bound.txt"
 POOL = KnowledgePool(
@@ -49,10 +49,11 @@ def asked(name: str, question: Question = QUESTION) -> list[tuple[str, ChatReque
         pool,
         task=TASKS[question.task],
         prompts=variant,
+        first_round=first_round_of(variant),
         score_answers=scores,
         retrieve=retrieve if variant.protocol.needs_search else None,
     )
-    asyncio.run(debate(scene))
+    asyncio.run(hold_debate(scene))
     return list(
         {
             request.purpose.stage: (request.purpose.stage, request) for request in model.requests if request.bound

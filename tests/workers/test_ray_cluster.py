@@ -279,7 +279,7 @@ def test_java_keeps_the_signals_that_it_lives_by() -> None:
     pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
     script = """
 import ctypes
-from madke.indexing.lucene import start
+from madke.indexing.lucene import start_jvm
 from madke._util.workers import open_workers
 
 def handler():
@@ -287,7 +287,7 @@ def handler():
     ctypes.CDLL(None).sigaction(11, None, action)
     return action.raw[:8]
 
-start()
+start_jvm()
 java = handler()
 with open_workers("ray") as workers:
     meanwhile = handler() == java, list(workers.map(abs, [-1]))

@@ -102,7 +102,7 @@ def same_versions(expected: Mapping[str, str]) -> Callable[[], None]:
     return check
 
 
-def cause(error: Any) -> BaseException:
+def cause_on_node(error: Any) -> BaseException:
     """The exception raised on a node, from Ray's ``RayTaskError``."""
     raised: BaseException = error.cause
     if isinstance(raised, ModuleNotFoundError):
@@ -115,7 +115,7 @@ def fetched(ray: Any, reference: Any, during: str = "Ray") -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        raise cause(error) from error
+        raise cause_on_node(error) from error
     except ray.exceptions.RayError as error:
         raise UserError(f"{during}: {error}") from None
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from madke.core.question import Question
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, found, nothing, windowed
+from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked, is_example, repeats_another
 from madke.engine.parse.forms import Mark, bracketed, stated_forms, without_citations
 from madke.engine.parse.quotation import unquoted
@@ -174,7 +174,7 @@ def _whole(text: str, read: Callable[[str], str | None]) -> Parsed[str | None]:
     value = read(reply) if reply and not is_echo else None
     if value is None:
         return nothing(None, "declined" if declines(reply) else "none")
-    return found(value, "text", (0, len(text)))
+    return parsed_at(value, "text", (0, len(text)))
 
 
 def _marked(
@@ -198,7 +198,7 @@ def _marked(
         rival = next((other for other in marks if other.span[0] >= mark.span[1]), None)
         if rival and _are_joined(text, mark, rival) and reader(rival.content) not in (None, value):
             return nothing(None, "undecided")
-        return found(value, mark.rule, mark.span)
+        return parsed_at(value, mark.rule, mark.span)
     return None
 
 
@@ -218,7 +218,7 @@ def _plain(text: str, marks: Sequence[Mark], reader: Reader) -> Parsed[str | Non
     closes = [(mark, value) for mark, value in own if mark.span[0] >= closing]
     if len({value for _, value in read}) != 1 or not (own or len(read) > 1):
         read = closes
-    return found(read[-1][1], "last", read[-1][0].span) if len({value for _, value in read}) == 1 else None
+    return parsed_at(read[-1][1], "last", read[-1][0].span) if len({value for _, value in read}) == 1 else None
 
 
 def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
@@ -237,7 +237,9 @@ def _is_offered(text: str, mark: Mark, closing: int, reader: Reader) -> bool:
         return (has_line or context.is_formula(mark.content)) and not re.search(r"\w", text[end:])
     if has_line or (start >= closing and _ENDS_SENTENCE.match(text, end)):
         return True
-    return bool(_TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(context.before(text, start))))
+    return bool(
+        _TERSE.match(mark.content) and (start >= closing or _BEFORE_RESULT.search(context.text_before(text, start)))
+    )
 
 
 def _are_joined(text: str, mark: Mark, other: Mark) -> bool:

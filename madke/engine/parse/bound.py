@@ -13,14 +13,14 @@ from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Selection, Verdict
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, found, nothing
+from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at
 from madke.engine.parse.echo import Asked, is_example
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
 RULE = "schema"
 """The rule of a reading from a bound reply."""
-LONGEST = 20_000
+LONGEST_REPLY = 20_000
 """Characters of the longest reply that is read as one."""
 NONE = "none"
 """The word for no debater, and for no answer yet."""
@@ -54,7 +54,7 @@ class BoundReply:
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
     """The values of a reply of this schema; None for any other text."""
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_REPLY:
         return None
     try:
         value = json.loads(text, object_pairs_hook=_without_repetition)
@@ -113,7 +113,7 @@ def bound_answer(reply: BoundReply, task: Task, question: Question, asked: Asked
         content = context.unwrap(raw)
         is_placeholder = bool(content.strip()) and context.is_placeholder(content)
         return nothing(None, "declined" if declines(content) else "placeholder" if is_placeholder else "none")
-    return nothing(None, "example") if is_example(answer, asked) else found(answer, RULE, (0, len(raw)))
+    return nothing(None, "example") if is_example(answer, asked) else parsed_at(answer, RULE, (0, len(raw)))
 
 
 def _read(raw: str, task: Task, question: Question) -> str | None:

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 
-from madke.engine.parse.context import Parsed, found, nothing, windowed
+from madke.engine.parse.context import Parsed, nothing, parsed_at, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked
 
 _CONFIDENCE = re.compile(
@@ -31,4 +31,4 @@ def parse_confidence(text: str, *, asked: Asked = NOTHING_ASKED) -> Parsed[float
     total = float(stated["total"] or (100 if stated["share"] or stated["sure"] else 1))
     if not 0 <= number <= total or not total:
         return nothing(None, "out_of_range")
-    return found(number / total, "stated", stated.span())
+    return parsed_at(number / total, "stated", stated.span())

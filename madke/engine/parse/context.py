@@ -38,7 +38,7 @@ class Parsed(Generic[T]):
     """Where the value is in the text (for a selection: its last marker)."""
 
 
-def found(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
+def parsed_at(value: T, rule: str, span: tuple[int, int]) -> Parsed[T]:
     """The result for a value at ``span``."""
     return Parsed(value=value, status="ok", rule=rule, span=span)
 
@@ -143,14 +143,14 @@ def last_sentence(text: str) -> int:
     return next((start for start, end in reversed(list(sentences(text))) if re.search(r"\w", text[start:end])), 0)
 
 
-def before(text: str, at: int) -> str:
+def text_before(text: str, at: int) -> str:
     """Up to :data:`NEAR` characters before a position."""
     return text[max(0, at - NEAR) : at]
 
 
 def lead(text: str, at: int) -> str:
     """The part of the sentence before a position."""
-    near = before(text, at)
+    near = text_before(text, at)
     return near[max(start for start, _ in sentences(near)) :]
 
 
@@ -186,7 +186,7 @@ def outermost(text: str, kind: str = "[]") -> list[tuple[int, int]]:
     return spans[-MOST:]
 
 
-LONGEST = 1000
+LONGEST_ANSWER = 1000
 """Characters of the longest final answer that is accepted."""
 EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 
@@ -215,7 +215,7 @@ _ALTERNATIVES = re.compile(
 
 def unwrap(content: str) -> str:
     """The content without emphasis, lead-in words ("the answer is"), or a second marker around it."""
-    for _ in range(4 if len(content) <= LONGEST else 0):
+    for _ in range(4 if len(content) <= LONGEST_ANSWER else 0):
         wrapped, content = content, _unwrap_once(content)
         if content == wrapped:
             break
@@ -239,7 +239,7 @@ def _unwrap_once(content: str) -> str:
 
 def is_placeholder(content: str) -> bool:
     """Whether the content is an echoed placeholder, or belongs to another grammar, such as a search."""
-    return not content or (len(content) <= LONGEST and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
+    return not content or (len(content) <= LONGEST_ANSWER and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
 
 
 def is_formula(content: str) -> bool:
@@ -266,7 +266,7 @@ class Reader:
     def __call__(self, content: str) -> str | None:
         """The answer in a marker's content; None if the content is not an answer."""
         content = unwrap(content)
-        if len(content) > LONGEST or is_placeholder(content) or (offers_several(content) and not self.is_open):
+        if len(content) > LONGEST_ANSWER or is_placeholder(content) or (offers_several(content) and not self.is_open):
             return None
         return self._read(content)
 
@@ -338,7 +338,7 @@ def states(near: str) -> bool:
 
 def standing(text: str, start: int, end: int) -> Standing:
     """The standing of the marker at ``start .. end``, from the words around it."""
-    near, after = _plain_quotes(before(text, start)), _plain_quotes(text[end : end + NEAR])
+    near, after = _plain_quotes(text_before(text, start)), _plain_quotes(text[end : end + NEAR])
     stated = bool(_STATES.search(near))
     is_denied = _NOT_COUNTED_BEFORE.search(near) or _NOT_COUNTED_AFTER.match(after)
     if is_denied or _is_glued(text, start, end) or (not stated and _CONDITIONAL.match(after)):

@@ -62,7 +62,7 @@ def stated_forms(text: str, as_written: str) -> Iterator[Mark]:
     for box in _BOXED.finditer(text) if braces else ():
         end = braces.get(box.end())
         # The length limit keeps nested boxes from taking quadratic time.
-        if end is not None and end - box.end() <= context.LONGEST and text[box.end() + 1 : end - 1] != _FORM:
+        if end is not None and end - box.end() <= context.LONGEST_ANSWER and text[box.end() + 1 : end - 1] != _FORM:
             yield Mark(content=text[box.end() + 1 : end - 1], span=(box.start(), end), rule="boxed")
     for tag in _TAG.finditer(text):
         yield Mark(content=tag["content"], span=tag.span(), rule="tag")
@@ -87,7 +87,7 @@ def without_citations(text: str, shown: Container[int]) -> str:
     spans = sorted(context.pairs(text, "[]").items())
     closing = context.last_sentence(text) if spans else 0
     for n, (start, end) in enumerate(spans):
-        near, nested, outer = context.before(text, start), start < outer, max(outer, end)
+        near, nested, outer = context.text_before(text, start), start < outer, max(outer, end)
         if not cites(text[start + 1 : end - 1], shown) or (nested and not _FOLLOWS_SENTENCE.search(near)):
             continue
         if len(spans) - n <= context.MOST and (context.states(near) or _closes(text, start, end, closing)):
@@ -149,7 +149,7 @@ class Field:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class FormRecord:
     """The fields of one record, including those of nested records."""
 
     fields: tuple[Field, ...]
@@ -157,7 +157,7 @@ class Record:
     whole: bool = True
 
 
-def records(text: str) -> Iterator[Record]:
+def records(text: str) -> Iterator[FormRecord]:
     """The records of a text, in order. Braces without ``key: value`` are not records."""
     fields: list[Field] = []
     start = at = max(0, text.find("{"))
@@ -169,7 +169,7 @@ def records(text: str) -> Iterator[Record]:
         elif token[0] == "}":
             depth = max(0, depth - 1)
             if fields and not depth:
-                yield Record(fields=tuple(fields), span=(start, at))
+                yield FormRecord(fields=tuple(fields), span=(start, at))
                 fields = []
         elif depth:
             at, whole = _value_end(text, token.end())
@@ -177,15 +177,15 @@ def records(text: str) -> Iterator[Record]:
                 name, value = _key(token[1]), _decoded(text[token.end() : at])
                 fields.append(Field(key=name, value=value, span=(token.end(), at), whole=whole, depth=depth))
     if fields:
-        yield Record(fields=tuple(fields), span=(start, at), whole=False)
+        yield FormRecord(fields=tuple(fields), span=(start, at), whole=False)
 
 
 _LEADS_TO_RECORD = re.compile(rf"(?:[^\n]*[.!?]\s)?(?:[^\w\n]*|(?!.*{OTHER_SPEAKER})[^.!?\n]*:\s*)", re.IGNORECASE)
 
 
-def closing_records(text: str) -> list[Record]:
+def closing_records(text: str) -> list[FormRecord]:
     """The records of the last block of a text, if it ends with one. A record inside a sentence is quoted."""
-    own: list[Record] = []
+    own: list[FormRecord] = []
     for record in records(text):
         line = text[text.rfind("\n", 0, record.span[0]) + 1 : record.span[0]]
         continues = own and own[-1].span[1] > record.span[0] - len(line)
@@ -196,11 +196,11 @@ def closing_records(text: str) -> list[Record]:
     return own if closes else []
 
 
-def key_value_lines(text: str) -> Record:
+def key_value_lines(text: str) -> FormRecord:
     """The lines ``key: value`` of a text, bulleted or bold, as one record."""
     lines = list(_LINE.finditer(text))[-context.MOST :]
     fields = tuple(Field(key=_key(line[1]), value=line[2].strip(" *_`\t"), span=line.span(2)) for line in lines)
-    return Record(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
+    return FormRecord(fields=fields, span=(lines[0].start(), lines[-1].end()) if lines else (0, 0))
 
 
 def _key(name: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from madke.engine.parse.context import NEAR, WINDOW, before, sentences
+from madke.engine.parse.context import NEAR, WINDOW, sentences, text_before
 from madke.engine.parse.forms import IDS, NUMBERS
 
 _SPAN = re.compile(
@@ -45,7 +45,7 @@ def _content(span: re.Match[str]) -> str:
 def _passage(text: str, span: re.Match[str]) -> int | None:
     if after := _AFTER.match(text, span.end()):
         return _first(after["ids"])
-    near = before(text, span.start())
+    near = text_before(text, span.start())
     lead = near[max(start for start, _ in sentences(near)) :]
     named = list(_BRACKETED.finditer(lead))
     for marker in reversed(named):

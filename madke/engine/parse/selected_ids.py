@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator
 from itertools import pairwise
 
 from madke.core.transcript import Selection
-from madke.engine.parse.context import NEAR, Parsed, found, is_placeholder, nothing, outermost, sentences, windowed
+from madke.engine.parse.context import NEAR, Parsed, is_placeholder, nothing, outermost, parsed_at, sentences, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked
 from madke.engine.parse.forms import ID_LIST, IDS, NUMBERS
 from madke.engine.parse.quotation import unquoted
@@ -65,7 +65,7 @@ def parse_selection(
     until = line[-1][1][1] if line else len(text)
     declined = [one.span() for one in _NO_FOUND.finditer(text, 0, until) if not _IS_REPORTED.search(*_lead(text, one))]
     if declined and not (counted and counted[-1][0] and counted[-1][1] > declined[-1]):
-        return found(Selection(), "no_found", declined[-1])
+        return parsed_at(Selection(), "no_found", declined[-1])
     if not counted:
         return nothing(Selection())
     mentioned = list(dict.fromkeys(n for ids, _ in counted for n in ids))
@@ -73,7 +73,7 @@ def parse_selection(
     if len(mentioned) > limit:
         chosen, rule = (concluding[:limit], "concluding") if len(counted) > 1 else (chosen, "first")
     dropped = tuple(dict.fromkeys(n for ids, _ in [*line, *named] for n in ids if n not in chosen))
-    return found(Selection(ids=tuple(chosen), dropped=dropped), rule, last)
+    return parsed_at(Selection(ids=tuple(chosen), dropped=dropped), rule, last)
 
 
 def _lead(text: str, marker: re.Match[str]) -> tuple[str, int]:
@@ -119,7 +119,7 @@ def _numbers(content: str, valid: Container[int]) -> list[int]:
 def parse_searches(text: str, *, limit: int, asked: Asked = NOTHING_ASKED) -> Parsed[tuple[str, ...]]:
     """The last ``limit`` distinct queries ``[Search: query]`` of a reply, in its order, each cut to 300 characters."""
     queries = list(dict.fromkeys(_searches(unquoted(text))))[:limit]
-    return found(tuple(reversed(queries)), "marker", (0, len(text))) if queries else nothing(())
+    return parsed_at(tuple(reversed(queries)), "marker", (0, len(text))) if queries else nothing(())
 
 
 def _searches(text: str) -> Iterator[str]:
@@ -149,7 +149,7 @@ def parse_ranking(text: str, *, size: int, asked: Asked = NOTHING_ASKED) -> Pars
         return nothing(())
     missing = (n for n in range(size) if n not in set(valid))
     rule = "ranking" if len(listed) == len(valid) == size else "repaired"
-    return found((*valid, *missing), rule, (starts[-1], len(text)))
+    return parsed_at((*valid, *missing), rule, (starts[-1], len(text)))
 
 
 _RANKED = re.compile(r"\[\s{0,9}(\d{1,4})\s{0,9}\]")

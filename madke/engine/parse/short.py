@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, found, nothing
+from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at
 from madke.engine.parse.quotation import before_other_speaker
 from madke.tasks.answer_text import declines
 
@@ -71,7 +71,7 @@ def short_reply(text: str, reader: Reader) -> Parsed[str | None] | None:
         return None
     value = reader(answer)
     if value is not None:
-        return found(value, "short" if is_whole else "short_line", last.span())
+        return parsed_at(value, "short" if is_whole else "short_line", last.span())
     if context.is_placeholder(context.unwrap(answer)):
         return nothing(None, "placeholder")
     return nothing(None, "declined") if declines(answer) else None
@@ -88,7 +88,7 @@ def whole_sentence(text: str, reader: Reader) -> Parsed[str | None] | None:
     if context.is_placeholder(context.unwrap(line)):
         return nothing(None, "placeholder")
     value = reader(line)
-    return None if value is None else found(value, "whole", (text.index(line), text.index(line) + len(line)))
+    return None if value is None else parsed_at(value, "whole", (text.index(line), text.index(line) + len(line)))
 
 
 def _answer(line: str, most: int) -> str | None:
@@ -142,10 +142,10 @@ def yes_or_no(text: str, reader: Reader) -> Parsed[str | None] | None:
     if len({word["word"].lower() for word in words}) > 1:
         return nothing(None, "undecided")
     value = reader(words[-1]["word"])
-    return None if value is None else found(value, "yes_no", words[-1].span("word"))
+    return None if value is None else parsed_at(value, "yes_no", words[-1].span("word"))
 
 
-def shortened(sentence: str, *, is_yes_no: bool) -> Iterator[str]:
+def possible_answers(sentence: str, *, is_yes_no: bool) -> Iterator[str]:
     """What may be the answer in the text after "Answer:", the best first. The whole text is always the last.
 
     For a yes/no question, its Yes or No. Up to :data:`LABELLED_WORDS` words, the text itself. A longer text ends at the

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from madke.core.transcript import Verdict
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, T, found, nothing, windowed
+from madke.engine.parse.context import Parsed, Reader, T, nothing, parsed_at, windowed
 from madke.engine.parse.echo import NOTHING_ASKED, Asked
-from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, Record, closing_records, key_value_lines
+from madke.engine.parse.forms import ANSWER_KEY, REASON_KEY, FormRecord, closing_records, key_value_lines
 from madke.engine.parse.quotation import unquoted
 
 _ADDED = re.compile(r"\b(?:the|side|team|debater|agent|speaker|number)\b", re.IGNORECASE)
@@ -35,7 +35,7 @@ def parse_pick(text: str, names: Sequence[str], *, asked: Asked = NOTHING_ASKED)
     if picks := _bracketed(text, names) or _stated(text, names):
         return _settled(text, picks, "marker" if text[picks[0][1][0]] == "[" else "stated")
     only = _sole_name(text, names)
-    return found(only, "bare", (0, len(text))) if only else nothing(None)
+    return parsed_at(only, "bare", (0, len(text))) if only else nothing(None)
 
 
 def _bracketed(text: str, names: Sequence[str]) -> list[tuple[str, tuple[int, int]]]:
@@ -81,9 +81,9 @@ def _settled(text: str, marks: Sequence[tuple[T, tuple[int, int]]], rule: str) -
     """The value of all marks if they agree; else the last one's if it is alone on its line and a marker or a name."""
     value, span = marks[-1]
     if len({one for one, _ in marks}) == 1:
-        return found(value, rule, span)
+        return parsed_at(value, rule, span)
     is_alone = rule != "labelled" and context.stands_alone(text, *span)
-    return found(value, "alone", span) if is_alone else nothing(None, "contradictory")
+    return parsed_at(value, "alone", span) if is_alone else nothing(None, "contradictory")
 
 
 _LABEL = r"(?:(?:final|my|the|overall)\s+){0,3}(?:answer|verdict|grade|judge?ment|decision|conclusion)"
@@ -129,12 +129,12 @@ def parse_verdict(
     before = _last_line(text[: read_from[0][0].span[0]]) if read_from else None
     marked = before or _last_line(text) or _marked(text)
     if record is not None and before is None and (judged.consensus is not None or marked.value is None):
-        return found(judged, "record" if record.whole else "cut_record", record.span)
+        return parsed_at(judged, "record" if record.whole else "cut_record", record.span)
     lines = key_value_lines(text)
     in_lines = _judged(lines, sides, read) if marked.rule == "none" else None
     keys = {field.key for field in lines.fields}
     if in_lines and in_lines.consensus is not None and (len(keys) > 1 or "settled" in keys):
-        return found(in_lines, "list", lines.span)
+        return parsed_at(in_lines, "list", lines.span)
     value = replace(judged, consensus=marked.value)
     return Parsed(value=value, status=marked.status, rule=marked.rule, span=marked.span)
 
@@ -144,7 +144,7 @@ def parse_side(text: str, sides: Sequence[str], *, asked: Asked = NOTHING_ASKED)
     """The debater that the last line ``Side: NAME`` of an extraction names (rule ``side``)."""
     lines = list(_SIDE_LINE.finditer(unquoted(text)))
     side = _side(lines[-1][1], sides) if lines else None
-    return found(side, "side", lines[-1].span(1)) if side else nothing(None)
+    return parsed_at(side, "side", lines[-1].span(1)) if side else nothing(None)
 
 
 def _last_line(text: str) -> Parsed[bool | None] | None:
@@ -155,7 +155,7 @@ def _last_line(text: str) -> Parsed[bool | None] | None:
         text[start:],
         re.IGNORECASE,
     )
-    return None if line is None else found(bool(line["yes"]), "last_line", (start, len(text.rstrip())))
+    return None if line is None else parsed_at(bool(line["yes"]), "last_line", (start, len(text.rstrip())))
 
 
 def _marked(text: str) -> Parsed[bool | None]:
@@ -190,11 +190,11 @@ def _binary(text: str, yes: str, no: str, *, may_be_quoted: bool = True) -> Pars
 
 def _counts(text: str, start: int, end: int, may_be_quoted: bool) -> bool:
     what = context.standing(text, start, end)
-    is_quoted = what == "quoted" or _QUOTED.search(context.before(text, start))
+    is_quoted = what == "quoted" or _QUOTED.search(context.text_before(text, start))
     return what != "none" and not (may_be_quoted and is_quoted)
 
 
-def _judged(record: Record, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
+def _judged(record: FormRecord, sides: Sequence[str], read: Callable[[str], str | None] | None) -> Verdict | None:
     """The verdict in a record; None if it holds none. Values that are cut off are ignored, except reasons."""
     consensus: bool | None = None
     side = answer = None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from madke.engine.parse import context
-from madke.engine.parse.context import Parsed, Reader, found, nothing
-from madke.engine.parse.short import shortened
+from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at
+from madke.engine.parse.short import possible_answers
 from madke.tasks.answer_text import declines
 
 
@@ -121,10 +121,10 @@ def stated_in_words(text: str, reader: Reader, form: Form, *, last_line: bool = 
             continue
         for content in _contents(text[start:end], labelled=bool(cue["label"]), reader=reader, form=form):
             if (value := reader(content)) is not None:
-                return found(value, "labelled" if cue["label"] else "stated", (start, end))
+                return parsed_at(value, "labelled" if cue["label"] else "stated", (start, end))
     for match in reversed([] if reader.is_open else list(_CONCLUDED.finditer(text))[-context.MOST :]):
         if (value := reader(match.group(match.lastindex or 0))) is not None:
-            return found(value, "stated", match.span(match.lastindex or 0))
+            return parsed_at(value, "stated", match.span(match.lastindex or 0))
     return None
 
 
@@ -159,7 +159,7 @@ def lone_label(text: str, reader: Reader) -> Parsed[str | None] | None:
     ]
     outer = [(line, value) for line, value in read if line in (lines[0], lines[-1])]
     if outer and len({value for _, value in read}) == 1:
-        return found(outer[-1][1], "alone", outer[-1][0].span())
+        return parsed_at(outer[-1][1], "alone", outer[-1][0].span())
     return None
 
 
@@ -171,15 +171,17 @@ def last_number(text: str, reader: Reader) -> Parsed[str | None] | None:
     if formula and not re.search(r"\d", text[formula.end() :]):
         result = (formula[1] or formula[2]).rpartition("=")[2].strip()
         if context.is_formula(result) and (value := reader(result)) is not None:
-            return found(value, "last_number", formula.span())
+            return parsed_at(value, "last_number", formula.span())
     closing = max(closing, text.rfind("=", closing))
-    numbers = [n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(context.before(text, n.start()))]
+    numbers = [
+        n for n in _LAST_NUMBER.finditer(text, closing) if not _COUNTED.search(context.text_before(text, n.start()))
+    ]
     if not numbers:
         return None
     number = numbers[0 if text[closing] == "=" else -1]
-    is_part = _TERM.search(context.before(text, number.start())) or text.startswith("^", number.end())
+    is_part = _TERM.search(context.text_before(text, number.start())) or text.startswith("^", number.end())
     value = None if is_part else reader(number.group())
-    return None if value is None else found(value, "last_number", number.span())
+    return None if value is None else parsed_at(value, "last_number", number.span())
 
 
 @lru_cache(maxsize=8)  # several readings of one text need them
@@ -209,9 +211,9 @@ def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | No
             return nothing(None, "declined")
         if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said):
             continue
-        for content in [said] if form.whole_line else shortened(said, is_yes_no=form.is_yes_no):
+        for content in [said] if form.whole_line else possible_answers(said, is_yes_no=form.is_yes_no):
             if (value := reader(content)) is not None:
-                return found(value, "stated", (start, end))
+                return parsed_at(value, "stated", (start, end))
     return None
 
 
@@ -236,7 +238,7 @@ def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> I
         yield inner
     elif labelled:
         if not _NO_LABELLED_ANSWER.match(clause):
-            yield from shortened(whole, is_yes_no=form.is_yes_no)
+            yield from possible_answers(whole, is_yes_no=form.is_yes_no)
     elif not _NO_ANSWER.match(clause):
         yield from (part for part in (sentence, clause) if _NAME.fullmatch(part))
         if _NUMBER.match(clause):

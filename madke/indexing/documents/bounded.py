@@ -99,7 +99,7 @@ class BoundedReader:
         return process.wait()
 
 
-def main(memory_mb: int, seconds: int) -> None:
+def answer_requests(memory_mb: int, seconds: int) -> None:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a parser prints is no answer
@@ -128,4 +128,4 @@ def _answer(path: Path, name: str) -> tuple[str | None, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    answer_requests(int(sys.argv[1]), int(sys.argv[2]))

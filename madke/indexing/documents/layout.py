@@ -53,7 +53,7 @@ class Character(NamedTuple):
     top: float
 
 
-class Reading(NamedTuple):
+class PageReading(NamedTuple):
     """The text of a page in reading order, and whether a block of it may have columns."""
 
     text: str | None
@@ -76,7 +76,7 @@ def is_suspect(text: str, box_of: Callable[[int], tuple[float, float, float, flo
     return any(count >= _LINES for count in accumulate(change for _, change in sorted(wide)))
 
 
-def read_by_columns(characters: Iterable[Character]) -> Reading:
+def read_by_columns(characters: Iterable[Character]) -> PageReading:
     """Read the columns of a page one after the other, where their lines were drawn across."""
     pieces = _pieces(characters)
     order, unclear, changed = list(range(len(pieces))), False, False
@@ -99,7 +99,7 @@ def read_by_columns(characters: Iterable[Character]) -> Reading:
             for place in line
         }
     if not changed:
-        return Reading(None, unclear)
+        return PageReading(None, unclear)
     text = ""
     before: int | None = None
     for index in order:
@@ -110,7 +110,7 @@ def read_by_columns(characters: Iterable[Character]) -> Reading:
         )
         text += f"{' ' if one else chr(10)}{pieces[index].text}" if before is not None else pieces[index].text
         before = index
-    return Reading(text, unclear)
+    return PageReading(text, unclear)
 
 
 def _height(piece: Piece) -> float:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from madke.core.errors import UserError
-from madke.indexing.documents.layout import Character, Reading, is_suspect, read_by_columns
-from madke.indexing.passages.books import book_form, ended, read_book, sections, with_ended_headings
+from madke.indexing.documents.layout import Character, PageReading, is_suspect, read_by_columns
+from madke.indexing.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
 
-MAX_CHARACTERS = 50_000_000
+MAX_DOCUMENT_CHARACTERS = 50_000_000
 """Of one document: more than 10,000 pages."""
 _MAX_XML_BYTES = 256 << 20
 _WORDS = 100
@@ -59,8 +59,8 @@ _Parts = list[tuple[str, str]]
 def read_document(path: Path, name: str) -> Document:
     """Read a document; Unreadable if it has no text or cannot be read. ``name`` is its name in titles."""
     parts, pages, note = _READERS[_kind(name)](path, name)
-    if sum(len(text) for _, text in parts) > MAX_CHARACTERS:
-        raise Unreadable(f"more than {MAX_CHARACTERS:,} characters of text")
+    if sum(len(text) for _, text in parts) > MAX_DOCUMENT_CHARACTERS:
+        raise Unreadable(f"more than {MAX_DOCUMENT_CHARACTERS:,} characters of text")
     passages = [(f"{name}{place}", text) for place, whole in parts for text in passages_of(whole)]
     if not passages:
         raise Unreadable("no text (a scan needs text recognition, OCR, first)" if pages else "no text")
@@ -138,20 +138,20 @@ def _read_pdf(path: Path, name: str) -> tuple[_Parts, int, str]:
     return [(f", p. {number}", text) for number, text in enumerate(pages, start=1)], len(pages), note
 
 
-def _page_text(page: Any) -> Reading:
+def _page_text(page: Any) -> PageReading:
     """The text of a page, by columns where its lines were drawn across them."""
     from pypdfium2 import raw
 
     drawn = page.get_text_range()
     if not is_suspect(drawn, lambda number: page.get_charbox(min(number, page.count_chars() - 1), loose=True)):
-        return Reading(drawn, unclear=False)
+        return PageReading(drawn, unclear=False)
     codes = (raw.FPDFText_GetUnicode(page, number) for number in range(page.count_chars()))
     # U+0002 is PDFium's other sign for a hyphen at the end of a line. It counts the halves of a surrogate pair.
     texts = ["\ufffe" if code == 2 else chr(code) for code in codes]
     found = read_by_columns(Character(text, *page.get_charbox(number, loose=True)) for number, text in enumerate(texts))
     if found.text is None:
-        return Reading(drawn, found.unclear)
-    return Reading(found.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), found.unclear)
+        return PageReading(drawn, found.unclear)
+    return PageReading(found.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), found.unclear)
 
 
 def _rejoined(found: re.Match[str], known: set[str]) -> str:
@@ -225,7 +225,7 @@ def _sections(archive: ZipFile, member: str, headings: dict[str, bool]) -> _Part
         if text and starts_section:
             found.append((text, []))
         elif text:
-            found[-1][1].append(f"{text if starts_section is None else ended(text)}\n")
+            found[-1][1].append(f"{text if starts_section is None else as_sentence(text)}\n")
     return [(_below(heading), "".join(texts)) for heading, texts in found]
 
 

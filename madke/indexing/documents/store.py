@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RULES = 2
+READING_RULES = 2
 """Version of the tables and of the rules of reading; each has a cache of its own."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (
@@ -64,7 +64,7 @@ class FoundFile(NamedTuple):
     """Why it is not read; empty for a document."""
 
 
-class Counts(NamedTuple):
+class FolderCounts(NamedTuple):
     """What a folder holds."""
 
     files: int
@@ -181,7 +181,7 @@ class DocumentStore:
                 values = [(id_, name, vector.tobytes()) for id_, vector in zip(ids, vectors, strict=True)]
                 self._database.executemany("INSERT INTO vector VALUES (?, ?, ?)", values)
 
-    def _counted(self, found: Sequence[FoundFile]) -> Counts:
+    def _counted(self, found: Sequence[FoundFile]) -> FolderCounts:
         left_out = {file.name: file.problem for file in found if file.problem}
         files = pages = 0
         for name, count, problem, note in self._database.execute("SELECT name, pages, problem, note FROM file"):
@@ -189,11 +189,11 @@ class DocumentStore:
             pages += count
             if problem or note:
                 left_out[name] = problem or note
-        return Counts(files, pages, len(self._rows), dict(sorted(left_out.items())))
+        return FolderCounts(files, pages, len(self._rows), dict(sorted(left_out.items())))
 
     def _fingerprint(self, encoder: Encoder | None) -> str:
         """Changes with the content of the documents, the rules and the encoder."""
-        digest = sha256(f"{RULES} {encoder and _name(encoder)}".encode())
+        digest = sha256(f"{READING_RULES} {encoder and _name(encoder)}".encode())
         for name, content in self._database.execute("SELECT name, sha256 FROM file WHERE problem = '' ORDER BY name"):
             digest.update(f"\n{content} {name}".encode())
         return digest.hexdigest()[:12]

@@ -45,7 +45,7 @@ class Section(NamedTuple):
         return self.book if self.heading in ("", self.book) else f"{self.book}: {self.heading}"
 
 
-def ended(heading: str) -> str:
+def as_sentence(heading: str) -> str:
     """A heading inside of a text as a sentence of its own, so that it does not run into the next one."""
     heading = heading.rstrip()
     return heading if not heading or _ENDS_SENTENCE.search(heading) else f"{heading}."
@@ -55,7 +55,7 @@ def with_ended_headings(text: str) -> str:
     """A plain text in which each short line between empty lines is a sentence of its own."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     return "\n\n".join(
-        ended(each) if "\n" not in each.strip() and len(each.strip()) <= _HEADING_LENGTH else each
+        as_sentence(each) if "\n" not in each.strip() and len(each.strip()) <= _HEADING_LENGTH else each
         for each in paragraphs
     )
 
@@ -160,7 +160,7 @@ class _Reader:
 
     def end(self, tag: str) -> None:
         if tag in _DEEP_HEADINGS and self._documents and not self._no_prose and not self._name and self._pieces:
-            self._pieces[-1] = ended(self._pieces[-1])
+            self._pieces[-1] = as_sentence(self._pieces[-1])
         if self._no_prose:
             self._no_prose -= 1
         elif self._name:

@@ -16,16 +16,16 @@ from operator import attrgetter
 from pathlib import Path
 
 from madke._util.assets import require
-from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished, write_file
+from madke._util.files import atomic_write, dir_lock, fingerprint, is_intact, unfinished_parts, write_file
 from madke._util.versions import versions
 from madke._util.workers import Workers
 from madke.core.errors import UserError
 from madke.indexing.corpus import (
     UNFINISHED,
-    Counts,
-    Kind,
+    CorpusCounts,
+    CorpusKind,
+    PassageSettings,
     PassagesManifest,
-    Settings,
     Shard,
     read_folder,
     shard_name,
@@ -53,9 +53,9 @@ def build_passages(
     out: Path,
     *,
     workers: Workers,
-    kind: Kind = "wikipedia",
+    kind: CorpusKind = "wikipedia",
     words: int = 100,
-    progress: Callable[[Counts], None] = lambda counts: None,
+    progress: Callable[[CorpusCounts], None] = lambda counts: None,
 ) -> PassagesManifest:
     """Write the passages of dumps or books to the folder ``out``; resumes after the last finished shard.
 
@@ -69,7 +69,7 @@ def build_passages(
     require(f"passages of kind {kind} need", "wiki", *_PACKAGES[kind])
     if out.exists() and not out.is_dir():
         raise UserError("found a file, expected a folder for the passages", file=out)
-    settings = Settings(kind=kind, words=words, sources=describe_sources(sources, kind))
+    settings = PassageSettings(kind=kind, words=words, sources=describe_sources(sources, kind))
     with dir_lock(out):
         found = read_folder(out)
         if found is None and any(not path.name.startswith(".") for path in out.iterdir()):
@@ -101,15 +101,15 @@ def build_passages(
 @dataclass
 class _Build:
     _out: Path
-    _settings: Settings
+    _settings: PassageSettings
     _shards: list[Shard]
     """The finished shards, in order."""
-    _progress: Callable[[Counts], None]
+    _progress: Callable[[CorpusCounts], None]
 
     def run(self, sources: Sequence[Path], workers: Workers) -> PassagesManifest:
         self._save(finished=False)
         names = {shard_name(number) for number in range(len(self._shards) + 1)} | {FINISHED, UNFINISHED}
-        for left in unfinished(self._out, names):
+        for left in unfinished_parts(self._out, names):
             left.unlink()
         made = workers.map(make_passages, self._batches(sources))
         for _, of_shard in groupby(made, key=attrgetter("shard")):
@@ -136,7 +136,7 @@ class _Build:
 
     def _write(self, made: Iterable[Made]) -> Shard:
         done = self._counts()
-        counts = Counts()
+        counts = CorpusCounts()
         number = len(self._shards)
         path = self._out / shard_name(number)
         # No name and no time in the gzip header: equal passages give equal bytes.
@@ -151,8 +151,8 @@ class _Build:
                 self._progress(done + counts)
         return Shard(number=number, sha256=fingerprint(path), counts=counts)
 
-    def _counts(self) -> Counts:
-        return sum((shard.counts for shard in self._shards), Counts())
+    def _counts(self) -> CorpusCounts:
+        return sum((shard.counts for shard in self._shards), CorpusCounts())
 
     def _save(self, *, finished: bool) -> PassagesManifest:
         """Write the manifest; the finished one replaces the unfinished one."""
@@ -163,7 +163,7 @@ class _Build:
         return manifest
 
 
-def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Counts]:
+def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], CorpusCounts]:
     """The next pages to process, and the counts of pages skipped before them; both empty at the end."""
     raw: list[RawPage] = []
     seen: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
         characters += len(page.text)
         if characters >= _BATCH_CHARACTERS:
             break
-    return tuple(raw), Counts(**seen)
+    return tuple(raw), CorpusCounts(**seen)
 
 
 def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:

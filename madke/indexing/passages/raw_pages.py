@@ -21,7 +21,7 @@ from xml.etree.ElementTree import ParseError
 from madke._util.assets import install
 from madke._util.files import fingerprint
 from madke.core.errors import UserError
-from madke.indexing.corpus import Counts, Kind, SourceFile
+from madke.indexing.corpus import CorpusCounts, CorpusKind, SourceFile
 from madke.indexing.passages.books import find_books, read_book, sections
 from madke.indexing.passages.wikitext import HIDDEN, plain_text
 
@@ -43,7 +43,7 @@ class RawPage(NamedTuple):
     """The error, and the page before it; empty for a valid page."""
 
 
-class Passage(NamedTuple):
+class RawPassage(NamedTuple):
     """A passage without its id, which depends on all passages before it."""
 
     title: str
@@ -57,12 +57,12 @@ class Batch:
     """Pages that one worker processes together; their passages go to one shard."""
 
     shard: int
-    kind: Kind
+    kind: CorpusKind
     words: int
     hidden: frozenset[str]
     """See :func:`madke.indexing.passages.wikitext.strip_markup`."""
     pages: tuple[RawPage, ...]
-    seen: Counts
+    seen: CorpusCounts
     """Counts of skipped pages between the previous batch and the end of this one."""
 
 
@@ -71,15 +71,15 @@ class Made:
     """The result of a batch."""
 
     shard: int
-    passages: tuple[Passage, ...]
-    counts: Counts
+    passages: tuple[RawPassage, ...]
+    counts: CorpusCounts
     unparsable: tuple[str, ...]
     """Title (or file name) and error of each page that could not be parsed."""
 
 
 def make_passages(batch: Batch) -> Made:
     """Make the passages of a batch, in order. A page that cannot be parsed is reported and skipped."""
-    passages: list[Passage] = []
+    passages: list[RawPassage] = []
     counts: Counter[str] = Counter(pages=len(batch.pages))
     unparsable = []
     for page in batch.pages:
@@ -93,11 +93,11 @@ def make_passages(batch: Batch) -> Made:
         counts[kind] += 1
         counts["passages"] += len(found)
         passages += found
-    total = batch.seen + Counts(**counts)
+    total = batch.seen + CorpusCounts(**counts)
     return Made(shard=batch.shard, passages=tuple(passages), counts=total, unparsable=tuple(unparsable))
 
 
-def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
+def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[RawPassage]]:
     """The field of Counts for the page, and its passages."""
     if batch.kind == "text":
         parts = [(section.title, section.text) for section in sections(page.page_id, page.text)]
@@ -107,7 +107,7 @@ def _passages_of(page: RawPage, batch: Batch) -> tuple[str, list[Passage]]:
             return f"{kind}s", []
         parts = [(page.title, plain_text(page.text, hidden=batch.hidden))]
     found = [
-        Passage(title, text, page.page_id, page.revision)
+        RawPassage(title, text, page.page_id, page.revision)
         for title, whole in parts
         for text in split_words(whole, batch.words)
     ]
@@ -162,7 +162,7 @@ _FORGET_AFTER = 1_000
 """Number of pages after which the parser's finished elements are removed from memory."""
 
 
-def read_pages(sources: Sequence[Path], kind: Kind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
+def read_pages(sources: Sequence[Path], kind: CorpusKind) -> tuple[Iterator[RawPage | str], frozenset[str]]:
     """An iterator over pages (for a skipped page, its field of Counts), and namespaces whose links show no text."""
     if kind == "wikipedia":
         return _dump_pages(sources), HIDDEN.union(*map(silent_namespaces, sources))
@@ -183,7 +183,7 @@ def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
                 yield page
 
 
-def describe_sources(sources: Sequence[Path], kind: Kind) -> tuple[SourceFile, ...]:
+def describe_sources(sources: Sequence[Path], kind: CorpusKind) -> tuple[SourceFile, ...]:
     """The source files in order; UserError if two have the same content."""
     if kind == "wikipedia":
         files = [(path, _describe_dump(path)) for path in sources]

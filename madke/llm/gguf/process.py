@@ -9,7 +9,7 @@ import os
 import sys
 
 
-def main() -> None:
+def serve_model() -> None:
     """Serve one model until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the library prints is no answer
@@ -40,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve_model()

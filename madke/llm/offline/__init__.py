@@ -21,8 +21,17 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
-from madke.llm.offline.candidates import Candidate, answers
-from madke.llm.offline.language import STOPWORDS, content, names_file, normal, rank_passages, same, tidy, words
+from madke.llm.offline.candidates import Candidate, ranked_answers
+from madke.llm.offline.language import (
+    STOPWORDS,
+    content,
+    lower_words,
+    names_file,
+    normal,
+    rank_passages,
+    roughly_same,
+    tidy,
+)
 from madke.tasks.choice import lettered
 
 if TYPE_CHECKING:
@@ -166,7 +175,7 @@ def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -
         case "digest":
             return _account(prompt)
         case "rewrite" | "decompose":
-            kept = (word for word in words(_asked(prompt)) if word not in STOPWORDS)
+            kept = (word for word in lower_words(_asked(prompt)) if word not in STOPWORDS)
             return f"[Search: {_without_brackets(' '.join(dict.fromkeys(kept)))}]"
         case "rerank":
             ranked = rank_passages(_asked(prompt), prompt.passages, embed)
@@ -206,17 +215,17 @@ def _selection(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
 
 def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
     before = _own_answer(prompt)
-    ranked = _weighed(answers(prompt, embed), prompt, before)
+    ranked = _weighed(ranked_answers(prompt, embed), prompt, before)
     if before and _AGREEING in (prompt.own or ""):  # nothing but new evidence changes the answer again
-        ranked = [found for found in ranked if same(found.answer, before) or _is_new(found, prompt)]
+        ranked = [found for found in ranked if roughly_same(found.answer, before) or _is_new(found, prompt)]
     # Only first stances are noisy: debaters who weigh the same replies must not change to each other's answers.
     noisy = ranked if before else [replace(found, score=found.score + noise()) for found in ranked]
     best = max(noisy, key=lambda found: found.score, default=None)
     if best is None or _is_doubtful(best):
         return _nothing_found(prompt, embed)
     answer = _without_brackets(best.answer)
-    agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and same(stated, answer))
-    if before and same(before, answer):
+    agreeing = dict.fromkeys(who for who, stated in _stated_answers(prompt) if stated and roughly_same(stated, answer))
+    if before and roughly_same(before, answer):
         attitude = "I have read the question again and I keep my answer. "
     elif agreeing:
         attitude = f"{_AGREEING} {' and '.join(agreeing)}: that answer is better supported than mine. "
@@ -224,7 +233,7 @@ def _stance(prompt: Stage, embed: Embed, noise: Callable[[], float]) -> str:
         attitude = "Reading again, I find another answer better supported than my earlier one. " if before else ""
     stance = attitude + _grounds(best, prompt)
     if prompt.asks_confidence:
-        rival = max((found.score for found in ranked if not same(found.answer, best.answer)), default=0.0)
+        rival = max((found.score for found in ranked if not roughly_same(found.answer, best.answer)), default=0.0)
         stance += f"\nConfidence: {min(1.0, max(0.5, 0.5 + best.score - rival)):.2f}"
     return f"{stance}\nThe answer is {marked(answer, prompt.marker)}."
 
@@ -250,7 +259,7 @@ def _weighed(found: list[Candidate], prompt: Stage, before: str | None) -> list[
     weighed = {normal(candidate.answer): candidate for candidate in reversed(found)}
     for answer, gain in stated:
         if answer and normal(answer):
-            known = next((each for each in weighed.values() if same(each.answer, answer)), None)
+            known = next((each for each in weighed.values() if roughly_same(each.answer, answer)), None)
             known = known or Candidate(answer=answer, score=0.0)
             weighed[normal(known.answer)] = replace(known, score=known.score + gain)
     return list(weighed.values())
@@ -288,15 +297,15 @@ def _review(prompt: Stage, embed: Embed) -> str:
     own = _own_answer(prompt)
     if own is None:
         return "My reply states no answer that can be checked, so it must be revised.\nVerdict: REVISE"
-    best = max(answers(prompt, embed), key=lambda found: found.score, default=None)
-    if best is None or same(best.answer, own):
+    best = max(ranked_answers(prompt, embed), key=lambda found: found.score, default=None)
+    if best is None or roughly_same(best.answer, own):
         return f'No text that I was given contradicts "{own}".\nVerdict: KEEP'
     return f'The passages support "{_without_brackets(best.answer)}" rather than "{own}".\nVerdict: REVISE'
 
 
 def _verdict(prompt: Stage) -> str:
     stated = [answer for _, answer in _stated_answers(prompt)]
-    agreed = len(stated) > 1 and all(answer and same(stated[0] or "", answer) for answer in stated)
+    agreed = len(stated) > 1 and all(answer and roughly_same(stated[0] or "", answer) for answer in stated)
     why = "These answers are the same, perhaps in other words." if agreed else "These are different answers."
     if None in stated or len(stated) < 2:
         why = "There is no agreement unless every debater gives an answer."
@@ -318,7 +327,7 @@ def _summary(prompt: Stage) -> str:
     if leader is None:
         return "There is no answer to report, because none of the debaters states one."
     first, answer = leader
-    holders = [who for who, other in _stated_answers(prompt) if other and same(answer, other)]
+    holders = [who for who, other in _stated_answers(prompt) if other and roughly_same(answer, other)]
     why = f"{' and '.join(holders)} gave this answer, and no other answer has more supporters."
     if prompt.name == "pick":
         return f"{why}\n[{first}]"
@@ -329,7 +338,7 @@ def _summary(prompt: Stage) -> str:
 def _leader(prompt: Stage) -> tuple[str, str] | None:
     """The answer with the most supporters, after the name of the first of them."""
     stated = [(who, answer) for who, answer in _stated_answers(prompt) if answer]
-    return max(stated, key=lambda held: sum(same(held[1], other) for _, other in stated), default=None)
+    return max(stated, key=lambda held: sum(roughly_same(held[1], other) for _, other in stated), default=None)
 
 
 def _stated_answers(prompt: Stage) -> list[tuple[str, str | None]]:

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Literal
 
 from madke.core.stage import ShownPassage, Stage
 from madke.llm.offline import language
-from madke.llm.offline.language import NUMBER_WORDS, STOPWORDS, Kind, Line, Query, content, normal, overlap, stated
+from madke.llm.offline.language import (
+    NUMBER_WORDS,
+    STOPWORDS,
+    AnswerKind,
+    Line,
+    Query,
+    content,
+    normal,
+    overlap,
+    stated,
+)
 from madke.tasks.choice import lettered
 
 if TYPE_CHECKING:
@@ -188,7 +198,7 @@ def _has_cue(query: Query, sentence: str, span: Span) -> bool:
     return bool(cue and cue.search(before))
 
 
-_FIT: dict[Kind, dict[SpanKind, float]] = {
+_FIT: dict[AnswerKind, dict[SpanKind, float]] = {
     "person": {"name": 1.0, "part": 1.0},
     "place": {"name": 0.8, "part": 0.8, "phrase": 0.0},
     "date": {"date": 1.0, "year": 0.8},
@@ -205,7 +215,7 @@ def _type_match(query: Query, span: Span) -> float:
     return fit * 0.6 if query.kind == "person" and fit > 0 and " " not in span.text else fit
 
 
-def answers(prompt: Stage, embed: Embed) -> list[Candidate]:
+def ranked_answers(prompt: Stage, embed: Embed) -> list[Candidate]:
     """Candidate answers from the passages, best first; empty if there are none."""
     text = " ".join(prompt.question.question.split())
     query = language.analyse(text)
@@ -274,9 +284,9 @@ def _option_letters(
 
 def _coverage(line: Line, option: str, query: Query) -> float:
     """Share of the option's words in a sentence, weighted by the sentence's score."""
-    words = set(language.words(option))
-    own = words - set(language.words(query.text)) or words
-    return 0.9 * len(own & set(language.words(stated(line)))) / max(1, len(own)) * line.score
+    words = set(language.lower_words(option))
+    own = words - set(language.lower_words(query.text)) or words
+    return 0.9 * len(own & set(language.lower_words(stated(line)))) / max(1, len(own)) * line.score
 
 
 _EARLY = re.compile(r"\b(?:first|earlier|earliest|older|oldest|elder|before|sooner)\b", re.I)

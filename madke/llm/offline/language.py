@@ -52,7 +52,7 @@ def tidy(text: str) -> str:
     return text.strip()
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Split a text into sentences."""
     found, start = [], 0
     for end in _SENTENCE_END.finditer(text):
@@ -62,7 +62,7 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in (*found, text[start:].strip()) if sentence]
 
 
-def words(text: str) -> list[str]:
+def lower_words(text: str) -> list[str]:
     """Lower-case words and numbers."""
     return _WORD.findall(text.lower())
 
@@ -86,7 +86,7 @@ def stem(word: str) -> str:
 
 def content(text: str) -> list[str]:
     """Stems of the words, without stopwords."""
-    return [stem(word) for word in words(text) if word not in STOPWORDS]
+    return [stem(word) for word in lower_words(text) if word not in STOPWORDS]
 
 
 def normal(text: str) -> str:
@@ -98,7 +98,7 @@ def normal(text: str) -> str:
     return " ".join(str(NUMBER_WORDS.get(word, word)) for word in plain.split())
 
 
-def same(left: str, right: str) -> bool:
+def roughly_same(left: str, right: str) -> bool:
     """Whether two answers match: equal in normal form, or one contains the other in whole words."""
     a, b = normal(left).split(), normal(right).split()
     if not a or not b:
@@ -107,7 +107,7 @@ def same(left: str, right: str) -> bool:
     return a == b or (len(short) * 2 >= len(long) and any(long[i : i + len(short)] == short for i in range(len(long))))
 
 
-Kind = Literal["person", "place", "date", "year", "number", "name", "thing", "yes_no", "either"]
+AnswerKind = Literal["person", "place", "date", "year", "number", "name", "thing", "yes_no", "either"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +115,7 @@ class Query:
     """An analysed question."""
 
     text: str
-    kind: Kind
+    kind: AnswerKind
     focus: str = ""
     """Words that name the kind of answer: "a person", "government position", "episodes"."""
     wh: tuple[int, int] | None = None
@@ -138,8 +138,8 @@ _NEVER_RELATIVE = re.compile(rf"{_HOW}|what", re.IGNORECASE)
 _PREDICATE = re.compile(
     r"\s*(?:is|are|was|were)\s+(?:the|a|an)\s+(?:(?:full |first |real |original )?name of (?:the |a |an )?)?(.+)", re.I
 )
-_PLAIN: dict[str, Kind] = {"who": "person", "where": "place", "when": "date"}
-_FOCUS_WORDS: dict[Kind, str] = {
+_PLAIN: dict[str, AnswerKind] = {"who": "person", "where": "place", "when": "date"}
+_FOCUS_WORDS: dict[AnswerKind, str] = {
     "number": "number percentage percent population height length age temperature distance speed depth",
     "year": "year",
     "date": "date day month century decade season",
@@ -190,8 +190,8 @@ def _head(after: str) -> str:
     return " ".join(_HEAD_ENDS.split(after, maxsplit=1)[0].split()[:5])
 
 
-def _kind_of(focus: str) -> Kind:
-    for word in reversed(words(focus)):
+def _kind_of(focus: str) -> AnswerKind:
+    for word in reversed(lower_words(focus)):
         if kind := _KIND_OF.get(word) or _KIND_OF.get(word.rstrip("s")):
             return kind
         if word.rstrip("s").endswith(("ist", "ician", "grapher", "sopher", "nomer")):
@@ -216,7 +216,7 @@ def stated(line: Line | None) -> str:
 
 def read_lines(query: str, knowledge: Sequence[ShownPassage], embed: Embed) -> list[Line]:
     """All sentences of the passages, scored by cosine similarity with the query plus weighted word overlap."""
-    split = [(passage, sentence) for passage in knowledge for sentence in sentences(passage.text)]
+    split = [(passage, sentence) for passage in knowledge for sentence in split_sentences(passage.text)]
     if not split:
         return []
     vectors = embed([query, *(f"{passage.title}: {sentence}" for passage, sentence in split)])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from madke._util.files import write_file
 from madke.report.figures import by_arm, by_setting, by_step
-from madke.report.figures.canvas import Drawing, Format, arms_of, file_bytes, page_svg, style
+from madke.report.figures.canvas import Drawing, ImageFormat, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
 from madke.scoring.scores import Scores
 
-__all__ = ["Drawing", "Format", "available", "draw", "page_svg", "write_figures"]
+__all__ = ["Drawing", "ImageFormat", "available", "draw", "page_svg", "write_figures"]
 
 
 _FIGURES = (
@@ -43,7 +43,7 @@ def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Seque
         return [drawing for figure in _FIGURES if (drawing := figure(arms)) is not None]
 
 
-def write_figures(drawings: Sequence[Drawing], folder: Path, format: Format = "pdf") -> list[Path]:
+def write_figures(drawings: Sequence[Drawing], folder: Path, format: ImageFormat = "pdf") -> list[Path]:
     """Write each figure as a file ``NAME.FORMAT`` for papers, deterministically, after all are converted.
 
     ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of

@@ -85,7 +85,7 @@ def tokens_by_stage(arms: Sequence[DrawnArm]) -> Drawing | None:
     axis.xaxis.set_major_formatter(canvas.thousands)
     axis.grid(True, axis="x")
     axis.set_xlabel("Prompt and completion tokens per question")
-    canvas.patch_key(figure, {canvas.one_line(stage): colour for stage, colour in colours.items()})
+    canvas.patch_key(figure, {canvas.short_line(stage): colour for stage, colour in colours.items()})
     shown = [arm for arm, _ in spent]
     caption = f"Mean prompt and completion tokens of a debate{_estimated(shown)}, by stage."
     return Drawing("tokens-by-stage", "Tokens by stage", caption + canvas.notes(shown), figure)

@@ -58,7 +58,7 @@ def headings(settings: Sequence[Facts]) -> list[str]:
         varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
     # One model of all roles is named once.
     texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
-    return [canvas.one_line(text, 72) if text else "" for text in texts]
+    return [canvas.short_line(text, 72) if text else "" for text in texts]
 
 
 _KNOWLEDGE, _SOURCES = "protocol.knowledge", "protocol.knowledge.sources"
@@ -129,7 +129,7 @@ def _without_knowledge(arm: DrawnArm) -> Facts:
 
 
 def _bars(named: Sequence[tuple[DrawnArm, str]]) -> list[_Bar]:
-    return [(arm, canvas.one_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
+    return [(arm, canvas.short_line(label), arm.scores.correct) for arm, label in named if arm.scores.correct]
 
 
 def _bar_figure(blocks: Sequence[_Block], name: str, title: str, caption: str) -> Drawing | None:

@@ -40,7 +40,7 @@ FLIP_COLOURS = ("#009e73", "#7fcfb4", "#f0a878", "#d55e00")
 
 MARKERS = "osD^vPXp"
 
-WIDTH = 6.4
+PAPER_WIDTH = 6.4
 """Text width of most papers, in inches."""
 
 _INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
@@ -91,16 +91,16 @@ def style() -> Iterator[None]:
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure without background, :data:`WIDTH` wide and ``height`` inches high."""
+    """An empty figure without background, :data:`PAPER_WIDTH` wide and ``height`` inches high."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
+    figure = Figure(figsize=(PAPER_WIDTH, height), layout="constrained", facecolor="none")
     FigureCanvasAgg(figure)
     return figure
 
 
-def one_line(text: str, most: int = 32) -> str:
+def short_line(text: str, most: int = 32) -> str:
     """Untrusted text on one line, valid in XML, with its middle left out if it is longer than ``most``."""
     text = " ".join(printable(text).replace("\ufffe", "").replace("\uffff", "").split()) or "?"
     tail = most // 3
@@ -158,7 +158,7 @@ def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = Fals
 def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Draw one legend above all panels, in as many columns as fit."""
     # Approximate points per entry and per character.
-    columns = int(72 * WIDTH / (36 + 5 * max(map(len, labels))))
+    columns = int(72 * PAPER_WIDTH / (36 + 5 * max(map(len, labels))))
     rows = ceil(len(labels) / max(1, min(columns, len(labels))))
     drawn = figure.legend(
         handles,
@@ -231,7 +231,7 @@ def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Se
     seen: Counter[str] = Counter()
     drawn = []
     for n, (one, held) in enumerate(zip(results, values, strict=True)):
-        label = one_line(one.name)
+        label = short_line(one.name)
         seen[label] += 1
         number = f" ({seen[label]})" if seen[label] > 1 else ""
         arm = DrawnArm(
@@ -267,7 +267,7 @@ def plot_line(axis: Axes, points: Mapping[int, Estimate], colour: str, marker: s
 
 # From a drawn figure to bytes
 
-Format = Literal["pdf", "svg", "png"]
+ImageFormat = Literal["pdf", "svg", "png"]
 
 _PNG_DPI = 200
 _NO_METADATA = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDate"), "svg": ("Creator", "Date")}
@@ -278,7 +278,7 @@ _LINK = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"url\(#(.+)\)")
 
 
-def file_bytes(drawing: Drawing, form: Format) -> bytes:
+def file_bytes(drawing: Drawing, form: ImageFormat) -> bytes:
     """The figure as a file, deterministically."""
     import matplotlib
 

@@ -13,7 +13,7 @@ VARIANTS = (
     "mad",
     "madc",
     "madke",
-    "madke-lean",
+    "gated",
     "madke-live",
     "madke-reference",
     "per-document",

@@ -11,7 +11,7 @@ import pytest
 
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import Models
+from madke.endpoints.endpoint import ModelEntries
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint, read_scores
 from madke.llm import close, read_models
 from tests.support.openai_server import Reply, openai_server
@@ -24,11 +24,11 @@ def request(*passages: str) -> ChatRequest:
     return ChatRequest(messages=messages, purpose=purpose, temperature=0.0, max_tokens=0)
 
 
-def scored(name: str, *passages: str, models: Models | None = None) -> Completion:
+def scored(name: str, *passages: str, models: ModelEntries | None = None) -> Completion:
     """The completion of one request."""
 
     async def ask() -> Completion:
-        model = open_rerank_endpoint(name, models or Models())
+        model = open_rerank_endpoint(name, models or ModelEntries())
         try:
             return await model.complete(request(*passages))
         finally:
@@ -100,7 +100,7 @@ def test_a_key_in_a_file_of_the_working_directory_is_refused(monkeypatch: pytest
 @pytest.mark.parametrize("name", ["other", "openai/gpt-4o"])
 def test_an_unknown_reranker_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"unknown reranker .* expected llm, hf/NAME_OR_PATH, NAME@URL"):
-        open_rerank_endpoint(name, Models())
+        open_rerank_endpoint(name, ModelEntries())
 
 
 @pytest.mark.parametrize(

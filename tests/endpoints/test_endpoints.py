@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
-from madke.endpoints.endpoint import endpoints_of, probe, relocations
+from madke.endpoints.endpoint import endpoints_of, refuse_unreachable, relocations
 from madke.llm import Limits, OpenAIChat, ScriptedChat, close, open_model, read_models
 from madke.runs.cast import open_models
 from tests.support.chat_requests import chat_request
@@ -188,7 +188,7 @@ def test_a_server_that_takes_no_connections_is_found_in_five_seconds(monkeypatch
             one.connect_ex(("127.0.0.1", port))
             waiting.append(one)
         with pytest.raises(UserError, match="no connection within"):
-            probe([OpenAIChat("m", base_url=f"http://127.0.0.1:{port}/v1")])
+            refuse_unreachable([OpenAIChat("m", base_url=f"http://127.0.0.1:{port}/v1")])
         for one in waiting:
             one.close()
 
@@ -198,7 +198,7 @@ def test_any_http_answer_and_slowness_too_show_that_a_server_is_there() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
         slow = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        probe([OpenAIChat("m", base_url=server.url), OpenAIChat("n", base_url=slow), ScriptedChat([])])
+        refuse_unreachable([OpenAIChat("m", base_url=server.url), OpenAIChat("n", base_url=slow), ScriptedChat([])])
         assert server.requests == []  # it knows no GET: status 501 is an answer
 
 
@@ -233,4 +233,4 @@ def test_something_else_than_http_is_no_endpoint() -> None:
 
         threading.Thread(target=greet, daemon=True).start()
         with pytest.raises(UserError, match="cannot be reached"):
-            probe([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])
+            refuse_unreachable([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])

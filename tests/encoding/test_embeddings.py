@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
+from madke.encoding.cards import Encoding
 from madke.encoding.embeddings import open_encoder
-from madke.encoding.encoders import Encoding
 from madke.endpoints import retry
 from madke.endpoints.retry import RetryPolicy
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
-from madke.knowledge.asking import ask
+from madke.knowledge.asking import ask_source
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.named import use_files
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
@@ -199,7 +199,7 @@ def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_q
         build_index(corpus, tmp_path / "index", "dense", encoder=name, faiss="Flat")
         source = open_index("wiki", tmp_path / "index")
         server.requests.clear()
-        (hits,) = ask(source, ["submarine sonar hull Arlen"], 1)
+        (hits,) = ask_source(source, ["submarine sonar hull Arlen"], 1)
         assert texts_at(server) == ["query: submarine sonar hull Arlen"]
 
     assert hits.passages[0].key == "p45"
@@ -207,6 +207,6 @@ def test_an_index_is_built_and_searched_through_a_server_and_a_fault_fails_its_q
     assert isinstance(settings, DenseSettings)
     assert (settings.encoder, settings.dimension) == (name, 64)
     assert settings.encoding == Encoding(query_prefix="query: ", passage_prefix="passage: ")
-    failed = ask(source, ["sonar", "lava"], 1)  # the server is gone
+    failed = ask_source(source, ["sonar", "lava"], 1)  # the server is gone
     assert [hits.passages for hits in failed] == [(), ()]
     assert all(hits.error is not None and "connection failed: Connection" in hits.error for hits in failed)

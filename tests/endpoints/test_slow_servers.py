@@ -10,8 +10,8 @@ import pytest
 from madke.core.errors import CallError
 from madke.endpoints.refusals import Dialect, ServerError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
-from tests.llm.test_dialects import CHUNKS, events
-from tests.llm.test_streaming import WHOLE, parts_of
+from tests.endpoints.test_dialects import CHUNKS, events
+from tests.endpoints.test_streaming import WHOLE, parts_of
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 

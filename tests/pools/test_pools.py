@@ -18,7 +18,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage, SourceCounts
 from madke.core.question import Question
 from madke.knowledge.fusion import Method
-from madke.pools.building import build_pools
+from madke.pools.building import retrieve_pools
 from madke.pools.pool_file import PoolRecord, read_pools, sources_in
 from tests.support.pools import load_pool
 
@@ -59,7 +59,7 @@ QUESTIONS = [Question(id=f"id{n}", question=f"q{n}") for n in range(3)]
 def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    build_pools(
+    retrieve_pools(
         QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 2, tmp_path / "p.jsonl",
         progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
@@ -77,14 +77,14 @@ def test_a_pool_file_holds_everything_every_source_returned(tmp_path: Path) -> N
 def test_each_source_is_asked_in_batches_of_five_hundred(tmp_path: Path) -> None:
     source = FakeSource("wiki")
 
-    build_pools([Question(id=str(n), question=str(n)) for n in range(2_001)], [source], 1, tmp_path / "p.jsonl")
+    retrieve_pools([Question(id=str(n), question=str(n)) for n in range(2_001)], [source], 1, tmp_path / "p.jsonl")
 
     assert [len(batch) for batch in source.batches] == [500, 500, 500, 500, 1]
     assert len(read_pools(tmp_path / "p.jsonl")) == 2_001
 
 
 def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
-    build_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
+    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google", errors={"q1": "HTTP 500"})], 1, tmp_path / "p")
     records = read_pools(tmp_path / "p")
 
     assert records["id1"].partial == {"google": "HTTP 500"}
@@ -93,14 +93,14 @@ def test_a_failed_query_makes_its_pool_partial(tmp_path: Path) -> None:
 
 
 def test_a_source_that_raises_does_not_stop_the_batch(tmp_path: Path) -> None:
-    build_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
+    retrieve_pools(QUESTIONS, [FakeSource("wiki", raises=ValueError("bug")), FakeSource("google")], 1, tmp_path / "p")
 
     assert {r.partial["wiki"] for r in read_pools(tmp_path / "p").values()} == {"ValueError: bug"}
 
 
 def test_bad_input_of_a_source_stops_it_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no key"):
-        build_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
+        retrieve_pools(QUESTIONS, [FakeSource("google", raises=UserError("no key"))], 1, tmp_path / "p")
 
     assert list(tmp_path.iterdir()) == []
 
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_asked(tmp_path
 
     for out, said in ((tmp_path / "file" / "p", "Not a directory|File exists"), (tmp_path, "this is a folder")):
         with pytest.raises(UserError, match=f"cannot be written: ({said})"):
-            build_pools(QUESTIONS, [source], 1, out)
+            retrieve_pools(QUESTIONS, [source], 1, out)
 
     assert source.batches == []
 
@@ -136,11 +136,11 @@ def stop_after(chunks: int, folder: Path, *, errors: dict[str, str] | None = Non
     """A build of ``p.jsonl`` that comes no further."""
     sources = [FakeSource("wiki"), Breaking("google", after=chunks, errors=errors)]
     with pytest.raises(UserError, match="no credits left"):
-        build_pools(MANY, sources, 2, folder / "p.jsonl")
+        retrieve_pools(MANY, sources, 2, folder / "p.jsonl")
 
 
 def undisturbed(folder: Path) -> tuple[bytes, dict[str, SourceCounts]]:
-    found = build_pools(MANY, [FakeSource("wiki"), FakeSource("google")], 2, folder / "other.jsonl")
+    found = retrieve_pools(MANY, [FakeSource("wiki"), FakeSource("google")], 2, folder / "other.jsonl")
     content = (folder / "other.jsonl").read_bytes()
     (folder / "other.jsonl").unlink()
     return content, found
@@ -157,7 +157,7 @@ def test_a_build_that_was_stopped_asks_only_for_the_missing_chunks(tmp_path: Pat
     wiki, google = FakeSource("wiki"), FakeSource("google")
     seen: list[tuple[int, int]] = []
 
-    found = build_pools(
+    found = retrieve_pools(
         MANY, [wiki, google], 2, tmp_path / "p.jsonl", progress=lambda done, total: seen.append((done, total))
     )
 
@@ -175,8 +175,8 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
     script = """
         import sys
         from pathlib import Path
-        from madke.pools.building import build_pools
-        from tests.knowledge.test_pools import MANY, FakeSource
+        from madke.pools.building import retrieve_pools
+        from tests.pools.test_pools import MANY, FakeSource
 
         class Waiting(FakeSource):
             def search(self, queries, k):
@@ -185,7 +185,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
                     sys.stdin.read()
                 return super().search(queries, k)
 
-        build_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
+        retrieve_pools(MANY, [FakeSource("wiki"), Waiting("google")], 2, Path(sys.argv[1]))
         """
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "p.jsonl")],
@@ -199,7 +199,7 @@ def test_a_kill_leaves_the_finished_chunks(tmp_path: Path) -> None:
     assert not (tmp_path / "p.jsonl").exists()
     wiki, google = FakeSource("wiki"), FakeSource("google")
 
-    build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
     assert (sizes(wiki), sizes(google)) == ([], [100])
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
@@ -210,7 +210,7 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
     stop_after(2, tmp_path, errors={"q3": "HTTP 500"})
     wiki, google = FakeSource("wiki"), FakeSource("google")
 
-    found = build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+    found = retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
     assert (sizes(wiki), sizes(google)) == ([], [500, 100])
     assert google.batches[0][0] == "q0"
@@ -220,7 +220,7 @@ def test_a_chunk_in_which_a_source_failed_is_asked_again(tmp_path: Path) -> None
 def test_nothing_stays_where_no_chunk_was_finished(tmp_path: Path) -> None:
     source = Breaking("google", after=1, errors={"q3": "HTTP 500"})
     with pytest.raises(UserError, match="no credits left"):
-        build_pools(MANY, [source], 2, tmp_path / "p.jsonl")
+        retrieve_pools(MANY, [source], 2, tmp_path / "p.jsonl")
 
     assert list(tmp_path.iterdir()) == []
 
@@ -228,7 +228,7 @@ def test_nothing_stays_where_no_chunk_was_finished(tmp_path: Path) -> None:
 def test_a_whole_file_may_hold_failures(tmp_path: Path) -> None:
     google = FakeSource("google", errors={"q3": "HTTP 500", "q600": "HTTP 500"})
 
-    found = build_pools(MANY, [google], 2, tmp_path / "p.jsonl")
+    found = retrieve_pools(MANY, [google], 2, tmp_path / "p.jsonl")
 
     assert found == {"google": SourceCounts(asked=1_100, found=1_098, failed=2, reason=found["google"].reason)}
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
@@ -244,7 +244,7 @@ def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> 
     questions = [replace(MANY[0], id="new"), *MANY[1:]] if changed == "question" else MANY
     k = 3 if changed == "k" else 2
 
-    build_pools(questions, sources, k, tmp_path / "p.jsonl")
+    retrieve_pools(questions, sources, k, tmp_path / "p.jsonl")
 
     # Before, wiki had answered all three chunks, google two of them.
     again = {
@@ -254,7 +254,7 @@ def test_chunks_of_other_inputs_are_made_again(changed: str, tmp_path: Path) -> 
         "question": ([500], [500, 100]),
     }
     assert (sizes(wiki), sizes(google)) == again[changed]
-    build_pools(questions, sources, k, tmp_path / "other.jsonl")
+    retrieve_pools(questions, sources, k, tmp_path / "other.jsonl")
     assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
 
 
@@ -264,7 +264,7 @@ def test_a_damaged_chunk_is_made_again(tmp_path: Path, caplog: pytest.LogCapture
         first.write_bytes(first.read_bytes()[:-100])
     wiki, google = FakeSource("wiki"), FakeSource("google")
 
-    build_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
+    retrieve_pools(MANY, [wiki, google], 2, tmp_path / "p.jsonl")
 
     assert (sizes(wiki), sizes(google)) == ([500], [500, 100])
     assert "is damaged and will be made again" in caplog.text
@@ -375,7 +375,7 @@ def test_sources_in_counts_those_that_failed() -> None:
 
 
 def test_a_source_that_found_nothing_was_still_asked(tmp_path: Path) -> None:
-    build_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
+    retrieve_pools(QUESTIONS, [FakeSource("wiki"), FakeSource("google")], 1, tmp_path / "p.jsonl")
     records = [replace(line, passages=()) for line in read_pools(tmp_path / "p.jsonl").values()]
     assert sources_in(records) == {"wiki": "a fake wiki", "google": "a fake google"}
 
@@ -385,7 +385,7 @@ def test_a_source_that_answers_too_few_queries_makes_pools_partial(tmp_path: Pat
         def search(self, queries: Sequence[str], k: int) -> list[Hits]:
             return super().search(queries, k)[:-1]
 
-    build_pools(QUESTIONS, [Short("wiki")], 1, tmp_path / "p.jsonl")
+    retrieve_pools(QUESTIONS, [Short("wiki")], 1, tmp_path / "p.jsonl")
     assert {line.partial["wiki"] for line in read_pools(tmp_path / "p.jsonl").values()} == {
         f"search returned {len(QUESTIONS) - 1} results for {len(QUESTIONS)} queries"
     }

@@ -9,7 +9,7 @@ from madke.core.errors import CallError
 from madke.endpoints.refusals import MIN_FREE, ServerError, free_tokens
 from madke.llm import CallStore, OpenAIChat
 from madke.runs.directory import read_transcripts
-from tests.llm.test_dialects import vllm
+from tests.endpoints.test_dialects import vllm
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.cli import madke
 from tests.support.dataset import write_dataset

@@ -14,7 +14,7 @@ from madke.core.errors import CallError
 from madke.endpoints.endpoint import endpoints_of
 from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, Retrying, close
-from tests.llm.test_dialects import events
+from tests.endpoints.test_dialects import events
 from tests.support.chat_requests import chat_request
 from tests.support.cli import madke
 from tests.support.openai_server import Reply, chat, error, openai_server

@@ -12,7 +12,7 @@ from madke.core.errors import CallError
 from madke.core.events import CallDelta, DebateFinished
 from madke.endpoints.endpoint import ModelEntry
 from madke.llm import OpenAIChat
-from tests.llm.test_dialects import CHUNKS, events
+from tests.endpoints.test_dialects import CHUNKS, events
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 

@@ -14,8 +14,8 @@ import pytest
 
 from madke.endpoints.endpoint import Endpoint, ModelEntry
 from madke.llm import Limited, Limits, OpenAIChat, close, read_models
-from tests.llm.test_dialects import CHUNKS, events
-from tests.llm.test_prefixes import sibling
+from tests.endpoints.test_dialects import CHUNKS, events
+from tests.endpoints.test_prefixes import sibling
 from tests.support.chat_requests import chat_request, said_by
 from tests.support.openai_server import chat, error, openai_server
 

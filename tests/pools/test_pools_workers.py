@@ -17,7 +17,7 @@ from madke.core.knowledge import Hits, Passage, Source
 from madke.core.question import Question
 from madke.indexing.build import build_index
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SourceSpec, open_spec
-from madke.pools.building import build_pools
+from madke.pools.building import retrieve_pools
 from madke.pools.pool_file import read_pools
 from tests.support.corpus import PASSAGES, PLACES, TOPICS, write_corpus
 from tests.support.installed import needs
@@ -86,8 +86,8 @@ def test_pools_are_the_same_to_the_byte_whoever_asks(folder: Path, workers: Work
     web = Web()
     seen: list[tuple[int, int]] = []
 
-    here = build_pools(QUESTIONS, [wiki, web, snippets], 3, tmp_path / "here.jsonl")
-    there = build_pools(
+    here = retrieve_pools(QUESTIONS, [wiki, web, snippets], 3, tmp_path / "here.jsonl")
+    there = retrieve_pools(
         QUESTIONS,
         [wiki, web, snippets],
         3,
@@ -124,7 +124,7 @@ def test_only_missing_chunks_go_to_the_workers(folder: Path, tmp_path: Path) -> 
             return super().search(queries, k)
 
     def build(web: Web) -> None:
-        build_pools(QUESTIONS, [*opened(specs), web], 3, tmp_path / "p.jsonl", remote=specs, workers=Counting())
+        retrieve_pools(QUESTIONS, [*opened(specs), web], 3, tmp_path / "p.jsonl", remote=specs, workers=Counting())
 
     with pytest.raises(UserError, match="no credits left"):
         build(Stopping())
@@ -142,7 +142,7 @@ def test_a_node_without_the_index_is_named(folder: Path, workers: Workers, tmp_p
     with pytest.raises(
         UserError, match=r"no such folder or file .*nowhere.* which runs a worker; .* same path on every node"
     ):
-        build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=missing, workers=workers)
+        retrieve_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=missing, workers=workers)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -153,7 +153,7 @@ def test_a_node_with_another_index_at_that_path_is_refused(folder: Path, workers
     other = {"wiki": IndexSpec(index=tmp_path / "other")}
 
     with pytest.raises(UserError, match=r"BM25 over 49 passages .* which runs a worker, but BM25 over 50 passages"):
-        build_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=other, workers=workers)
+        retrieve_pools(QUESTIONS, [wiki], 3, tmp_path / "p.jsonl", remote=other, workers=workers)
 
     assert not (tmp_path / "p.jsonl").exists()
 
@@ -168,7 +168,7 @@ def test_fused_pools_are_the_same_to_the_byte(folder: Path, workers: Workers, tm
     specs: dict[str, SourceSpec] = {"wiki": HybridSpec(hybrid=parts)}
     questions = QUESTIONS[:520]
 
-    build_pools(questions, opened(specs), 3, tmp_path / "here.jsonl")
-    build_pools(questions, opened(specs), 3, tmp_path / "there.jsonl", remote=specs, workers=workers)
+    retrieve_pools(questions, opened(specs), 3, tmp_path / "here.jsonl")
+    retrieve_pools(questions, opened(specs), 3, tmp_path / "there.jsonl", remote=specs, workers=workers)
 
     assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()

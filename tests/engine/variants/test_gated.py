@@ -1,4 +1,4 @@
-"""``madke-lean``: the matcher before the judge, no debate where round 1 agrees, no verdict on which nothing hangs."""
+"""``gated``: the matcher before the judge, no debate where round 1 agrees, no verdict on which nothing hangs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -50,26 +50,26 @@ def holding(by_round: list[Any], judge: str = "[No]") -> Callable[..., Any]:
 def test_calls_stop_reason_and_final_rule(
     pool: KnowledgePool, by_round: list[tuple[str, ...]], judge: str, calls: int, reason: str, by: str
 ) -> None:
-    transcript, model = play("madke-lean", holding(by_round, judge), pool=pool)
+    transcript, model = play("gated", holding(by_round, judge), pool=pool)
     assert (model.calls, transcript.stop_reason, transcript.final.by) == (calls, reason, by)
     assert transcript.answer == ("Lake Baikal" if by == "agreement" else "summed up")
 
 
 def test_three_debaters_who_select_take_2nr_and_a_verdict_for_each_round_but_the_last(pool: KnowledgePool) -> None:
-    transcript, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE | SELECTING)
+    transcript, model = play("gated", holding([OTHER]), pool=pool, settings=THREE | SELECTING)
     assert (model.calls, transcript.stop_reason) == (2 * 3 * 3 + 2 + 1, "rounds")
     assert [r.purpose.round for r in asked(model, stage="judge")] == [1, 2]
 
 
 def test_where_the_matcher_sees_agreement_nobody_is_asked_for_a_verdict(pool: KnowledgePool) -> None:
-    transcript, model = play("madke-lean", holding([OTHER, SAME]), pool=pool)
+    transcript, model = play("gated", holding([OTHER, SAME]), pool=pool)
     assert [r.purpose.round for r in asked(model, stage="judge")] == [1]
     assert [entry.verdict and entry.verdict.consensus for entry in transcript.rounds] == [False, None]
     assert asked(model, agent="summarizer") == []
 
 
 def test_of_three_each_reads_the_next_one_in_a_circle(pool: KnowledgePool) -> None:
-    transcript, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE)
+    transcript, model = play("gated", holding([OTHER]), pool=pool, settings=THREE)
     for entry in transcript.rounds:
         for place, turn in enumerate(entry.turns):
             neighbour = NAMES[(place + 1) % 3]
@@ -81,21 +81,21 @@ def test_of_three_each_reads_the_next_one_in_a_circle(pool: KnowledgePool) -> No
 
 
 def test_a_judge_that_is_asked_reads_all_three(pool: KnowledgePool) -> None:
-    _, model = play("madke-lean", holding([OTHER]), pool=pool, settings=THREE)
+    _, model = play("gated", holding([OTHER]), pool=pool, settings=THREE)
     (request,) = asked(model, stage="judge", round=2)
     assert all(f"{name} in round 2:" in shown(request) for name in NAMES)
 
 
 def test_an_unreadable_answer_is_no_agreement(pool: KnowledgePool) -> None:
-    transcript, _ = play("madke-lean", holding([("x", None)]), pool=pool)
+    transcript, _ = play("gated", holding([("x", None)]), pool=pool)
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
 
 
 def test_two_survivors_can_agree_but_one_cannot(pool: KnowledgePool) -> None:
     two = failing(holding([SAME]), agent="Debater 3")
-    transcript, model = play("madke-lean", two, pool=pool, settings=THREE)
+    transcript, model = play("gated", two, pool=pool, settings=THREE)
     assert (transcript.stop_reason, transcript.degraded, len(model.requests)) == ("agreement", True, 3)
     one = failing(two, agent="Debater 2")
-    transcript, model = play("madke-lean", one, pool=pool, settings=THREE)
+    transcript, model = play("gated", one, pool=pool, settings=THREE)
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
     assert asked(model, stage="judge") == []

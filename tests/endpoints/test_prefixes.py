@@ -21,7 +21,7 @@ from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.endpoints.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
-from madke.engine.debate import debate
+from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, Limited, Limiter, Stored
 from madke.tasks import get_task
@@ -479,7 +479,7 @@ def test_transcripts_equal_those_without_leaders(kind: Any) -> None:
 
     async def run(prefix: Any) -> list[Any]:
         model, _, _ = gated(CachedServer(kind=kind, writes=written), mode=prefix, concurrency=4)
-        return [plain(each) for each in await asyncio.gather(*map(debate, scenes(model)))]
+        return [plain(each) for each in await asyncio.gather(*map(hold_debate, scenes(model)))]
 
     assert at_once(run("on")) == at_once(run("off"))
 
@@ -499,7 +499,7 @@ def test_a_run_that_is_stopped_and_resumed_makes_no_finished_call_again(seconds:
         with CallStore(file) as store, suppress(TimeoutError):
             model, _, _ = gated(Counting(kind="slots", writes=written), concurrency=4)
             async with asyncio.timeout(limit):
-                await asyncio.gather(*map(debate, scenes(Stored(model, store))))
+                await asyncio.gather(*map(hold_debate, scenes(Stored(model, store))))
 
     with TemporaryDirectory() as folder:
         at_once(run(Path(folder) / "calls.sqlite", seconds))

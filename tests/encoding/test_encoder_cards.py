@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.encoders import Encoding, load_encoder
+from madke.encoding.cards import Encoding
+from madke.encoding.encoders import load_encoder
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
-from madke.knowledge.asking import search
+from madke.knowledge.asking import search_source
 from madke.knowledge.index_sources import open_index
 from tests.support.corpus import write_corpus
 from tests.support.installed import needs
@@ -199,7 +200,7 @@ def test_an_older_index_opens_as_before(plain: Path, tmp_path: Path, tokenized: 
     path.write_text(json.dumps(manifest))
     tokenized.clear()
 
-    (hits,) = search(open_index("wiki", tmp_path / "index"), ["river"], 1)
+    (hits,) = search_source(open_index("wiki", tmp_path / "index"), ["river"], 1)
 
     assert hits.passages
     assert "river" in tokenized

@@ -1,0 +1,229 @@
+"""Run the study on equal cost, keep its calls, and replay them.
+
+    python -m eval.studies.equal_cost questions --data DATA          # questions and pools again, from their data
+    python -m eval.studies.equal_cost run --model qwen-0.5b --url http://127.0.0.1:8905/v1 --files FOLDER
+    python -m eval.studies.equal_cost run --model mixed --url qwen-0.5b=URL --url qwen-1.5b=URL --files FOLDER
+    python -m eval.studies.equal_cost replay                         # the kept calls, through today's engine
+
+`run` advances all arms through the questions in blocks, and keeps the results after each. Kill it at any time: the same
+command goes on, and loses at most the calls in flight. Serve a model with one slot, or with --concurrency slots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from eval.real_models.models import MODELS, check_file
+from eval.real_models.questions import Split
+from eval.studies.equal_cost_kept import KeptStudy, differences, keep, read_study
+from eval.studies.equal_cost_questions import NAME, write_questions
+from eval.studies.kept_calls import copy_calls, restore_calls
+from madke._util.files import write_file
+from madke.core.errors import UserError, unknown
+from madke.experiments.ablation import run_experiment
+from madke.experiments.experiment import CALLS, Experiment
+from madke.experiments.experiment_spec import read_experiment_spec
+from madke.experiments.recipe import Arm, Recipe, read_recipe
+from madke.runs.options import RunOptions
+from madke.runs.request import RunRequest
+
+_STUDY = Path(__file__).parent / "equal-cost"
+MIXED = "mixed"
+_PANEL = ("qwen-0.5b", "qwen-1.5b")
+"""The debaters of the mixed panel, in turn; all other roles have the last."""
+_MIXED_ARMS = ("gated", "mad", "moa", "madke")
+SIZES = {"qwen-0.5b": 102, "qwen-1.5b": 60, "smollm2-135m": 60, MIXED: 60}
+BLOCK = 12
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the options say; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.does(options))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def arms_of(model: str, only: Sequence[str] = (), *, served_as: str | None = None) -> Recipe:
+    """The recipe of one model, or of the mixed panel; ``only`` these arms."""
+    recipe = read_recipe(str(_STUDY / "recipe.yaml"))
+    known = [arm.name for arm in recipe.all_arms()]
+    for name in only:
+        if name not in known:
+            raise unknown("arm", name, known)
+    wanted = [arm for arm in recipe.arms if not only or arm.name in only]
+    if model == MIXED:
+        wanted = [_mixed(arm) for arm in wanted if arm.name in _MIXED_ARMS]
+    name = served_as or (_PANEL[-1] if model == MIXED else model)
+    first = "madke" if any(arm.name == "madke" for arm in wanted) else None
+    return recipe.model_copy(update={"arms": tuple(wanted), "model": name, "reference": first})
+
+
+def _mixed(arm: Arm) -> Arm:
+    # The last debater of moa is its aggregator.
+    debaters = {"mad": 3, "moa": 6}.get(arm.name, 2)
+    cast = {f"Debater {n + 1}": _PANEL[n % 2] for n in range(debaters)}
+    return arm.model_copy(update={"cast": cast})
+
+
+def run_block(
+    recipe: Recipe, split: Split, limit: int, folder: Path, models: Path, *, concurrency: int = 1
+) -> Experiment:
+    """Run every arm on the first questions, or go on with it."""
+    spec = read_experiment_spec(
+        recipe, [str(split.questions)], RunRequest(limit=limit, seed=0), pools=[str(split.pools)]
+    )
+    options = RunOptions(concurrency=concurrency, models_file=models)
+
+    def on_arm(number: int, arm: Arm) -> None:
+        _tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
+
+    return run_experiment(spec, folder, options, on_arm=on_arm, signals=True)
+
+
+def _run(options: argparse.Namespace) -> int:
+    model, work = options.model, options.work / options.model
+    if model not in SIZES:
+        raise unknown("model", model, SIZES)
+    if options.files is not None:
+        for key in _PANEL if model == MIXED else (model,):
+            check_file(MODELS[key], options.files / f"{key}.gguf")
+    elif options.served_as is None:
+        raise UserError("name the folder of the model's file with --files: its SHA-256 is checked")
+    recipe, split = arms_of(model, options.arms, served_as=options.served_as), Split.of(options.questions, NAME)
+    last = options.limit or SIZES[model]
+    models = work.with_name(f"{model}.models.yaml")
+    write_file(models, yaml.safe_dump(_addresses(options)).encode())
+    if model == MIXED and not (work / CALLS).exists():
+        for key in _PANEL:
+            if (store := options.work / key / CALLS).is_file():
+                copy_calls(store, work / CALLS, payer=key)
+    for limit in [*range(options.block, last, options.block), last]:
+        experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
+        if experiment.unfinished:
+            for name, why in experiment.unfinished.items():
+                _tell(f"arm {name}: {why}")
+            _tell("the same command goes on")
+            return 1
+        if not options.arms:
+            keep(work, recipe, options.calls / f"{model}.jsonl.xz", model=model, limit=limit)
+    return 0
+
+
+def _addresses(options: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """The entries of ``models.yaml``: each model of the run at its address."""
+    needed = list(_PANEL) if options.model == MIXED else [options.model]
+    if options.served_as is not None:
+        return {}
+    given = dict(text.rpartition("=")[::2] if text.partition("=")[0] in MODELS else ("", text) for text in options.url)
+    found = {name: {"base_url": given.get(name) or given.get("", "")} for name in needed}
+    if missing := [name for name, entry in found.items() if not entry["base_url"]]:
+        raise UserError(f"no address for {missing[0]}: --url {missing[0]}=http://...")
+    return found
+
+
+def _replay(options: argparse.Namespace) -> int:
+    different = 0
+    for file in _kept_files(options.calls, options.model):
+        study = read_study(file)
+        with tempfile.TemporaryDirectory() as folder:
+            replayed = replayed_study(file, study, Path(folder) / study.model, options.questions, options.limit)
+            found = differences(study, replayed)
+        total = sum(map(len, replayed.transcripts.values()))
+        _tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
+        for line in found[:10]:
+            _tell(f"  {line}")
+        different += len(found)
+    return int(bool(different))
+
+
+def replayed_study(
+    file: Path, study: KeptStudy, folder: Path, questions: Path = _STUDY, limit: int | None = None
+) -> KeptStudy:
+    """Debate again with the kept calls alone, in ``folder``; a call that is not among them fails."""
+    recipe = arms_of(study.model, study.arms, served_as=study.served_as)
+    restore_calls(file, folder / CALLS)
+    names = {*_PANEL, study.model, recipe.model} - {MIXED}
+    models = folder.with_name(f"{study.model}.models.yaml")
+    entries = {name: {"python": "eval.studies.no_model:NoModel"} for name in sorted(names)}
+    write_file(models, yaml.safe_dump(entries).encode())
+    asked = min(limit or study.questions, study.questions)
+    run_block(recipe, Split.of(questions, NAME), asked, folder, models, concurrency=16)
+    keep(folder, recipe, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, limit=asked)
+    return read_study(kept)
+
+
+def _questions(options: argparse.Namespace) -> int:
+    if options.data is None:
+        raise UserError("name the folder of the data with --data or MADKE_DATA")
+    write_questions(options.data, options.questions)
+    return 0
+
+
+def _kept_files(folder: Path, model: str | None) -> list[Path]:
+    found = sorted(folder.glob("*.jsonl.xz"), key=lambda file: [*SIZES].index(file.name.partition(".jsonl")[0]))
+    found = [file for file in found if model in (None, file.name.partition(".jsonl")[0])]
+    if not found:
+        raise UserError("no kept calls; expected MODEL.jsonl.xz", file=folder)
+    return found
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _folder(variable: str) -> Path | None:
+    return Path(os.environ[variable]) if os.environ.get(variable) else None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m eval.studies.equal_cost",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    run = _verb(verbs, "run", _run, "run or resume the arms of one model")
+    run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(SIZES)}")
+    run.add_argument("--url", action="append", default=[], metavar="[NAME=]URL", help="address of a model; repeatable")
+    run.add_argument("--files", type=Path, metavar="FOLDER", default=_folder("REAL_MODELS"), help="files NAME.gguf")
+    run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as hf/PATH on a GPU; no --url")
+    run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {SIZES}")
+    run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"default {BLOCK}")
+    run.add_argument("--arms", type=_names, default=[], metavar="NAMES", help="only these; nothing is kept")
+    run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time (default 1)")
+    run.add_argument("--work", type=Path, default=Path("runs/equal-cost"), metavar="FOLDER", help="experiments")
+    replay = _verb(verbs, "replay", _replay, "debate again with the kept calls, and compare")
+    replay.add_argument("--model", metavar="NAME", help="only this one")
+    replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
+    questions = _verb(verbs, "questions", _questions, "make questions and pools from their data")
+    questions.add_argument("--data", type=Path, default=_folder("MADKE_DATA"), metavar="FOLDER")
+    return parser
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, does: object, about: str
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=about)
+    verb.set_defaults(does=does)
+    verb.add_argument("--questions", type=Path, default=_STUDY, metavar="FOLDER", help="questions and pools")
+    verb.add_argument("--calls", type=Path, default=_STUDY / "calls", metavar="FOLDER", help="kept calls")
+    return verb
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

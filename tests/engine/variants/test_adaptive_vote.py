@@ -1,0 +1,75 @@
+"""``adaptive-vote``: samples in groups, none of which sees another, until enough of them agree."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from madke.core.chat import ChatRequest
+from madke.core.knowledge import KnowledgePool
+from madke.llm.call_key import call_key
+from tests.support.debates import asked, failing, play, shown
+
+A, B, C = "Lake Baikal", "Lake Tanganyika", "Lake Chad"
+
+
+def answering(*answers: str | None) -> Callable[..., Any]:
+    """The answers of Debater 1, 2, ...; None for a text without one."""
+
+    def reply(request: ChatRequest) -> str:
+        answer = answers[int(request.purpose.agent.split()[-1]) - 1]
+        return "I do not see how." if answer is None else f"The answer is {answer}."
+
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("answers", "calls", "reason", "answer"),
+    [
+        ([A, A], 2, "agreement", A),
+        ([A, B, A, A], 4, "agreement", A),
+        ([B, A, A, A], 4, "agreement", A),
+        ([A, None, A, A], 4, "agreement", A),
+        ([A, B, A, B, C, B, B, A], 8, "rounds", B),
+        ([A, A, None, None], 2, "agreement", A),
+        ([None, None, A, A, B, B, B, C], 8, "rounds", B),
+    ],
+)
+def test_it_stops_after_2_or_4_samples_where_three_quarters_agree(
+    pool: KnowledgePool, answers: list[str | None], calls: int, reason: str, answer: str
+) -> None:
+    transcript, model = play("adaptive-vote", answering(*answers), pool=pool)
+    assert (model.calls, transcript.stop_reason, transcript.answer) == (calls, reason, answer)
+    assert [len(entry.turns) for entry in transcript.rounds] == [2, 2, 4][: len(transcript.rounds)]
+
+
+def test_a_vote_of_all_samples_decides_not_that_of_the_last_group(pool: KnowledgePool) -> None:
+    transcript, _ = play("adaptive-vote", answering(A, A.replace("Lake", "lake"), None, None), pool=pool)
+    assert transcript.answer == A
+    transcript, _ = play("adaptive-vote", answering(A, B, A, B, A, B, C, A), pool=pool)
+    assert (transcript.answer, transcript.final.tie) == (A, False)
+
+
+def test_no_sample_sees_another(pool: KnowledgePool) -> None:
+    _, model = play("adaptive-vote", answering(A, B, A, B, C, B, B, A), pool=pool)
+    assert len({shown(request) for request in model.requests}) == 1
+    assert {request.purpose.stage for request in model.requests} == {"speak"}
+
+
+def test_its_samples_are_the_first_ones_of_self_consistency(pool: KnowledgePool) -> None:
+    """Runs that share a call store make them once."""
+    answers = (A, B, A, B, C, B, B, A)
+    _, adaptive = play("adaptive-vote", answering(*answers), pool=pool, seed=0)
+    settings = {"debaters": 8}
+    _, vote = play(
+        "self-consistency", answering(*answers), pool=pool, seed=0, settings=settings, sources=("wiki", "google")
+    )
+    assert [call_key("m", request) for request in adaptive.requests] == [
+        call_key("m", request) for request in vote.requests
+    ]
+
+
+def test_a_failed_sample_is_left_out_of_the_share(pool: KnowledgePool) -> None:
+    transcript, model = play("adaptive-vote", failing(answering(A, A, A, A), agent="Debater 2"), pool=pool)
+    assert (len(model.requests), transcript.stop_reason, transcript.degraded) == (4, "agreement", True)
+    assert asked(model, agent="Debater 5") == []

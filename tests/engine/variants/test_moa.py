@@ -1,0 +1,77 @@
+"""Mixture of agents: each layer reads the answers of the layer before; the last one is the aggregator."""
+
+import pytest
+
+from madke.core.chat import ChatRequest
+from madke.core.errors import UserError
+from madke.core.knowledge import KnowledgePool
+from tests.support.debates import asked, failing, play, shown
+
+NAMES = [f"Debater {n}" for n in range(1, 8)]
+
+
+def reply(request: ChatRequest) -> str:
+    return (
+        f"Said by {request.purpose.agent} in layer {request.purpose.round}. The answer is {request.purpose.agent[-1]}."
+    )
+
+
+def test_it_takes_a_call_for_each_agent_of_each_layer() -> None:
+    transcript, model = play("moa", reply)
+    assert [[turn.agent for turn in entry.turns] for entry in transcript.rounds] == [NAMES[:3], NAMES[3:6], NAMES[6:]]
+    assert (model.calls, transcript.stop_reason) == (7, "rounds")
+
+
+def test_the_aggregator_alone_gives_the_answer() -> None:
+    transcript, _ = play("moa", reply)
+    assert (transcript.final.by, transcript.answer) == ("only", "7")
+
+
+def test_each_layer_reads_the_whole_layer_before_and_nothing_else() -> None:
+    transcript, model = play("moa", reply)
+    layers = [[], NAMES[:3], NAMES[3:6]]
+    for request in model.requests:
+        read = layers[request.purpose.round - 1]
+        for name in NAMES:
+            assert (f"Said by {name} in" in shown(request)) == (name in read), (request.purpose, name)
+    assert [turn.reads for turn in transcript.rounds[2].turns] == [tuple(NAMES[3:6])]
+
+
+def test_the_answers_have_no_names() -> None:
+    _, model = play("moa", reply)
+    (request,) = asked(model, round=3)
+    assert "Debater" not in shown(request).replace("Said by Debater", "")
+    assert shown(request).count("Another agent wrote:") == 3
+
+
+def test_with_a_pool_all_layers_see_it(pool: KnowledgePool) -> None:
+    _, model = play("moa", reply, pool=pool, sources=("wiki", "google"))
+    assert all(pool.passages[0].text in shown(request) for request in model.requests)
+
+
+def test_the_papers_number_of_proposers_and_moa_lite() -> None:
+    assert play("moa", reply, settings={"debaters": 13, "talk.groups": [6, 6, 1]})[1].calls == 13
+    lite = {"debaters": 4, "rounds": 2, "talk.groups": [3, 1]}
+    transcript, model = play("moa", reply, settings=lite)
+    assert (model.calls, transcript.answer) == (4, "4")
+
+
+def test_a_failed_proposer_is_left_out() -> None:
+    transcript, model = play("moa", failing(reply, agent="Debater 2"))
+    assert (len(model.requests), transcript.answer, transcript.degraded) == (7, "7", True)
+    assert transcript.rounds[1].turns[0].reads == ("Debater 1", "Debater 3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"debaters": 6}, "adds up to 7 debaters, but there are 6"),
+        ({"rounds": 2}, "has 3 numbers, one for each round; rounds is 2"),
+        ({"talk.groups": [3, 2, 2]}, "finish = only needs exactly one debater, found 2"),
+        ({"stop": "stability"}, "with talk.groups each speaks once"),
+        ({"talk.later": "sequential"}, "needs talk.first and talk.later = simultaneous"),
+    ],
+)
+def test_settings_that_fit_no_layers_are_refused(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        play("moa", reply, settings=settings)
