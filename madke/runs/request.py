@@ -124,7 +124,7 @@ class RunRequest:
     """Whether debaters are asked for quotes, as ``{"cite": True}`` in ``settings``."""
     error_at_most: str | float | None = described(
         None,
-        "Defer answers beyond this share of errors, e.g. 5%; needs --calibration.",
+        "Defer answers beyond this error, e.g. 5%.",
         metavar="SHARE",
         type=str | None,
         by="run ask serve",
