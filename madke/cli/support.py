@@ -17,7 +17,7 @@ EPILOG = flags.epilog(
     """Entailment judges: a chat model, hf/NAME of a cross-encoder trained on NLI, or a COMMAND that reads JSON lines of
     source (text) and candidate (statement), and prints a number from 0 (no support) to 1 for each. Judgements are
     kept in entailment.sqlite.""",
-    """Measures: citation recall and precision of ALCE, support of TREC RAG (full 1, partial 0.5), and nugget scores.""",
+    """Measures: ALCE's citation recall and precision, TREC RAG's support (full 1, partial 0.5), nugget scores.""",
     "Examples:",
     "  madke support runs/mine --entailment openai/gpt-4o-mini",
     "  madke support answers.jsonl --pools pools.jsonl --entailment hf/cross-encoder/nli-deberta-v3-base",

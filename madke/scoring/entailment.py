@@ -1,7 +1,7 @@
 """How far texts support statements: asked of a chat model, a cross-encoder trained on NLI, or a command; cached.
 
 A command reads JSON lines of ``source`` (the text) and ``candidate`` (the statement), and prints a number for each:
-from 0.75 full support, from 0.25 partial. A cross-encoder gives full support where "entailment" is its most likely label.
+from 0.75 full support, from 0.25 partial. A cross-encoder gives full support if "entailment" is its first label.
 """
 
 import asyncio
