@@ -37,7 +37,7 @@ def command(
     from madke.report.calibration_tables import level_table, reliability_table, signal_table, test_table
     from madke.report.tables import rich_table
     from madke.runs.calibration_file import level_of, read_calibration
-    from madke.scoring.calibration import fitted, judged, present, tested
+    from madke.scoring.calibration import evaluated, fitted, judged, present
     from madke.scoring.risk import quality
 
     refuse_overwriting({"--out": out}, [*paths, calibration])
@@ -50,7 +50,7 @@ def command(
     names = present(debates) if signals is None else [name.strip() for name in signals.split(",")]
     if calibration is not None:
         known, levels = read_calibration(calibration), _LEVELS if error_at_most is None else (level_of(error_at_most),)
-        found = [tested(known, debates, level) for level in levels]
+        found = [evaluated(known, debates, level) for level in levels]
         if as_json:
             say_json(found)
         else:

@@ -149,7 +149,7 @@ class Tested:
         return self.error is None or self.error.low <= self.level
 
 
-def tested(calibration: Calibration, debates: Sequence[Judged], level: float) -> Tested:
+def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float) -> Tested:
     """Test a calibration at a level; ``debates`` is not empty."""
     least = calibration.threshold(level)
     scores = [calibration.score(each.found) for each in debates]
