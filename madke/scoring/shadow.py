@@ -194,11 +194,10 @@ def gate_lines(shadow: Shadow) -> Iterator[str]:
         if spent.cost is not None and whole.cost:
             shares.append(f"{spent.cost:.2f} instead of {whole.cost:.2f} in money")
         line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {', '.join(shares)}"
-        if found.correct is not None and found.difference is not None:
-            value, low, high = (
-                100 * each for each in (found.difference.value, found.difference.low, found.difference.high)
-            )
-            line += f"; correct {100 * found.correct.value:.1f} % ({value:+.1f}, 95 % {low:+.1f} to {high:+.1f})"
+        if found.correct is not None and (change := found.difference) is not None:
+            value, low, high = (100 * each for each in (change.value, change.low, change.high))
+            by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
+            line += f"; correct {100 * found.correct.value:.1f} % ({by})"
         yield line
 
 

@@ -154,7 +154,9 @@ def test_questions_without_gold_answers_have_costs_only(tmp_path: Path) -> None:
     held = [replace(each, answers=()) for each in debated(tmp_path).transcripts()]
     shadow = shadow_of(held)
     assert shadow.gates["vote"].correct is None
-    assert re.fullmatch(r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence)
+    assert re.fullmatch(
+        r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence
+    )
 
 
 def test_json_and_page_show_it(tmp_path: Path) -> None:
