@@ -20,6 +20,9 @@ def sheet(
     out: Annotated[Path, option("Sheet (.csv). The key is next to it (.key.json).", "FILE")],
     sample: Annotated[int | None, option("Draw N questions at random, the same for all runs.", "N", min=1)] = None,
     seed: Annotated[int, option("Seed of the draw and the row order.", "N")] = 0,
+    deferred: Annotated[
+        bool, switch("--deferred", "Only answers that runs with --error-at-most left to people.")
+    ] = False,
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
@@ -32,7 +35,7 @@ def sheet(
     """
     from madke.report.annotation import write_sheet
 
-    key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed)
+    key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed, deferred=deferred)
     say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
     say(f"key: {key_file}: do not give it to the people who fill the sheet")
 

@@ -62,9 +62,10 @@ def command(
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
     from madke.cli.retrieval import pools_table
+    from madke.report.answer_files import write_answers
     from madke.report.figures import write_figures
     from madke.report.html import write_report
-    from madke.report.tables import write_answers, write_table
+    from madke.report.tables import write_table
 
     if figures is not None:
         require("figures need", "report", "matplotlib")

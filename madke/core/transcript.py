@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter
 
+from madke.core.agreement import Agreement
+
 ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 """What was read from a reply.
 
@@ -15,8 +17,8 @@ ParseStatus = Literal["ok", "abstained", "unmarked", "echoed", "cut", "failed"]
 ``failed``: the call failed.
 """
 
-DebateOutcome = Literal["ok", "abstained", "failed"]
-"""How a debate ended."""
+DebateOutcome = Literal["ok", "abstained", "failed", "deferred"]
+"""How a debate ended. ``deferred``: there is an answer, but it is left to a person."""
 
 UNREAD_STATUSES: tuple[ParseStatus, ...] = ("unmarked", "echoed", "cut")
 """The readings of replies that say something, but nothing that can be read."""
@@ -239,9 +241,20 @@ def reading(reply: Selection | Stance | Reflection | Verdict | Final) -> ParseSt
 _DECLINES = ("declined", "given")
 
 
-def outcome(final: ParseStatus) -> DebateOutcome:
+def outcome(final: ParseStatus) -> Literal["ok", "abstained", "failed"]:
     """How a debate ended, from the reading of its final text."""
     return "ok" if final == "ok" else "failed" if final == "failed" else "abstained"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deferral:
+    """Why an answer is left to a person."""
+
+    reason: str
+    answer: str | None
+    """What the debate would have answered."""
+    score: float
+    """Of the calibration; below its threshold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,7 +267,8 @@ class Transcript:
     answers: tuple[str, ...]
     status: DebateOutcome
     """``ok``: there is an answer. ``abstained``: there is none; ``final.status`` says why, and only if it is
-    ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again."""
+    ``abstained`` too did the debate decline to answer. ``failed``: calls failed; run again. ``deferred``: the answer is
+    in ``deferral``, for a person."""
     answer: str | None
     stop_reason: str
     rounds: tuple[Round, ...]
@@ -275,9 +289,14 @@ class Transcript:
     """Source -> why it failed."""
     retrieval: Annotated[Retrieval | None, Field(exclude_if=lambda value: value is None)] = None
     usage: Mapping[str, StageUsage] = field(default_factory=dict)
+    agreement: Annotated[Agreement | None, Field(exclude_if=lambda value: value is None)] = None
+    """Who agrees, and what the passages say. None: nobody spoke in the last round, or an older version wrote this."""
+
+    deferral: Annotated[Deferral | None, Field(exclude_if=lambda value: value is None)] = None
+    """Set if ``status`` is ``deferred``."""
 
     @property
-    def reading(self) -> ParseStatus:
+    def reading(self) -> ParseStatus | Literal["deferred"]:
         """``status``, but if there is no answer, how its final text was read. Only ``abstained`` is an abstention."""
         # Without a rule, the final answer was not read from a text.
         return reading(self.final) if self.status == "abstained" and self.final.rule else self.status

@@ -209,16 +209,22 @@ class Limiter:
         in_flight, limit = self._state.in_flight, int(self._limit)
         if self._queue and in_flight >= limit:
             self._crowded = in_flight
-        # When calls end together, the queue is empty until their debates make the next calls: _wanted includes both.
-        slots_are_short = self._crowded and in_flight <= limit < min(self._wanted, self._concurrency)
         if kind is None:
             self._succeeded = True
             self._score = max(0.0, self._score - TOLERATED)
-            if slots_are_short:
-                growth = max(1.0, abs(self._cut_at - self._limit) / 2)
-                self._limit += growth / self._limit if self._state.episodes else 1
+            # When calls end together, the queue is empty until their debates make the next calls: _wanted has both.
+            if self._crowded and in_flight <= limit < min(self._wanted, self._concurrency):
+                self._grow()
         self._crowded = max(0, self._crowded - 1)
         self._leave()
+
+    def _grow(self) -> None:
+        """One place more for each call that succeeds; after an overload a part of a place, more far from the cut."""
+        if not self._state.episodes:
+            self._limit += 1
+            return
+        growth = max(1.0, abs(self._cut_at - self._limit) / 2)
+        self._limit += growth / self._limit
 
     def _wait(self) -> float:
         """Seconds until the next call may start, if a slot is free."""

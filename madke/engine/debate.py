@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from madke._util.concurrency import gather
 from madke.core import events
+from madke.core.agreement import Agreement
 from madke.core.chat import fields_of, takes_schemas
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
@@ -12,6 +13,7 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
 from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
+from madke.engine.evidence import agreement_of
 from madke.engine.order import order_for, reading_order
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
@@ -72,9 +74,22 @@ async def hold_debate(scene: Scene) -> Transcript:
         pool_partial=scene.pool.partial,
         retrieval=scene.pool.retrieval,
         usage=scene.usage_by_stage(),
+        agreement=_agreement(scene, rounds, final),
     )
+    if scene.settle is not None:
+        transcript = scene.settle(transcript)
     scene.tell(events.DebateFinished, transcript=transcript)
     return transcript
+
+
+def _agreement(scene: Scene, rounds: Sequence[Round], final: Final) -> Agreement | None:
+    texts = {n: f"{passage.title}\n{passage.text}" for n, passage in enumerate(scene.pool.passages)} or None
+    debaters = {debater.name: debater for debater in scene.protocol.cast}
+
+    def shown(turn: Turn) -> Sequence[int]:
+        return roles.readable(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
+
+    return agreement_of(rounds, final, task=scene.task, question=scene.question, texts=texts, shown=shown)
 
 
 def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, scored: bool) -> None:
@@ -188,11 +203,9 @@ def _with_hits(scene: Scene, n: int, turn: Turn, hits: Hits) -> Turn:
 
 async def _speak(scene: Scene, debater: Debater, n: int, view: View, turn: Turn) -> Turn:
     if turn.stance.status != "failed":
-        numbers: Sequence[int] = roles.allowed(scene, debater)
-        if turn.selection is not None:
-            numbers = sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
         # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
         asked_in = 1 if scene.protocol.samples else n
+        numbers = roles.readable(scene, debater, turn)
         turn = replace(turn, stance=await roles.speak(scene, debater, asked_in, numbers, view))
     scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
     return replace(turn, usage=scene.turn_usage.pop(debater.name, None))

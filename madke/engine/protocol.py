@@ -56,6 +56,8 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
     max_tokens: Count = 1024
     """Completion tokens per call. Not stated in the paper."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    cite: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """Whether debaters with passages are asked to quote the one that shows their answer. Tasks may ask for it too."""
     structured: Annotated[
         Literal["auto", "off", "require"],
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML reads off as false
@@ -200,6 +202,8 @@ def conflicts(p: Protocol) -> Iterator[str]:
     """Why the settings cannot work together, one reason for each conflict."""
     yield from _conflicts_reading(p)
     yield from _conflicts_end(p)
+    if p.cite and p.marker == "alone":
+        yield "cite = true does not work with marker = alone: its replies hold only the answer"
     if p.talk.groups is not None:
         yield from _conflicts_groups(p, p.talk.groups)
     if p.knowledge is not None:

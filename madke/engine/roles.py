@@ -15,6 +15,7 @@ from madke.core.transcript import (
     Search,
     Selection,
     Stance,
+    Turn,
     Verdict,
 )
 from madke.engine import parse
@@ -25,7 +26,7 @@ from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
-_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique"}
+_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite"}
 
 STAGE_VALUES: Mapping[str, frozenset[str]] = {
     "select": _DEBATER | {"max_selected", "allow_search", "bound"},
@@ -79,7 +80,8 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``."""
     stage = "speak" if view.empty else "reply"
     view_fields = ("own", "peers", "history", "groups", "digest", "critique")
-    values = {"knowledge": numbers, **{name: getattr(view, name) for name in view_fields}}
+    cite = bool(numbers) and (scene.protocol.cite or getattr(scene.task, "cites", False))
+    values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
     reply, asked, _ = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if reply.error is not None:
@@ -154,6 +156,13 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
         return [place] if place < len(scene.pool.passages) else []
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
+
+
+def readable(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
+    """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all."""
+    if turn.selection is None:
+        return allowed(scene, debater)
+    return sorted({*turn.selection.ids, *(turn.search.ids if turn.search else ())})
 
 
 async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], *, history: bool = False) -> Final:

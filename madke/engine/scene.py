@@ -26,6 +26,7 @@ from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Tur
 from madke.engine.parse import TRUNCATED, Asked, BoundReply, checked, read_bound, without_reasoning
 from madke.engine.protocol import Protocol
 from madke.engine.schemas import schema_of
+from madke.engine.signals import Settle
 from madke.engine.view import Group, quoted
 from madke.tasks.base import Task
 
@@ -99,6 +100,8 @@ class Scene:
     speak."""
     retrieve: Retrieve | None = None
     score_answers: ScoreAnswers | None = None
+    settle: Settle | None = None
+    """Changes the transcript at the end, such as to defer its answer."""
     listen: Listener | None = None
     """Receives each event of :mod:`madke.core.events` when it happens."""
     deltas: bool = False

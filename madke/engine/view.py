@@ -1,7 +1,7 @@
 """What a debater reads: whose stances, grouped by answer, and how they are quoted."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -59,27 +59,34 @@ def view(
     # After round 1 a summary may replace the peers.
     peers = "none" if rounds and protocol.talk.later == "simultaneous_with_summary" else protocol.sees.peers
     if "history" in (peers, protocol.sees.own):
-        own = protocol.sees.own == "history"
-        past = [
-            (number, turn)
-            for number, turn in _all_turns(rounds, spoken)
-            if (own if turn.agent == agent else peers == "history" and turn.agent not in hidden)
-        ]
+        everything = [*_all_turns(rounds, spoken)]
+        readable: set[str] = set()
+        if peers == "history":
+            readable = {turn.agent for _, turn in everything}.difference(hidden, [agent])
+        if protocol.sees.own == "history":
+            readable.add(agent)
+        past = [(number, turn) for number, turn in everything if turn.agent in readable]
         history = tuple(_shown(protocol, turn, number, own=turn.agent == agent) for number, turn in past)
         seen = replace(seen, history=history, reads=tuple(turn.agent for _, turn in past if turn.agent != agent))
     if peers in ("history", "none"):
         return seen
-    shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
     if peers == "latest":
-        shown = newest | {t.agent: (len(rounds) + 1, t) for t in spoken if t.stance.status != "failed"}
+        now = len(rounds) + 1
+        shown = newest | {turn.agent: (now, turn) for turn in spoken if turn.stance.status != "failed"}
+    else:
+        shown = {name: (number, turn) for name, (number, turn) in newest.items() if number == len(rounds)}
     read = [shown[name] for name in order if name in shown and name not in hidden]
     peer_of = {turn.agent: _shown(protocol, turn, number) for number, turn in read}
-    grouped = answer_groups([turn for _, turn in read], same) if protocol.sees.grouped else []
-    groups = tuple(
-        Group(answer=group[0].stance.answer or "", members=tuple(peer_of[turn.agent] for turn in group))
-        for group in grouped
-    )
+    groups = _groups([turn for _, turn in read], peer_of, same) if protocol.sees.grouped else ()
     return replace(seen, peers=tuple(peer_of.values()), groups=groups, reads=tuple(peer_of))
+
+
+def _groups(turns: Sequence[Turn], shown: Mapping[str, Spoken], same: Same) -> tuple[Group, ...]:
+    """The turns by answer. ``shown``: agent -> its stance, as the reader sees it."""
+    return tuple(
+        Group(answer=group[0].stance.answer or "", members=tuple(shown[turn.agent] for turn in group))
+        for group in answer_groups(turns, same)
+    )
 
 
 def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View:

@@ -21,6 +21,7 @@ from madke._util.files import atomic_write, refuse_repeated, text_lines
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
+from madke.engine.signals import answer_of
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -67,12 +68,13 @@ class SheetKey(BaseModel, frozen=True, extra="forbid"):
 
 
 def write_sheet(
-    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0
+    results: Sequence[Results], out: Path, *, sample: int | None = None, seed: int = 0, deferred: bool = False
 ) -> tuple[Path, SheetKey]:
     """Write the answers of arms as a sheet, ``sheet.csv``, with its key in ``sheet.key.json``.
 
-    Uses the questions without a failure in any arm, or a random sample of them. Equal answers to a question share a
-    row. Rows are in random order. The byte order mark is for Excel. Returns the path of the key, and the key. UserError
+    Uses the questions without a failure in any arm, or a random sample of them; ``deferred``: only those that every arm
+    deferred. Equal answers to a question share a row. Rows are in random order. The byte order mark is for Excel.
+    Returns the path of the key, and the key. UserError
     if a file exists, or the arms cannot share a sheet.
     """
     key_file = out.with_suffix(".key.json")
@@ -80,7 +82,7 @@ def write_sheet(
         raise UserError("expected a file name ending in .csv", file=out)
     if existing := [file for file in (out, key_file) if file.exists()]:
         raise UserError("already exists and may be filled in; choose another --out", file=existing[0])
-    draw, ids = random.Random(seed), _shared_ids(results)
+    draw, ids = random.Random(seed), _shared_ids(results, deferred=deferred)
     if sample is not None and sample > len(ids):
         raise UserError(f"--sample {sample}: only {len(ids)} questions have a result in every arm")
     found, abstained, scales = _answers(results, set(ids if sample is None else draw.sample(ids, sample)))
@@ -99,8 +101,11 @@ def write_sheet(
     return key_file, key
 
 
-def _shared_ids(results: Sequence[Results]) -> list[str]:
-    held = [{(t.id, t.question) for t in result.transcripts() if t.status != "failed"} for result in results]
+def _shared_ids(results: Sequence[Results], *, deferred: bool) -> list[str]:
+    kinds = ("deferred",) if deferred else ("ok", "abstained", "deferred")
+    held = [{(t.id, t.question) for t in result.transcripts() if t.status in kinds} for result in results]
+    if deferred and not any(held):
+        raise UserError("no answer is deferred; expected a run with --error-at-most")
     ids = sorted(id_ for id_, _ in set.intersection(*held))
     if not ids:
         raise UserError("no question has a result in every arm")
@@ -122,13 +127,13 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow]
             if t.id not in chosen or t.status == "failed":
                 continue
             scales.setdefault(("ambiguity_resolved", "quality") if t.task == "translation" else ("right",), t.task)
-            if t.answer is None:
+            if (answer := answer_of(t)) is None:
                 abstained.append((result.name, t.id))
                 continue
-            row = answers.get((t.id, t.answer)) or _row(t, t.answer)
+            row = answers.get((t.id, answer)) or _row(t, answer)
             scores = {name: each[t.id, t.repeat] for name, each in outside.items() if (t.id, t.repeat) in each}
             update = {"given": (*row.given, result.name), "metrics": {**scores, **row.metrics}}
-            answers[t.id, t.answer] = row.model_copy(update=update)
+            answers[t.id, answer] = row.model_copy(update=update)
     if not answers:
         raise UserError("the arms have no answers to grade")
     if len(scales) > 1:

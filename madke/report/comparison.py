@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 from madke.core.errors import UserError, count_of
 from madke.core.question import Question
@@ -44,7 +45,7 @@ class QuestionResult:
 
     run: str
     answer: str | None
-    status: ParseStatus
+    status: ParseStatus | Literal["deferred"]
     correct: float | None
     """The task's first metric, in 0 .. 1; None for a failed question or one without gold answers."""
     rounds: int | None

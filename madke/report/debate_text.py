@@ -22,6 +22,7 @@ from madke.core.transcript import (
     Turn,
     Verdict,
 )
+from madke.report.agreement_text import agreement_in, agreement_lines
 from madke.report.comparison import ComparedQuestion, QuestionResult, RunPair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
@@ -149,9 +150,13 @@ def final_lines(transcript: Transcript) -> Iterator[str]:
     # A tied vote, or a summarized debate that ended split.
     tie = f"  ({'split' if final.by == 'summarizer' else 'tie'})" if final.tie else ""
     yield f"Final answer, by {one_line(final.by)}{whose}: {answer}{tie}{_left_out(final)}"
+    if (deferral := transcript.deferral) is not None:
+        yield one_line(f"Deferred: {deferral.reason}. It would have answered [{deferral.answer}].")
     if final.scores:
         yield f"    weights: {_figures(final.scores)}"
     yield from _indented(final.error or final.text)
+    if (agreement := agreement_in(transcript)) is not None:
+        yield from agreement_lines(agreement)
     if not transcript.usage:
         return
     used = transcript.total

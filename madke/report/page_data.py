@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +20,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
+from madke.report.agreement_text import agreement_in
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -132,6 +134,7 @@ OUTCOMES: Mapping[str, str] = {
     "abstained": "abstained",
     "unread": "no readable answer: unmarked, only its prompt given back, or cut off",
     "failed": "failed",
+    "deferred": "deferred to a person",
     "corrected": "corrected: wrong after round 1, right at the end",
     "collapsed": "collapsed: right after round 1, wrong at the end",
     "divided": "no consensus",
@@ -140,7 +143,7 @@ OUTCOMES: Mapping[str, str] = {
     "shortened": "shortened: a prompt was too long",
     "oracle": ORACLE,
 }
-"""Outcome -> label. The first six exclude each other."""
+"""Outcome -> label. The first seven exclude each other."""
 
 _VALUES = ("correct", "corrected", "collapsed", "trapped", "cons_judge", "cons_matcher")
 """Values of a debate that determine its outcomes."""
@@ -207,7 +210,7 @@ def _valued(arm: ArmValues, key: QuestionKey, repeat: int, outcomes: int) -> tup
     values = {name: repeats[repeat] for name, repeats in held.items() if repeat in repeats}
     score = values.get("correct")
     found = [name for name in ("corrected", "collapsed", "trapped") if values.get(name)]
-    if score is not None and not outcomes & _bits(("abstained", "unread", "failed")):
+    if score is not None and not outcomes & _bits(("abstained", "unread", "failed", "deferred")):
         found.append("right" if score == 1 else "wrong" if score == 0 else "partly")
     if values.get("cons_judge", values.get("cons_matcher")) == 0:
         found.append("divided")
@@ -263,7 +266,8 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
 def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
     """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
     own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
-    return transcript_to_json(transcript, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
+    known = replace(transcript, agreement=agreement_in(transcript))
+    return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
 def _scores(transcript: Transcript) -> dict[str, float]:

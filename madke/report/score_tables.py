@@ -95,6 +95,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("n", _questions, place="screen"),
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
+        *([_Column("deferred", _count(lambda scores: scores.deferred))] if any(s.deferred for s in scores) else []),
         *([_Column("unread", _count(unread), note=UNREAD_NOTE)] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
@@ -114,7 +115,9 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column("cached prompt tokens", _count(lambda s: s.total.cached_tokens or None), place="aside"),
         _Column("questions", _count(lambda scores: scores.questions), place="aside"),
         _Column("debates", _count(lambda s: s.transcripts if s.transcripts != s.questions else None), place="aside"),
-        _Column("answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed), place="aside"),
+        _Column(
+            "answered", _count(lambda s: s.transcripts - s.abstained - unread(s) - s.failed - s.deferred), place="aside"
+        ),
         _Column("incomplete", _incomplete, place="aside"),
         *(
             _Column(f"unparsed: {stage} %", partial(_unparsed, stage=stage), place="aside")

@@ -1,23 +1,21 @@
-"""Tables for terminals, pages and files (CSV, Parquet, LaTeX), and files of all answers."""
+"""Tables for terminals, pages and files (CSV, Parquet, LaTeX)."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from madke._util.assets import require
-from madke._util.files import atomic_write, write_file
+from madke._util.files import write_file
 from madke._util.terminal import FittedTable, printable
 from madke.core.errors import UserError
-from madke.scoring.arms import Results
-from madke.scoring.debate_rows import correct, is_share
+from madke.scoring.debate_rows import is_share
 from madke.scoring.statistics import Estimate
 
 ORACLE = "analysis: reads the gold answers"
@@ -280,7 +278,7 @@ def latex(text: str) -> str:
 
 
 def _parquet(table: Table) -> bytes:
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = arrow()
     columns = _columns(table)
 
     def array(cells: Sequence[str | float | None]) -> Any:
@@ -314,64 +312,10 @@ def _columns(table: Table) -> list[_Column]:
     return found
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def arrow() -> tuple[Any, Any]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``; UserError if they are missing."""
     require("Parquet files need", "report", "pyarrow")
     import pyarrow
     from pyarrow import parquet
 
     return pyarrow, parquet
-
-
-_AnswerRow = dict[str, Any]
-_ANSWER_COLUMNS = ("arm", "id", "repeat", "question", "gold", "answer", "status", "correct")
-
-
-def write_answers(results: Sequence[Results], path: Path) -> None:
-    """Write the answers of arms, one row per question and repeat, atomically.
-
-    A row has ``arm``, ``id``, ``repeat``, ``question``, ``gold``, ``answer`` (none for abstained and failed questions),
-    ``status`` and ``correct`` (the task's first metric; none for a failed question or one without golds). Formats are
-    ``.jsonl``, ``.csv`` (golds joined by `` | ``, safe for spreadsheets) and ``.parquet``.
-    UserError: another suffix, the file cannot be written, or pyarrow is missing for Parquet.
-    """
-    check_ending(path, ANSWER_FILES)
-    write = {".jsonl": _answers_jsonl, ".csv": _answers_csv, ".parquet": _answers_parquet}[path.suffix]
-    with atomic_write(path) as file:
-        write(_answer_rows(results), file)
-
-
-def _answer_rows(results: Iterable[Results]) -> Iterator[_AnswerRow]:
-    for arm in results:
-        for t in arm.transcripts():
-            row = {"arm": arm.name, "id": t.id, "repeat": t.repeat, "question": t.question, "gold": t.answers}
-            yield row | {"answer": t.answer, "status": t.status, "correct": correct(t)}
-
-
-def _answers_jsonl(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
-    file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
-
-
-def _answers_csv(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text)
-    writer.writerow(_ANSWER_COLUMNS)
-    for row in rows:
-        cells = (row | {"gold": " | ".join(row["gold"])}).values()
-        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
-    text.flush()
-    text.detach()
-
-
-def _answers_parquet(rows: Iterator[_AnswerRow], file: IO[bytes]) -> None:
-    pyarrow, parquet = _pyarrow()
-    text = pyarrow.string()
-    types = dict.fromkeys(_ANSWER_COLUMNS, text)
-    types |= {
-        "repeat": pyarrow.int64(),
-        "gold": pyarrow.list_(text),
-        "correct": pyarrow.float64(),
-    }
-    schema = pyarrow.schema(types)
-    with parquet.ParquetWriter(file, schema) as writer:
-        while group := list(islice(rows, 1000)):
-            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))

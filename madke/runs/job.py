@@ -28,6 +28,7 @@ from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source
 from madke.llm import as_chat_model, close, read_models
 from madke.pools.pool_file import pool_records, sources_in
+from madke.runs.calibration_file import deferring_of, warn_of_shift
 from madke.runs.cast import open_models, role_models
 from madke.runs.directory import read_transcripts
 from madke.runs.options import RunOptions
@@ -104,6 +105,7 @@ class Job:
             repeat=repeat,
             seed=self.spec.seed,
             first_round=self.first_round.of(question.id, repeat) if self.first_round else (),
+            settle=self.spec.deferring.settle(task) if self.spec.deferring else None,
             clock=time.monotonic,
             **services,
         )
@@ -163,6 +165,8 @@ def job_of(
     if request.sources is None and pools is not None:
         specs = dict.fromkeys(_sources_of(pools, variant.protocol.sources))
     settings = {**request.settings, "first_round_given": True} if first_round_given else request.settings
+    if request.cite:
+        settings = {**settings, "cite": True}
     if list(specs) != list(variant.protocol.sources):
         variant = variant.with_sources(list(specs), settings)
     elif settings:
@@ -187,7 +191,11 @@ def job_of(
         answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
         seed=request.seed,
         repeats=request.repeats,
+        deferring=deferring_of(request.calibration, request.error_at_most),
     )
+    if spec.deferring is not None:
+        tasks = [question.task for question in questions]
+        warn_of_shift(spec.deferring.calibration, spec.variant, tasks, spec.models)
     own_sources = {name: source for name, source in own_sources.items() if name in specs}
     return Job(
         spec=spec, questions=questions, variant=variant, pools=pools, own_models=own_models, own_sources=own_sources

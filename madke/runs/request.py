@@ -42,7 +42,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 Asker = Literal["run", "ask", "serve", "experiment"]
 """Who asks for runs: ``madke run``, ``ask``, ``serve`` and ``mcp``, ``ablate``, and the functions of these names."""
 
-_PATHS = ("prompts", "pools", "first_round")
+_PATHS = ("prompts", "pools", "first_round", "calibration")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,30 @@ class RunRequest:
         by="run ask serve",
     )
     """Protocol field -> value, as for ``--set``: ``{"rounds": 2}``."""
+    cite: bool = described(
+        False,
+        "Ask debaters to quote the passage that shows their answer.",
+        KNOWLEDGE,
+        type=bool,
+        by="run ask serve",
+    )
+    """Whether debaters are asked for quotes, as ``{"cite": True}`` in ``settings``."""
+    error_at_most: str | float | None = described(
+        None,
+        "Defer answers beyond this error, e.g. 5%.",
+        metavar="SHARE",
+        type=str | None,
+        by="run ask serve",
+    )
+    """The largest share of wrong answers among those that are not deferred: ``"5%"`` or ``0.05``."""
+    calibration: str | Path | None = described(
+        None,
+        "Calibration that `madke calibrate` wrote.",
+        metavar="FILE",
+        type=Path | None,
+        by="run ask serve",
+    )
+    """The file that ``madke calibrate`` wrote, for ``error_at_most``."""
     prompts: str | Path | None = described(
         None,
         "Folder of your own protocols.",

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from madke._util.files import refuse_special, short_hash, write_file
 from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.engine.deferral import Deferring
 from madke.engine.protocol import Protocol
 
 RUN_FORMAT = 2
@@ -65,6 +66,8 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
     seed: int | None = None
     """Sampling seed; None: the servers choose their own."""
     repeats: int = 1
+    deferring: Annotated[Deferring | None, Field(exclude_if=lambda value: value is None)] = None
+    """Which answers are left to a person; None: none."""
 
     def differences(self, other: RunSpec) -> list[str]:
         """The differences, as ``field: mine, not theirs``. Questions of only one spec are ignored: runs can grow."""

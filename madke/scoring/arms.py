@@ -140,6 +140,8 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
         if transcript.status == "failed":
             failed.add(key)
             continue
+        if transcript.status == "deferred":
+            continue
         finished.append((key, transcript.repeat))
         of_rounds = [same.setdefault(tuple(found.items()), found) for found in round_rows(transcript)]
         rounds.setdefault(key, []).append(of_rounds)

@@ -128,8 +128,8 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
 
 
 def correct(transcript: Transcript) -> float | None:
-    """The task's first metric on the final answer; None for a failed question or one without gold answers."""
-    if transcript.status == "failed" or not transcript.answers:
+    """The task's first metric on the final answer; None for a failed or deferred one, or without gold answers."""
+    if transcript.status in ("failed", "deferred") or not transcript.answers:
         return None
     return _metrics(transcript, metrics_of(get_task(transcript.task))[:1])[0]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
@@ -131,18 +131,29 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     found = _of_arms(found, left, right, metric, left_out=len(shared) - len(held))
     lost = {key for key in shared if key not in lefts and key in left.failed}
     lost |= {key for key in shared if key not in rights and key in right.failed}
-    binary = all(value in (0.0, 1.0) for arm in (lefts, rights) for values in arm.values() for value in values.values())
-    if not lost or not binary or metric in NO_SHARES:
+    if not lost or metric in NO_SHARES or not (_is_binary(lefts) and _is_binary(rights)):
         return found
-    extremes = []
-    for failed in (0.0, 1.0):
-        one = [fmean(lefts[key].values()) if key in lefts else 1 - failed for key in (*held, *lost)]
-        two = [fmean(rights[key].values()) if key in rights else failed for key in (*held, *lost)]
-        extremes.append(_compare(one, two))
-    low, high = (each.difference.value for each in extremes)
-    signs = {math.copysign(1, value) if value else 0 for value in (low, found.difference.value, high)}
-    p = max(each.p for each in extremes) if signs in ({1.0}, {-1.0}) else 1.0
+    # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
+    everything = (*held, *lost)
+    worst = _compare(_means(lefts, everything, failed=1.0), _means(rights, everything, failed=0.0))
+    best = _compare(_means(lefts, everything, failed=0.0), _means(rights, everything, failed=1.0))
+    low, high = worst.difference.value, best.difference.value
+    same_sign = _sign(low) == _sign(found.difference.value) == _sign(high) != 0
+    p = max(worst.p, best.p) if same_sign else 1.0
     return replace(found, if_failed=(low, high), p_if_failed=p)
+
+
+def _is_binary(values: Values) -> bool:
+    return all(value in (0.0, 1.0) for by_repeat in values.values() for value in by_repeat.values())
+
+
+def _means(values: Values, keys: Iterable[QuestionKey], *, failed: float) -> list[float]:
+    """Each question's mean over repeats; ``failed`` for questions without a value."""
+    return [fmean(values[key].values()) if key in values else failed for key in keys]
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 def _shared(left: ArmValues, right: ArmValues, metric: str) -> tuple[Values, Values, list[QuestionKey]]:

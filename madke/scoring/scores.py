@@ -42,7 +42,7 @@ class Spending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """The scores of one run. Means are over questions (repeats are averaged first) and exclude failed questions.
+    """The scores of one run. Means are over questions (repeats are averaged first), without failed and deferred ones.
 
     "Correct" is the first metric of a question's task on the final answer. Abstained answers count as wrong.
     """
@@ -113,6 +113,8 @@ class Scores:
     """By name: variation of ``correct``, each metric, Cons and Co2 between repeats; for at least two repeats."""
     shadow: Shadow | None = None
     """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
+    deferred: int = 0
+    """Transcripts whose answer is left to a person. Means exclude them."""
     spending: Spending | None = None
     """Only for a run directory with its call store, scored with prices; transcripts do not contain it."""
     scored: str = ""
@@ -226,7 +228,7 @@ class _Counted:
         if transcript.status == "failed":
             self.failures[transcript.final.error or "unknown"] += 1
             self.lost[transcript.id, transcript.question] += bool(transcript.answers)
-        elif transcript.task == "translation" and transcript.answers:
+        elif transcript.task == "translation" and transcript.answers and transcript.status != "deferred":
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
             self.usage[stage] = self.usage.get(stage, StageUsage()) + used
@@ -262,7 +264,7 @@ def scores_from_json(text: bytes) -> Scores:
     return _ADAPTER.validate_json(text)
 
 
-_FLAGS = ("transcripts", "abstained", "failed", "degraded", "partial_pools", "shortened", "read_golds")
+_FLAGS = ("transcripts", "abstained", "failed", "deferred", "degraded", "partial_pools", "shortened", "read_golds")
 """Fields of :class:`Scores` that count transcripts."""
 _CONSISTENT = ("cons_judge", "co2_judge", "cons_matcher", "co2_matcher", "co2_judge_grader", "co2_matcher_grader")
 

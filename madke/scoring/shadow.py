@@ -83,7 +83,7 @@ class GateFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shadow:
-    """Finished debates next to what gates would have made of them. Failed debates are left out."""
+    """Finished debates next to what gates would have made of them. Failed and deferred debates are left out."""
 
     debates: int
     changed: int
@@ -110,7 +110,11 @@ class ShadowCounter:
 
     def add(self, transcript: Transcript) -> None:
         """Count a debate."""
-        if transcript.status != "failed" and transcript.rounds and len(transcript.rounds[0].turns) > 1:
+        if (
+            transcript.status not in ("failed", "deferred")
+            and transcript.rounds
+            and len(transcript.rounds[0].turns) > 1
+        ):
             self._debated |= _is_debate(transcript)
             self._held.append(_compared(transcript, self.price_of))
 

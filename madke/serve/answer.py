@@ -141,7 +141,7 @@ class Answer(Debating):
             await refusal.response()(scope, receive, send)
             return
         content = self._whole("".join(reasoning).strip(), final)
-        await JSONResponse(content, headers=self._ignored)(scope, receive, send)
+        await JSONResponse(content, headers={**self._ignored, **final.headers})(scope, receive, send)
         self.turn.delivered()
 
     async def work(self, tell: Tell) -> FinalText:

@@ -298,6 +298,8 @@ class ServedRequest:
 
     async def _written(self, run: ServedRun, ask: Ask, done: Transcript) -> Written:
         """The final text of a debate in the form that was asked for."""
+        if done.deferral is not None:
+            return Written(text=f"I leave this question to a person: {done.deferral.reason}.")
         text, form = done.answer or done.final.text or "The debate ended without an answer.", ask.form
         if form is None:
             return Written(text=text)

@@ -25,9 +25,10 @@ from starlette.routing import Route
 from madke._util.concurrency import told
 from madke._version import __version__
 from madke.core import events
+from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
-from madke.core.transcript import UNREAD_STATUSES
+from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.serve.debates import SCHEME, Debates, Served
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
@@ -69,8 +70,10 @@ class DebateArguments(_Record):
 
 
 class Citation(_Record):
-    """A passage that the answer rests on."""
+    """A passage that contains the answer, or a quote for it."""
 
+    number: int
+    """Its number in the pool, as the debaters name it."""
     title: str
     address: str
     """Of the passage, or of its place in the transcript."""
@@ -84,8 +87,13 @@ class DebateEnd(_Record):
     text: str
     """The final reply, from which the answer was read."""
     citations: list[Citation]
-    status: Literal["answered", "abstained", "unread"]
-    """``abstained``: the debate declined to answer. ``unread``: no answer could be read."""
+    status: Literal["answered", "abstained", "unread", "deferred"]
+    """``abstained``: the debate declined to answer. ``unread``: no answer could be read. ``deferred``: it is left to a
+    person; see ``deferred``."""
+    deferred: str | None
+    """Why the answer is left to a person."""
+    agreement: Agreement | None
+    """Consensus or split, and each answer with its supporters, passages and quotes. Tell the user of a split."""
     rounds: int
     transcript: str
     """Address of the whole debate as text."""
@@ -212,13 +220,11 @@ class McpServer(Server[Any]):
         cited = citations(done, served.pool, address) if done.answer is not None else ()
         return DebateEnd(
             answer=done.answer,
-            text=done.final.text or done.answer or "",
-            citations=[Citation(title=title, address=url) for title, url in cited],
-            status="answered"
-            if done.answer is not None
-            else "unread"
-            if done.reading in UNREAD_STATUSES
-            else "abstained",
+            text=served.text if done.deferral else done.final.text or done.answer or "",
+            citations=[Citation(number=n, title=title, address=url) for n, title, url in cited],
+            agreement=done.agreement,
+            status=_status(done),
+            deferred=done.deferral.reason if done.deferral else None,
             rounds=len(done.rounds),
             transcript=address,
         )
@@ -269,6 +275,12 @@ def _listed(name: str, tool: _Tool, names: Mapping[str, list[str]]) -> types.Too
         output_schema=tool.result.model_json_schema(mode="serialization"),
         annotations=types.ToolAnnotations(read_only_hint=tool.read_only, destructive_hint=False),
     )
+
+
+def _status(done: Transcript) -> Literal["answered", "abstained", "unread", "deferred"]:
+    if done.deferral is not None:
+        return "deferred"
+    return "answered" if done.answer is not None else "unread" if done.reading in UNREAD_STATUSES else "abstained"
 
 
 def _failed(reason: str) -> types.CallToolResult:

@@ -8,11 +8,13 @@ from typing import Any, Literal
 from openai.types import CompletionUsage
 from openai.types.chat.chat_completion_message import Annotation, AnnotationURLCitation
 from openai.types.completion_usage import CompletionTokensDetails, PromptTokensDetails
+from pydantic_core import to_jsonable_python
 
 from madke.core import events
 from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
-from madke.core.transcript import Search, Selection, Stance, Transcript, Turn, Verdict
+from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
+from madke.report.agreement_text import header
 from madke.serve.debates import Served
 from madke.serve.wire import ChatBody
 
@@ -36,26 +38,38 @@ class FinalText:
     annotations: Sequence[Annotation] = ()
     own: Mapping[str, Any] = field(default_factory=dict)
     """What madke adds to OpenAI's form."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What madke adds to the headers of a response that is not streamed."""
 
 
 def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = True) -> FinalText:
     """The answer with its citations, within the limit and stop strings of ``body``.
 
     An abstained debate gives the text in which no answer could be read. Passages without an address get the
-    ``address`` of the transcript. With ``marks`` the text ends with ``[1][2]...``, one for each citation.
+    ``address`` of the transcript. With ``marks`` the text ends with ``[0][3]...``, the pool numbers of the citations.
     """
     done, annotations = served.transcript, []
     text, finish_reason = bounded(served.text, body)
-    cited = citations(done, served.pool, address) if done.answer is not None and text == served.text else ()
-    for number, (title, url) in enumerate(cited, start=1):
+    whole = done.answer is not None and text == served.text
+    for place, (number, title, url) in enumerate(citations(done, served.pool, address) if whole else ()):
         start = len(text) if marks else 0
         if marks:
-            text += f"{'' if number > 1 else ' '}[{number}]"
+            text += f"{'' if place else ' '}[{number}]"
         citation = AnnotationURLCitation(start_index=start, end_index=len(text), title=title, url=url)
         annotations.append(Annotation(type="url_citation", url_citation=citation))
-    own = {"madke": {"status": done.status, "rounds": len(done.rounds), "transcript": address}}
+    own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
+    own |= {"agreement": to_jsonable_python(done.agreement)}
+    own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     usage = openai_usage(served.usage)
-    return FinalText(text=text, finish_reason=finish_reason, usage=usage, annotations=annotations, own=own)
+    headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
+    return FinalText(
+        text=text,
+        finish_reason=finish_reason,
+        usage=usage,
+        annotations=annotations,
+        own={"madke": own},
+        headers=headers,
+    )
 
 
 def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
@@ -78,29 +92,16 @@ def openai_usage(usage: Usage) -> CompletionUsage:
     )
 
 
-def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[str, str]]:
-    """Title and address of the passages that the answer rests on."""
+def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[int, str, str]]:
+    """Pool number, title and address of the passages that contain the answer or a quote of its supporters."""
     entries = {entry.n: entry for entry in transcript.pool}
     passages = dict(enumerate(pool.passages))
-    for n in _cited(transcript):
+    for n in transcript.agreement.cited if transcript.agreement else ():
         passage, entry = passages.get(n), entries[n]
         url = passage.url if passage is not None else None
         if url is None and entry.key.startswith(("https://", "http://")):
             url = entry.key
-        yield entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
-
-
-def _cited(transcript: Transcript) -> Sequence[int]:
-    """Pool numbers that debaters chose in the last round: those who gave the final answer, else all of them."""
-    turns = transcript.rounds[-1].turns if transcript.rounds else ()
-    right = [turn for turn in turns if turn.stance.answer is not None and turn.stance.answer == transcript.answer]
-    known = {entry.n for entry in transcript.pool}
-    return sorted({n for turn in right or turns for n in _ids(turn)} & known)
-
-
-def _ids(turn: Turn) -> Iterator[int]:
-    yield from turn.selection.ids if turn.selection else ()
-    yield from turn.search.ids if turn.search else ()
+        yield n, entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
 
 
 @dataclass(slots=True, eq=False)

@@ -52,6 +52,12 @@ def squad_normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
+def has_words(text: str, answer: str) -> bool:
+    """Whether a text has the words of an answer in a row, both normalised as in SQuAD."""
+    wanted = squad_normalize(answer)
+    return bool(wanted) and f" {wanted} " in f" {squad_normalize(text)} "
+
+
 _NOT = r"(?:(?:do|can|could)\s?n(?:o|['\u2019])?t|can['\u2019]?t|am\s+(?:unable|not\s+able)\s+to)"
 _SORRY = r"(?:(?:i['\u2019]?\s?a?m\s+)?(?:sorry|afraid)[,.]?\s+(?:but\s+)?|unfortunately,?\s+)?"
 _FIND = r"(?:know|tell|say|answer|determine|decide|find|verify|identify|provide|give)"

@@ -7,7 +7,7 @@ from typing import Any, NotRequired, Protocol, TypedDict
 
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines
+from madke.tasks.answer_text import bare, declines, has_words
 
 
 class Example(TypedDict):
@@ -59,6 +59,9 @@ class BaseTask:
     reads_whole_line: bool = False
     """Whether answers are whole texts, such as translations: after "Answer:" the line is not shortened."""
 
+    cites: bool = False
+    """Whether debaters are asked to quote the passage that shows their answer, as with ``cite: true``."""
+
     def read(self, text: str, question: Question) -> str | None:
         """The text without quotes and emphasis, or one of ``choices`` as spelled there; None if it is not an answer."""
         answer = bare(text)
@@ -77,6 +80,10 @@ class BaseTask:
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the answer is the same as any gold."""
         return any(self.same(answer, gold, question) for gold in question.answers)
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """Whether a passage contains the answer: its words, in order. None: such an answer cannot be looked up."""
+        return None if self.choices or question.choices else has_words(text, answer)
 
     def check(self, question: Question) -> str | None:
         """What is wrong with a question of this task in a dataset; None if nothing is."""

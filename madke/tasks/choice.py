@@ -4,7 +4,7 @@ import re
 from string import ascii_uppercase
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, squad_normalize
+from madke.tasks.answer_text import bare, has_words, squad_normalize
 from madke.tasks.base import BaseTask
 
 _LEAD_IN = r"(?i:(?:(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\s*:?\s*))?"
@@ -15,6 +15,7 @@ _LETTER_THEN_TEXT = re.compile(
 )
 _TEXT_THEN_LETTER = re.compile(r"(?P<text>.*\S)\s*\((?P<letter>[A-Za-z])\)", re.DOTALL)
 
+_WORD = re.compile(r"[^\W\d_]{3}")
 _SIGN = re.compile(r"(?<![\w.])-(?=\.?\d)")
 _POINT = re.compile(r"\.(?=\d)")
 
@@ -45,6 +46,11 @@ class Choice(BaseTask):
                 return letter
         named = [letter for letter, option in options.items() if _wording(option) == _wording(text)]
         return named[0] if len(named) == 1 else None
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """Whether a passage has the words of the option; None for options without a word of three letters."""
+        option = dict(lettered(question.choices)).get(answer, "")
+        return has_words(text, option) if _WORD.search(option) else None
 
     def check(self, question: Question) -> str | None:
         """There must be 2 to 26 options, and every gold answer must be the letter of one."""

@@ -13,11 +13,11 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 
 import re
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import takewhile
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines
+from madke.tasks.answer_text import bare, declines, has_words
 from madke.tasks.base import BaseTask
 from madke.tasks.phrases import (
     Date,
@@ -31,7 +31,7 @@ from madke.tasks.phrases import (
     same_name,
 )
 from madke.tasks.units import conflict
-from madke.tasks.words import CONTRASTS, Word, stems, vocabulary, words
+from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, stems, vocabulary, words
 
 _YES_NO_QUESTION = re.compile(
     r"\W*(?:yes or no\W+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|might|may|must|am)"
@@ -79,6 +79,45 @@ class ShortAnswer(BaseTask):
         else:
             stated = (phrase_of(_DENIED.sub(" ", plain(answer))),)
         return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
+
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
+        if read_answer(answer).polarity:
+            return None
+        if has_words(text, answer):
+            return True
+        reading = read_answer(answer)
+        parts = frozenset(part for word in words(answer) for part in _parts(word))
+        asked = frozenset(word.key for word in words(question.question))
+        near = (one for one in _SENTENCE.split(text[:_READ_PASSAGE]) if _shares(one, parts))
+        return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, asked) for one in near)
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
+_READ_PASSAGE = 20_000
+
+
+def _shares(sentence: str, parts: Container[str]) -> bool:
+    return any(part in parts for word in words(sentence) for part in _parts(word))
+
+
+def _states_all(stated: Phrase, answer: Reading, asked: Container[str]) -> bool:
+    """Whether ``stated`` has every word of an answer; of a person's name, at least the family name."""
+
+    def states(item: Phrase) -> bool:
+        if conflict(stated.counted, item.counted):
+            return False
+        dated = all(any(date.agrees(other) for other in stated.dates) for date in item.dates)
+        left = (word for word in item.content if word.key not in stated.keys)
+        missing = any(stated.stems.isdisjoint(stems(word.key)) for word in left)
+        return dated and (not missing or (is_full_name(item.order) and _states_name(stated.order, item.order, asked)))
+
+    enough = any if answer.either else all
+    return enough(map(states, answer.items))
+
+
+def _parts(word: Word) -> frozenset[str]:
+    return frozenset() if word.key in SMALL_WORDS else stems(word.key) | {word.key}
 
 
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
@@ -172,19 +211,36 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
     """Whether ``stated`` states one thing that a gold names."""
     if conflict(stated.counted, gold.counted):
         return False
-    dated = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    dates_agree = all(any(date.agrees(other) for other in stated.dates) for date in gold.dates)
+    # Words of the question prove nothing, unless the gold has no others.
     needed = [word for word in gold.content if word.key not in asked] or list(gold.content)
-    missing = [word for word in needed if word.key not in stated.keys and stated.stems.isdisjoint(stems(word.key))]
+    missing = _missing(needed, stated)
     if not missing:
-        return (bool(needed) or bool(gold.dates)) and (dated or (bool(needed) and not stated.dates))
-    if any(word.number or word.key in CONTRASTS for word in missing) or not dated or len(missing) == len(needed):
+        return _says_when(stated, gold, needed, dates_agree=dates_agree)
+    if not dates_agree or len(missing) == len(needed):
+        return False
+    if any(word.number or word.key in CONTRASTS for word in missing):
         return False
     if is_full_name(gold.order):
         return _states_name(stated.order, gold.order, asked)
-    own = [word for word in stated.content if word.key not in asked and gold.stems.isdisjoint(stems(word.key))]
-    if len(stated.content) <= _PHRASE and any(word.capital for word in own) and any(word.capital for word in missing):
+    own = _missing([word for word in stated.content if word.key not in asked], gold, by_stem_only=True)
+    is_short = len(stated.content) <= _PHRASE
+    if is_short and any(word.capital for word in own) and any(word.capital for word in missing):
         return False  # A title with a word replaced.
     return 2 * len(missing) <= len(needed) and not _contradict(stated.order, gold.order)
+
+
+def _missing(words: Iterable[Word], phrase: Phrase, *, by_stem_only: bool = False) -> list[Word]:
+    """The words that the phrase has neither as they are nor by a stem."""
+    known: Container[str] = () if by_stem_only else phrase.keys
+    return [word for word in words if word.key not in known and phrase.stems.isdisjoint(stems(word.key))]
+
+
+def _says_when(stated: Phrase, gold: Phrase, needed: Sequence[Word], *, dates_agree: bool) -> bool:
+    """Whether a phrase with all needed words has the gold's date too; without any date, the words are enough."""
+    if not needed:
+        return bool(gold.dates) and dates_agree
+    return dates_agree or not stated.dates
 
 
 def _contradict(stated: Sequence[Word], gold: Sequence[Word]) -> bool:

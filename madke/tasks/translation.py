@@ -24,6 +24,10 @@ class Translation(BaseTask):
         """Whether both are equal, ignoring case, punctuation and spacing. Paraphrases are not the same."""
         return _plain(a) == _plain(b)
 
+    def contained(self, answer: str, text: str, question: Question) -> bool | None:
+        """None: no passage can show that the answer is right."""
+        return None
+
     def check(self, question: Question) -> str | None:
         """Accepts any reference; sacrebleu must be installed."""
         require(f"the task {self.name!r} needs", "tasks", "sacrebleu")

@@ -283,6 +283,9 @@ def check_templates(variant: Variant) -> None:
     checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
+    readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
+    if protocol.cite and not any("cite" in variant.shows(stage) for stage in readers):
+        raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
     asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
     stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
     if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):

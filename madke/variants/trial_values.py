@@ -24,6 +24,7 @@ _FULL: dict[str, Any] = {
     "groups": (Group(answer="A", members=(_SPOKEN,)),),
     "digest": "text",
     "critique": "text",
+    "cite": True,
     "stances": (_SPOKEN,),
 }
 _BARE: dict[str, Any] = {

@@ -57,6 +57,8 @@ def test_a_plain_debate_shows_nothing_of_what_it_does_not_have() -> None:
         *[line for agent in "ABC" for line in (agent, "[Baikal]")],
         "",
         "Final answer, by majority: [Baikal]",
+        "Agreement: consensus, by the task's matcher.",
+        "[Baikal] A, B, C",
         "Ended by: rounds. 2 calls, 110 tokens.",
     ]
 

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from madke._util.terminal import printable
 from madke.core.errors import UserError
 from madke.report import tables
+from madke.report.answer_files import write_answers
 from madke.report.comparison import comparison_of, paired_table
 from madke.report.score_tables import score_table, score_table_of, table_of_arms
 from madke.report.tables import (
@@ -26,7 +27,6 @@ from madke.report.tables import (
     rich_table,
     table_csv,
     table_latex,
-    write_answers,
     write_table,
 )
 from madke.scoring.arms import Results

@@ -10,8 +10,8 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.report.answer_files import write_answers
 from madke.report.debate_text import debate_text
-from madke.report.tables import write_answers
 from madke.scoring.arms import Results, open_results
 from madke.scoring.scores import scores_of
 

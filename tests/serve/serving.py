@@ -107,7 +107,9 @@ class Shelf:
 
     def search(self, queries: list[str], k: int) -> list[Hits]:
         self.queries += queries
-        first = Passage(source="shelf", key="a", title="A book", text="It has an author.", score=1, rank=0)
+        first = Passage(
+            source="shelf", key="a", title="A book", text="It has an author. Author 1 wrote it.", score=1, rank=0
+        )
         second = Passage(
             source="shelf", key="b", title="B", text="Another.", score=0, rank=1, url="https://example.org/b"
         )

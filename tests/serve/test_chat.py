@@ -183,8 +183,8 @@ def test_a_passage_is_cited_in_the_text_and_as_an_annotation(upstream: Upstream,
         page = server.client()._client.get(url.split("#")[0])
         wrong = server.client()._client.get(url.split("#")[0][:-1] + "x")
     citation = message.annotations[0].url_citation
-    assert message.content == "Author 1 [1]"
-    assert message.content[citation.start_index : citation.end_index] == " [1]"
+    assert message.content == "Author 1 [0]"
+    assert message.content[citation.start_index : citation.end_index] == " [0]"
     assert citation.title == "A book"
     assert url.startswith(f"{server.url}/debates/")
     assert page.status_code == 200

@@ -104,7 +104,7 @@ def test_an_sdk_that_times_out_and_retries_pays_nothing_twice(tmp_path: Path) ->
     with endpoint(seconds=0.5) as upstream, serving(tmp_path, upstream, sources=Shelf()) as server:
         client = server.client(timeout=0.8, max_retries=8)
         completion = client.chat.completions.create(model="madke", messages=[{"role": "user", "content": QUESTION}])
-        assert completion.choices[0].message.content == "Author 1 [1]"
+        assert completion.choices[0].message.content == "Author 1 [0]"
     assert len(upstream.calls) == len({*upstream.calls}) == 6
     (run,) = tmp_path.glob("madke-*")
     assert len((run / "transcripts.jsonl").read_bytes().splitlines()) == 1
@@ -121,7 +121,7 @@ def test_a_retry_of_a_delivered_answer_gets_it_again(tmp_path: Path) -> None:
 def test_asking_again_after_an_answer_debates_anew(tmp_path: Path) -> None:
     shelf = Shelf()
     with endpoint() as upstream, serving(tmp_path, upstream, sources=shelf) as server:
-        assert [answered(server) for _ in range(3)] == ["Author 1 [1]"] * 3
+        assert [answered(server) for _ in range(3)] == ["Author 1 [0]"] * 3
         assert len(upstream.calls) == 3 * 6
         assert len({json.loads(call)["seed"] for call in upstream.calls}) == 18, "each debate samples anew"
         assert shelf.queries == [QUESTION], "but the pool of a question stays"

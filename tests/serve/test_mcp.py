@@ -156,7 +156,9 @@ def test_a_debate_with_its_progress_citations_and_transcript(door: Door) -> None
         assert json.loads(result.content[0].text) == found  # type: ignore[union-attr]
         assert (found["answer"], found["status"], found["rounds"]) == ("Author 1", "answered", 2)
         (cited,) = found["citations"]
-        assert cited == {"title": "A book", "address": f"{found['transcript']}#0"}
+        assert cited == {"number": 0, "title": "A book", "address": f"{found['transcript']}#0"}
+        agreement = found["agreement"]
+        assert (agreement["outcome"], agreement["by"], agreement["cited"]) == ("consensus", "judge", [0])
         text = await transcript_at(client, found["transcript"])
         assert QUESTION in text
         assert "It has an author." in text
@@ -180,7 +182,7 @@ def test_a_search(door: Door) -> None:
         found = result.structured_content
         assert found["failed"] == {"broken": "the shelf fell ? down"}
         assert found["passages"] == [
-            {"title": "A book", "text": "It has an author.", "address": None, "source": "shelf"}
+            {"title": "A book", "text": "It has an author. Author 1 wrote it.", "address": None, "source": "shelf"}
         ]
         both = await client.call_tool("search", {"query": "books", "sources": ["shelf"]})
         assert [each["address"] for each in both.structured_content["passages"]] == [None, "https://example.org/b"]

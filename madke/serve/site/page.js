@@ -14,6 +14,7 @@ function show(name, ...also) {
 function say(text, error = false) {
   fill(byId("state"), text);
   byId("state").classList.toggle("error", error);
+  byId("state").classList.remove("split");
 }
 
 function titled(question) {
@@ -22,9 +23,16 @@ function titled(question) {
   document.title = printable(`${question} · madke`);
 }
 
-function sayAnswer({ answer }) {
-  const label = el("span", { class: "label" }, "Answer");
-  fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
+/** The answer; of a debate that ended split, every answer with those who support it. */
+function sayAnswer(record) {
+  const { answer, agreement } = record;
+  const split = isSplit(record) && agreement.positions?.length > 0;
+  byId("state").classList.toggle("split", split);
+  const label = el("span", { class: "label" }, split ? "No consensus" : "Answer");
+  const side = (one) => el("span", { class: "side" }, el("span", { dir: "auto" }, one.answer), ` (${one.supporters.join(", ")})`);
+  if (record.deferral) fill(byId("state"), el("span", { class: "label" }, "Deferred"), record.deferral.reason);
+  else if (split) fill(byId("state"), label, agreement.positions.map(side));
+  else fill(byId("state"), label, answer == null ? "none" : el("span", { class: "answer", dir: "auto" }, answer));
 }
 
 /** Show what can be asked, or ask for the key. */

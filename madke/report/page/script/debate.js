@@ -119,7 +119,7 @@ function outcomePart(number, record) {
     { class: "result" },
     el(
       "p",
-      { class: "answered" },
+      { class: isSplit(record) ? "answered split" : "answered" },
       el("span", { class: "label" }, "Answer"),
       record.answer != null && shortened(record.answer),
       mark(outcome(number)),
@@ -246,19 +246,22 @@ function verdictPart(verdict) {
   return aside(["Judge: ", el("b", {}, found), held.map((each) => `, ${each}`)], verdict);
 }
 
-function finalPart({ record }) {
+function finalPart(part) {
+  const { record } = part;
   const { final } = record;
   const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", tie broken by order");
   const whose = final.agent ? [", ", agentName(final.agent)] : null;
   return [
     el(
       "p",
-      { class: "who" },
+      { class: isSplit(record) ? "who split" : "who" },
       given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
+    record.deferral && el("p", { class: "note" }, `Deferred: ${record.deferral.reason}. It would have answered ${record.deferral.answer}.`),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
+    agreementPart(part),
   ];
 }
 

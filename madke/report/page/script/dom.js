@@ -77,6 +77,7 @@ const MARKS = {
   echoed: ["∅", "only its prompt given back"],
   cut: ["∅", "cut off before an answer"],
   failed: ["!", "failed"],
+  deferred: ["?", "deferred to a person"],
   unknown: ["·", "no gold answer"],
   waiting: ["…", "thinking"],
   stopped: ["–", "not finished"],

@@ -56,8 +56,8 @@ function inMatrix({ show, cells, sort, dataset }) {
 }
 
 const ORDERS = {
-  right: ["right", "partly", "unknown", "abstained", "unread", "failed", "wrong"],
-  wrong: ["wrong", "failed", "unread", "abstained", "unknown", "partly", "right"],
+  right: ["right", "partly", "unknown", "abstained", "unread", "deferred", "failed", "wrong"],
+  wrong: ["wrong", "failed", "deferred", "unread", "abstained", "unknown", "partly", "right"],
 };
 
 /** The place of a question in the order of a run's outcomes. Questions that the run lacks come last. */

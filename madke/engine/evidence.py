@@ -1,0 +1,156 @@
+"""The end of a debate as one record: who agrees, and what the passages say. Nothing is taken from a model's word."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from madke.core.agreement import Agreement, Change, Position, Quote
+from madke.core.question import Question
+from madke.core.transcript import Final, Round, Transcript, Turn
+from madke.engine.agreement import agreed, answer_groups, matcher
+from madke.engine.parse import parse_citations, parse_quotes
+from madke.engine.quotes import look_up
+from madke.tasks.base import BaseTask, Task
+
+VOTES = ("majority", "weighted")
+"""Finish rules that count or weigh answers."""
+
+Texts = Mapping[int, str]
+"""Pool number -> the text of the passage."""
+
+Shown = Callable[[Turn], Collection[int]]
+"""The pool numbers that a debater could read in a turn."""
+
+
+def agreement_of(
+    rounds: Sequence[Round], final: Final, *, task: Task, question: Question, texts: Texts | None, shown: Shown
+) -> Agreement | None:
+    """How a debate ended; None if no debater spoke in its last round. ``texts`` None: the passages are not at hand."""
+    turns = [turn for turn in rounds[-1].turns if turn.stance.status != "failed"] if rounds else []
+    if not turns:
+        return None
+    same = matcher(task, question)
+    answer = final.answer
+    groups = sorted(answer_groups(turns, same), key=lambda group: (not _holds(group, answer, same), -len(group)))
+    look = _Lookup(rounds, task, question, texts, shown)
+    positions = tuple(look.position(group) for group in groups)
+    right = [position for position, group in zip(positions, groups, strict=True) if _holds(group, answer, same)]
+    matched = agreed(turns, same)
+    # A judge that takes the answer itself was not asked whether all answers are the same.
+    verdict = rounds[-1].verdict if final.by != "judge" else None
+    judged = verdict is not None and verdict.consensus is not None
+    settled = bool(verdict and verdict.consensus) if judged else matched
+    voted = not judged and not matched and final.by in VOTES
+    return Agreement(
+        outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
+        by="judge" if judged else "vote" if voted else "matcher",
+        same=matched,
+        positions=positions,
+        silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
+        dissent=tuple(turn.agent for group in groups if not _holds(group, answer, same) for turn in group),
+        changes=tuple(_changes(rounds, same)),
+        cited=_cited(right),
+        checked=any(position.containing is not None or position.quotes for position in right),
+    )
+
+
+def recorded_agreement(transcript: Transcript, task: Task) -> Agreement | None:
+    """The agreement of a transcript; of one that an older version wrote, without what only passages can tell."""
+    if transcript.agreement is not None:
+        return transcript.agreement
+    question = Question(
+        id=transcript.id, question=transcript.question, task=transcript.task, choices=transcript.choices
+    )
+    known = {entry.n for entry in transcript.pool}
+    return agreement_of(
+        transcript.rounds, transcript.final, task=task, question=question, texts=None, shown=lambda turn: known
+    )
+
+
+def _holds(group: Sequence[Turn], answer: str | None, same: Callable[[str, str], bool]) -> bool:
+    return answer is not None and any(same(turn.stance.answer or "", answer) for turn in group)
+
+
+def _cited(right: Sequence[Position]) -> tuple[int, ...]:
+    found = {n for position in right for n in position.containing or ()}
+    found |= {
+        n for position in right for quote in position.quotes for n in quote.found_in if quote.status != "stitched"
+    }
+    return tuple(sorted(found))
+
+
+def _changes(rounds: Sequence[Round], same: Callable[[str, str], bool]) -> list[Change]:
+    changes, last = [], dict[str, str]()
+    for entry in rounds:
+        for turn in entry.turns:
+            answer, before = turn.stance.answer, last.get(turn.agent)
+            if answer is None:
+                continue
+            if before is not None and not same(before, answer):
+                changes.append(Change(agent=turn.agent, round=entry.n, before=before, after=answer))
+            last[turn.agent] = answer
+    return changes
+
+
+class _Lookup:
+    """The evidence of answers, in the turns of the debaters who gave them."""
+
+    def __init__(
+        self, rounds: Sequence[Round], task: Task, question: Question, texts: Texts | None, shown: Shown
+    ) -> None:
+        self._rounds, self._task, self._question, self._shown = rounds, task, question, shown
+        self._texts = texts
+        self._same = matcher(task, question)
+
+    def position(self, group: Sequence[Turn]) -> Position:
+        """An answer with its supporters, and the passages and quotes of all their turns that gave it."""
+        answer = group[0].stance.answer or ""
+        supporters = tuple(turn.agent for turn in group)
+        turns = [
+            (entry.n, turn)
+            for entry in self._rounds
+            for turn in entry.turns
+            if turn.agent in supporters and turn.stance.answer is not None and self._same(turn.stance.answer, answer)
+        ]
+        numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
+        quotes = [quote for n, turn in turns for quote in self._quotes(n, turn)]
+        return Position(
+            answer=answer,
+            supporters=supporters,
+            passages=numbers,
+            containing=self._containing(answer, numbers),
+            quotes=tuple(_without_repeats(quotes)),
+        )
+
+    def _passages(self, turn: Turn) -> Collection[int]:
+        """What a debater chose or found; without a choice, what it names of the passages shown, or else all of them."""
+        shown = self._shown(turn)
+        if turn.selection is not None:
+            return shown
+        return parse_citations(turn.stance.text, shown) or shown
+
+    def _containing(self, answer: str, numbers: Sequence[int]) -> tuple[int, ...] | None:
+        contained = getattr(self._task, "contained", BaseTask().contained)
+        if self._texts is None or contained(answer, "", self._question) is None:
+            return None
+        return tuple(n for n in numbers if contained(answer, self._texts.get(n, ""), self._question))
+
+    def _quotes(self, round_n: int, turn: Turn) -> list[Quote]:
+        """The quotes in a stance. A text in quotation marks that names no passage is one only if a passage has it."""
+        if not self._texts:
+            return []
+        quotes = []
+        for text, passage in parse_quotes(turn.stance.text):
+            status, found = look_up(text, passage, self._texts)
+            if passage is not None or status in ("found", "approximate"):
+                quotes.append(
+                    Quote(text=text, agent=turn.agent, round=round_n, passage=passage, status=status, found_in=found)
+                )
+        return quotes
+
+
+def _without_repeats(quotes: Sequence[Quote]) -> list[Quote]:
+    """Each quote once: debaters repeat themselves from round to round."""
+    first: dict[Quote, Quote] = {}
+    for quote in quotes:
+        first.setdefault(replace(quote, round=0), quote)
+    return list(first.values())

@@ -1,0 +1,198 @@
+"""Look a quote up in passages. No model decides: texts are compared.
+
+Compared are characters after NFKC, without case, invisible characters, kinds of quotation marks and dashes, line-break
+hyphens and runs of white space. White space between Chinese, Japanese and Korean characters does not count.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
+
+from madke.core.agreement import QuoteStatus
+from madke.tasks.words import vocabulary
+
+MIN_QUOTE = 12
+"""Characters, after normalisation, of the shortest quote that is looked up."""
+_LONGEST = 4_000
+_CLOSE = 0.75
+"""Similarity of two spellings of one word."""
+_MOST_PARTS = 4
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u3000-\u303f\uff00-\uffef"
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_MARKS = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032`\u00b4", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\u300c\u300d", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+)
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
+_CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
+_ELLIPSIS = re.compile(r"\s*(?:\[\s*(?:\.{2,}|\u2026)\s*\]|\(\s*(?:\.{2,}|\u2026)\s*\)|\.{3,}|\u2026)\s*")
+_EDGE = " \t\n\"'.,;:!?-([)]"
+_WORD = re.compile(rf"[{_CJK}]|[^\W_](?:[^\W_]|'(?=[^\W_]))*")
+# Letters of other scripts that look like Latin ones.
+_LOOK_ALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d"
+    "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
+    "abekmhopctyxijsdqwaeikvoptuxi",
+)
+_SMALL = vocabulary("a an the of in on at to by for from with as and is are was were that which it its")
+"""Words that an approximate quote may leave out or add."""
+
+
+class LookedUp(NamedTuple):
+    """What looking a quote up gave."""
+
+    status: QuoteStatus
+    found_in: tuple[int, ...] = ()
+
+
+def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> LookedUp:
+    """Look a quote up in numbered passages; ``passage`` is the number that it is said to be from, None for any."""
+    parts = [part for part in (normalised(part).strip(_EDGE) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part]
+    wanted = " ".join(parts)
+    if len(wanted) < MIN_QUOTE:
+        return LookedUp("too_short")
+    named = [passage] if passage is not None and passage in texts else []
+    others = [n for n in texts if n not in named]
+    if len(parts) == 1:
+        for numbers, status in _attributed(named, others, "found", passage):
+            if found := [n for n in numbers if _has(normalised(texts[n]), wanted)]:
+                return LookedUp(status, tuple(found))
+        for numbers, status in _attributed(named, others, "approximate", passage):
+            if found := [n for n in numbers if _nearly_has(normalised(texts[n]), wanted)]:
+                return LookedUp(status, tuple(found))
+    if pieces := _pieces(parts, [*named, *others], texts):
+        return LookedUp("stitched", pieces)
+    return LookedUp("not_found")
+
+
+def _attributed(
+    named: Sequence[int], others: Sequence[int], status: QuoteStatus, passage: int | None
+) -> list[tuple[Sequence[int], QuoteStatus]]:
+    """Where to look first and what it means. A quote that names no passage cannot be misattributed."""
+    return [(named, status), (others, status if passage is None else "misattributed")]
+
+
+@lru_cache(maxsize=4096)
+def normalised(text: str) -> str:
+    """The text in the form in which quotes are compared."""
+    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).translate(_MARKS)
+    text = unicodedata.normalize("NFKC", text.casefold())
+    return _CJK_SPACE.sub("", " ".join(_HYPHEN.sub("", text).split()))
+
+
+def _has(text: str, part: str) -> bool:
+    """Whether the text has the part, from the start of a word to the end of one."""
+    at = text.find(part)
+    while at >= 0:
+        if _is_edge(text, at) and _is_edge(text, at + len(part)):
+            return True
+        at = text.find(part, at + 1)
+    return False
+
+
+def _is_edge(text: str, at: int) -> bool:
+    """Whether a word may begin or end here; Chinese, Japanese and Korean characters are words."""
+    if at <= 0 or at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    is_cjk = re.match(f"[{_CJK}]", before) or re.match(f"[{_CJK}]", after)
+    return bool(is_cjk) or not (before.isalnum() and after.isalnum())
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
+def _nearly_has(text: str, quote: str) -> bool:
+    """Whether the text has the words of the quote in other spellings.
+
+    Small words may be missing or added. No number and no other word may differ by more than its spelling.
+    """
+    own, there = _words(_folded(quote)), _words(_folded(text))
+    if len(own) < 3 or len(own) > len(there) + 2:
+        return False
+    return any(_same_words(own, there[start : start + length]) for start, length in _windows(own, there))
+
+
+def _folded(text: str) -> str:
+    """Without accents, and with Latin letters for those that look alike."""
+    plain = unicodedata.normalize("NFD", text.translate(_LOOK_ALIKES))
+    return unicodedata.normalize("NFC", "".join(c for c in plain if not unicodedata.combining(c)))
+
+
+def _windows(own: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
+    """Start and length of the parts of the text that share most words with the quote."""
+    wanted = set(own)
+    best: list[tuple[int, int, int]] = []
+    for start in range(max(1, len(there) - len(own) + 3)):
+        shared = sum(word in wanted for word in there[start : start + len(own)])
+        if 2 * shared >= len(own):
+            best.append((shared, start, len(own)))
+    best.sort(reverse=True)
+    return [(start, length + more) for _, start, length in best[:8] for more in (0, 1, -1, 2)]
+
+
+def _same_words(own: Sequence[str], there: Sequence[str]) -> bool:
+    edits = 0
+    for kind, a, b, c, d in SequenceMatcher(None, own, there, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        ours, theirs = list(own[a:b]), list(there[c:d])
+        if "".join(ours) == "".join(theirs):
+            edits += 1
+            continue
+        ours, theirs = _without_small(ours, theirs), _without_small(theirs, ours)
+        if len(ours) != len(theirs) or not all(map(_one_word, ours, theirs)):
+            return False
+        edits += max(b - a, d - c)
+    return edits <= max(1, len(own) // 4)
+
+
+def _without_small(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [word for word in words if word not in _SMALL] if len(words) != len(others) else list(words)
+
+
+def _one_word(one: str, other: str) -> bool:
+    """Whether two words are spellings of one: a slip of the pen, not another number or name."""
+    if one in _SMALL and other in _SMALL:
+        return {one, other} <= {"a", "an", "the"}
+    if any(c.isdigit() for c in one + other) or min(len(one), len(other)) < 4:
+        return False
+    return one[0] == other[0] and SequenceMatcher(None, one, other, autojunk=False).ratio() >= _CLOSE
+
+
+def _pieces(parts: Sequence[str], numbers: Sequence[int], texts: Mapping[int, str]) -> tuple[int, ...]:
+    """The passages in which the parts of a quote stand; empty if a part stands nowhere."""
+    found: list[int] = []
+    left = _MOST_PARTS
+    for part in parts:
+        rest = part
+        while rest:
+            number, length = max(((n, _longest_start(normalised(texts[n]), rest)) for n in numbers), key=lambda p: p[1])
+            if not length or (length < len(rest) and length < MIN_QUOTE) or not left:
+                return ()
+            found.append(number)
+            left -= 1
+            rest = rest[length:].strip(_EDGE)
+            if rest and len(rest) < MIN_QUOTE and rest != part:
+                return ()
+    return tuple(dict.fromkeys(found))
+
+
+def _longest_start(text: str, quote: str) -> int:
+    """The length of the longest beginning of the quote, in whole words, that the text has."""
+    ends = [match.end() for match in _WORD.finditer(quote)]
+    low, high = 0, len(ends)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _has(text, quote[: ends[middle - 1]]):
+            low = middle
+        else:
+            high = middle - 1
+    if low == len(ends):
+        return len(quote)
+    return ends[low - 1] if low else 0

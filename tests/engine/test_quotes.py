@@ -1,0 +1,92 @@
+"""Quotes in replies, and what looking them up in the passages gives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from madke.engine.parse import parse_citations, parse_quotes
+from madke.engine.quotes import MIN_QUOTE, look_up, normalised
+
+TEXTS = {
+    0: "Lake Baikal is the deepest lake in the world, at 1,642 metres. It holds a fifth of the fresh water.",
+    1: "Lake Tanganyika is the sec-\nond deepest lake. Its ﬁsh ﬂourish, ﬁshermen\u2019s catch — “dagaa” — is dried.",
+    2: "東京は日本の首都であり、 最大の都市です。人口は約１４００万人です。",
+    3: "The well-known co-operative opened in 1994 and ended with the words",
+    4: "of its founder, who never returned to the northern shore.",
+    5: "Байкал является самым глубоким озером планеты.",
+}
+
+PLANTED = {
+    "word for word": ("Lake Baikal is the deepest lake in the world", 0, "found", (0,)),
+    "other case and spaces": ("lake  baikal is the\ndeepest LAKE", 0, "found", (0,)),
+    "without a passage": ("Lake Baikal is the deepest lake in the world", None, "found", (0,)),
+    "with its full stop": ("It holds a fifth of the fresh water.", 0, "found", (0,)),
+    "ligatures": ("Its fish flourish", 1, "found", (1,)),
+    "curly quotes and dashes": ('fishermen\'s catch - "dagaa" - is dried', 1, "found", (1,)),
+    "hyphenated at a line break": ("is the second deepest lake", 1, "found", (1,)),
+    "a hyphen less": ("The wellknown cooperative opened", 3, "found", (3,)),
+    "CJK": ("東京は日本の首都であり、最大の都市です", 2, "found", (2,)),
+    "CJK with full-width digits": ("人口は約1400万人です。人口", 2, "not_found", ()),
+    "CJK part, digits": ("最大の都市です。人口は約1400万人", 2, "found", (2,)),
+    "Cyrillic": ("является самым глубоким озером", 5, "found", (5,)),
+    "invisible characters": ("Lake\u200b Baikal is\u00ad the deepest", 0, "found", (0,)),
+    "Cyrillic look-alikes": ("L\u0430ke B\u0430ik\u0430l is the deepest lake", 0, "approximate", (0,)),
+    "a slip of the pen": ("It holds a fifth of the fresch water", 0, "approximate", (0,)),
+    "an article less": ("Lake Baikal is deepest lake in the world", 0, "approximate", (0,)),
+    "another passage": ("Lake Tanganyika is the second deepest lake", 0, "misattributed", (1,)),
+    "a passage that was never shown": ("It holds a fifth of the fresh water", 99, "misattributed", (0,)),
+    "stitched with an ellipsis": ("Lake Baikal is the deepest ... a fifth of the fresh water", 0, "stitched", (0,)),
+    "stitched without a sign": ("Lake Baikal is the deepest lake. Its fish flourish", 0, "stitched", (0, 1)),
+    "over two passages": ("ended with the words of its founder, who never returned", 3, "stitched", (3, 4)),
+    "fabricated": ("Lake Baikal froze over completely in 1890", 0, "not_found", ()),
+    "another name": ("Lake Victoria is the deepest lake in the world", 0, "not_found", ()),
+    "another number": ("the deepest lake in the world, at 1,742 metres", 0, "not_found", ()),
+    "a negation more": ("Lake Baikal is not the deepest lake in the world", 0, "not_found", ()),
+    "a negation less": ("who returned to the northern shore", 4, "not_found", ()),
+    "within words": ("ake Baikal is the deepest lak", 0, "not_found", ()),
+    "too short": ("deepest lak", 0, "too_short", ()),
+    "only dots": ("... ... ...", 0, "too_short", ()),
+}
+
+
+@pytest.mark.parametrize(("quote", "passage", "status", "found_in"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_quote_is_classified(quote: str, passage: int | None, status: str, found_in: tuple[int, ...]) -> None:
+    assert look_up(quote, passage, TEXTS) == (status, found_in)
+
+
+@given(st.text(max_size=400), st.integers(0, 300), st.integers(MIN_QUOTE, 80))
+def test_words_cut_out_of_a_passage_are_found_in_it(text: str, start: int, length: int) -> None:
+    words = normalised(text).split()
+    quote = " ".join(words[start % max(1, len(words)) :])[: length * 2].rsplit(" ", 1)[0]
+    status = look_up(quote, 0, {0: text}).status
+    assert status in ("found", "too_short", "stitched") or not any(c.isalnum() for c in quote)
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_no_text_raises(quote: str, text: str) -> None:
+    look_up(quote, 0, {0: text})
+    parse_quotes(quote + text)
+    parse_citations(text, {0, 1})
+
+
+REPLIES = {
+    "after it": ('He says "the lake is deep" [3].', [("the lake is deep", 3)]),
+    "after it, in words": ('It is "the deepest" (passage 2).', [("the deepest", 2)]),
+    "before it": ('Passage 2 says: "The lake is deep." Then more.', [("The lake is deep.", 2)]),
+    "bracketed before it": ("As [1] puts it, “the lake is deep”.", [("the lake is deep", 1)]),
+    "the nearer one": ('[4] differs. [1] says "deep" and [2] "flat" [0].', [("deep", 1), ("flat", 0)]),
+    "none": ('They call it "deep".', [("deep", None)]),
+    "other marks": ("«tief» [1], „flach“ [2], 「深い」[0]", [("tief", 1), ("flach", 2), ("深い", 0)]),
+    "a quoted line of another debater": ('> Debater 1: "the lake is deep" [3]\nNo.', []),
+}
+
+
+@pytest.mark.parametrize(("text", "quotes"), REPLIES.values(), ids=REPLIES)
+def test_a_quote_takes_the_number_next_to_it(text: str, quotes: list[tuple[str, int | None]]) -> None:
+    assert [tuple(quote) for quote in parse_quotes(text)] == quotes
+
+
+def test_only_numbers_that_were_shown_are_citations() -> None:
+    assert parse_citations("First [1][3], then [2, 5-6] and [Baikal]. See [9].", {1, 2, 3, 5, 6}) == (1, 3, 2, 5, 6)

@@ -1,0 +1,151 @@
+"""Signals, risk and coverage, calibrations: the bound holds on synthetic questions, and is refused where it cannot."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.errors import UserError
+from madke.engine.deferral import Calibration, Deferring, Weight, binomial_tail, fewest, threshold
+from madke.engine.signals import SIGNALS, signals
+from madke.runs.calibration_file import deferring_of, level_of
+from madke.scoring.calibration import Judged, evaluated, fitted, judged
+from madke.scoring.risk import accuracy_at, aurc, reliability, risk_coverage
+from madke.tasks import get_task
+from tests.support.transcripts import transcript
+
+TASK = get_task("short_answer")
+DESCRIBED: dict[str, Any] = {"run": "r", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
+
+
+def questions(draw: random.Random, n: int, error: float = 0.3) -> list[Judged]:
+    """Debates whose agreement tells something of whether they are right."""
+    found = []
+    for k in range(n):
+        wrong = draw.random() < error
+        agreement = min(1.0, max(0.0, draw.gauss(0.35 if wrong else 0.75, 0.2)))
+        noise = draw.random()
+        values = {"agreement_last": agreement, "steady": noise, "support": min(1.0, max(0.0, agreement + noise - 0.5))}
+        found.append(Judged(id=f"q{k}", found=values, wrong=wrong, consensus=agreement > 0.5))
+    return found
+
+
+def test_risk_and_coverage_by_hand() -> None:
+    points = [(0.9, False), (0.8, True), (0.7, False), (0.6, True)]
+    assert risk_coverage(points) == [(0.25, 0), (0.5, 0.5), (0.75, pytest.approx(1 / 3)), (1.0, 0.5)]
+    assert aurc(points) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert accuracy_at(points, 0.5) == 0.5
+
+
+def test_equal_values_have_no_order() -> None:
+    points = [(1.0, True), (1.0, False), (1.0, False), (1.0, False)]
+    assert [risk for _, risk in risk_coverage(points)] == [0.25] * 4
+    assert aurc(points) == aurc(points[::-1]) == 0.25
+
+
+def test_reliability_has_a_bin_for_each_of_few_values() -> None:
+    bins = reliability([(0.5, True), (1.0, False), (1.0, True), (1.0, False)])
+    assert [(one.low, one.high, one.right.n, one.right.value) for one in bins] == [
+        (0.5, 0.5, 1, 0.0), (1.0, 1.0, 3, pytest.approx(2 / 3)),
+    ]  # fmt: skip
+
+
+def test_the_tail_of_the_binomial_distribution_is_scipys() -> None:
+    from scipy.stats import binom
+
+    for k, n, p in [(0, 45, 0.05), (3, 100, 0.1), (99, 100, 0.3), (100, 100, 0.3)]:
+        assert binomial_tail(k, n, p) == pytest.approx(float(binom.cdf(k, n, p)))
+
+
+def test_too_few_questions_pass_no_threshold() -> None:
+    assert fewest(0.05, 0.1) == 45
+    right = [(1.0, False)] * 44
+    assert threshold(right, 0.05, 0.1) is None
+    assert threshold([*right, (1.0, False)], 0.05, 0.1) == 1.0
+
+
+def test_the_error_among_acted_answers_is_at_most_the_level_with_the_stated_probability() -> None:
+    """Over many calibrations, the true error exceeds the level in at most about delta of them."""
+    draw, level, delta, exceeded, acted = random.Random(1), 0.1, 0.1, 0, 0
+    world = questions(draw, 20_000)
+    for _ in range(100):
+        made = fitted(draw.sample(world, 200), ["agreement_last"], DESCRIBED, delta=delta)
+        found = evaluated(made, world, level)
+        acted += found.threshold is not None
+        exceeded += found.error is not None and found.error.value > level
+    assert acted > 80, "the bound is of use"
+    assert exceeded <= 100 * delta + 2 * 3  # two standard deviations
+
+
+def test_combined_signals_beat_a_useless_one() -> None:
+    draw = random.Random(2)
+    train, held = questions(draw, 600), questions(draw, 600)
+    combined = evaluated(fitted(train, ["agreement_last", "steady", "support"], DESCRIBED), held, 0.15)
+    useless = evaluated(fitted(train, ["steady"], DESCRIBED), held, 0.15)
+    assert combined.coverage.value > 0.3 > useless.coverage.value
+    assert combined.holds
+    assert combined.caught is not None
+    assert combined.shift is not None
+    assert combined.shift > 0.01
+
+
+def test_a_shifted_set_is_noticed() -> None:
+    draw = random.Random(3)
+    made = fitted(questions(draw, 300), ["agreement_last"], DESCRIBED)
+    shifted = [
+        replace(each, found={"agreement_last": each.found["agreement_last"] / 2}) for each in questions(draw, 300)
+    ]
+    found = evaluated(made, shifted, 0.1)
+    assert found.shift is not None
+    assert found.shift < 1e-6
+
+
+def test_signals_of_a_split_and_of_a_consensus() -> None:
+    split = signals(transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal"), TASK)
+    agreed = signals(transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal"), TASK)
+    assert (split["agreement_last"], split["judge"], agreed["agreement_last"], agreed["judge"]) == (0.5, 0, 1, 1)
+    assert {*split} <= {*SIGNALS}
+    assert signals(transcript("c", said=[None, None], consensus=None, answer=None), TASK) == {}
+
+
+def test_an_answer_below_the_threshold_is_deferred_with_its_reason() -> None:
+    made = Calibration(
+        **DESCRIBED, weights={"agreement_last": Weight(mean=0, scale=1, weight=1)}, fitted_on=0,
+        points=(*[(1.0, False)] * 60, *[(0.5, True)] * 20),
+    )  # fmt: skip
+    settle = Deferring(level=0.05, calibration=made).settle(TASK)
+    split = transcript("a", said=["Baikal", "Tanganyika"], consensus=False, answer="Baikal")
+    agreed = transcript("b", said=["Baikal", "Baikal"], consensus=True, answer="Baikal")
+    assert settle(agreed) == agreed
+    deferred = settle(split)
+    assert (deferred.status, deferred.answer) == ("deferred", None)
+    assert deferred.deferral is not None
+    assert deferred.deferral.answer == "Baikal"
+    assert "at most 5 %" in deferred.deferral.reason
+    assert "agreement_last 0.50" in deferred.deferral.reason
+    assert settle(deferred) == deferred
+    assert [each.wrong for each in judged([deferred])] == [False], "its answer still counts for a calibration"
+
+
+@pytest.mark.parametrize("text", ["5", "0%", "x", "-1%", "1.0", ""])
+def test_a_level_is_a_share(text: str) -> None:
+    with pytest.raises(UserError, match="expected a share"):
+        level_of(text)
+    assert (level_of("5%"), level_of(0.05), level_of("0.05")) == (0.05, 0.05, 0.05)
+
+
+def test_a_level_that_cannot_be_shown_is_refused_before_any_call(tmp_path: Path) -> None:
+    made = fitted(questions(random.Random(4), 40), ["agreement_last"], DESCRIBED)
+    file = tmp_path / "calibration.json"
+    file.write_text(made.model_dump_json(), encoding="utf-8")
+    with pytest.raises(UserError, match="40 questions are too few, at least 45 are needed"):
+        deferring_of(file, "5%")
+    with pytest.raises(UserError, match="need each other"):
+        deferring_of(file, None)
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match="is not a calibration"):
+        deferring_of(file, "5%")
