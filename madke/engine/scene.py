@@ -27,7 +27,7 @@ from madke.engine.parse import TRUNCATED, Asked, BoundReply, checked, read_bound
 from madke.engine.protocol import Protocol
 from madke.engine.schemas import schema_of
 from madke.engine.signals import Settle
-from madke.engine.view import Group, quoted
+from madke.engine.view import groups_without, quoted
 from madke.tasks.base import Task
 
 
@@ -346,7 +346,7 @@ class Scene:
             count = min(left, -(-len(values[name]) // _SHARE))
             kept = {name: values[name][count:]}
             if values.get("groups"):
-                kept["groups"] = _without(values["groups"], values[name][:count])
+                kept["groups"] = groups_without(values["groups"], values[name][:count])
             return {**values, **kept}, replace(truncated, stances=truncated.stances + count)
         numbers: Sequence[int] = values.get("knowledge", ())
         if not numbers:
@@ -370,13 +370,6 @@ class StageReply(NamedTuple):
     """What the parsers need of the request."""
     bound: BoundReply | None
     """The values of a reply that keeps to the schema of its request; None for free text."""
-
-
-def _without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
-    # By identity: two anonymous peers with the same text are equal objects.
-    dropped_ids = {id(spoken) for spoken in dropped}
-    left = (replace(group, members=tuple(m for m in group.members if id(m) not in dropped_ids)) for group in groups)
-    return tuple(group for group in left if group.members)
 
 
 def _keys(passage: Passage) -> list[str]:

@@ -89,6 +89,14 @@ def _groups(turns: Sequence[Turn], shown: Mapping[str, Spoken], same: Same) -> t
     )
 
 
+def groups_without(groups: Sequence[Group], dropped: Sequence[Spoken]) -> tuple[Group, ...]:
+    """The groups without these stances, and without groups that have no other."""
+    # By identity: two anonymous peers with the same text are equal objects.
+    dropped_ids = {id(spoken) for spoken in dropped}
+    left = (replace(group, members=tuple(m for m in group.members if id(m) not in dropped_ids)) for group in groups)
+    return tuple(group for group in left if group.members)
+
+
 def _own(protocol: Protocol, mine: Turn | None, rounds: Sequence[Round]) -> View:
     digest = rounds[-1].digest if rounds else None
     summary = digest.text if digest and not digest.error else None
