@@ -34,9 +34,9 @@ _ABOUT = """One call, votes, isolated passages and debates answered the same que
 debate is compared with a vote that makes as many calls. The plan (`eval/studies/equal-cost/PLAN.md`) was written before
 the first run. `make study` rebuilds this page from what is kept, without a model.
 """
-_CAPTION = """Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 % interval,
-against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. The line joins what no
-cheaper arm or vote equals."""
+_CAPTION = """Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 %
+interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. The line
+joins what no cheaper arm or vote equals."""
 _LIMITS = """## What this does not say
 
 - The models are small, made for code, and quantised to four bits. Nothing follows for strong models.
