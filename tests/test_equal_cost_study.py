@@ -129,3 +129,9 @@ def test_ten_questions_of_the_kept_calls_replay(file: Path, tmp_path: Path) -> N
     if changed := changed_prompts(study):
         pytest.skip(f"prompts have changed since the study, such as {changed[0]}; its calls cannot be found")
     assert differences(study, replayed_study(file, study, tmp_path / "replay", limit=10)) == []
+
+
+def test_the_page_is_what_the_kept_results_give(tmp_path: Path) -> None:
+    assert main(["page", "--page", str(tmp_path / "study.md")]) == 0
+    page = STUDY.parents[2] / "docs" / "study.md"
+    assert (tmp_path / "study.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -179,7 +179,8 @@ def replayed_study(
 
 
 def _page(options: argparse.Namespace) -> int:
-    write_page([read_study(file) for file in _kept_files(options.calls, None)], options.page, SIZES)
+    files = _kept_files(options.calls, None) if any(options.calls.glob("*.jsonl.xz")) else []
+    write_page([read_study(file) for file in files], options.page, SIZES)
     return 0
 
 

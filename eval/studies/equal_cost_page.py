@@ -34,6 +34,9 @@ _ABOUT = """One call, votes, isolated passages and debates answered the same que
 debate is compared with a vote that makes as many calls. The plan (`eval/studies/equal-cost/PLAN.md`) was written before
 the first run. `make study` rebuilds this page from what is kept, without a model.
 """
+_CAPTION = """Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 %
+interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. The line
+joins what no cheaper arm or vote equals."""
 _LIMITS = """## What this does not say
 
 - The models are small, made for code, and quantised to four bits. Nothing follows for strong models.
@@ -53,19 +56,17 @@ def write_page(studies: Sequence[KeptStudy], page: Path, sizes: Mapping[str, int
         for model, study in by_model.items()
     }
     figure = page.with_suffix(".svg")
-    write_file(figure, drawn(results))
+    if results:
+        write_file(figure, drawn(results))
     write_file(page, page_text(results, figure.name, sizes).encode())
 
 
 def page_text(results: Mapping[str, Results], figure: str, sizes: Mapping[str, int]) -> str:
     """The Markdown page."""
     parts = [_HEAD, *_interim(results, sizes), _finding(results), _ABOUT]
-    parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
-    parts.append(
-        "Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 % "
-        "interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. "
-        "The line joins what no cheaper arm or vote equals."
-    )
+    if results:
+        parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
+        parts.append(_CAPTION)
     for model, found in results.items():
         parts += [_heading(model, found), *_of_model(found)]
     parts.append(_LIMITS)
@@ -90,7 +91,7 @@ def _finding(results: Mapping[str, Results]) -> str:
     """What the tests of the plan found, by its rule."""
     deciding = [results[model] for model in _DECIDE if model in results]
     if not deciding:
-        return "No model that decides has been measured yet."
+        return "No model has been measured yet."
     told = list(filter(None, (_told(deciding, name) for name in PRIMARY)))
     tested = [name for name in PRIMARY if any(name in found.primary for found in deciding)]
     where = " and ".join(f"{_short(found)} (n = {found.questions})" for found in deciding)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,8 @@ from madke._util.terminal import console, say, say_json, say_table, say_wrapped
 from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
+from madke.engine.cost import equal_vote
+from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
@@ -66,6 +68,39 @@ def show_run_plan(
     prices = prices_of(options)
     plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
     show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
+    if equal_vote(job.protocol) is not None:
+        # Another planner, so that the sample shares no call with the run.
+        sample = resolved(_sample_of_vote(request, knowledge))
+        pools = pool_of if knowledge else None
+        one = Planner(prices=prices, reply_tokens=reply_tokens).plan("a vote", sample, pools)
+        say_wrapped(_equal_vote(plan, one))
+
+
+def _sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunRequest:
+    """What one sample of a vote over the same passages would be asked for."""
+    kept = {name: getattr(request, name) for name in ("questions", "dataset", "task", "ids", "limit", "sample_seed")}
+    changes: dict[str, Any] = {"debaters": 1}
+    if knowledge is not None:
+        whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
+        changes["knowledge"] = knowledge.model_copy(update=whole).model_dump()
+    sources = ",".join(knowledge.sources) if knowledge else "none"
+    return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
+
+
+def _equal_vote(plan: Planned, sample: Planned) -> str:
+    """The votes that make as many calls, and use as many tokens."""
+    from madke.report.experiment_tables import planned_range
+
+    def samples(unit: str) -> str:
+        one = getattr(sample.most, unit)
+        return planned_range(*(max(1, round(getattr(each, unit) / one)) for each in (plan.least, plan.most)))
+
+    most = max(1, round(plan.most.calls / sample.most.calls))
+    by_calls, by_tokens = samples("calls"), samples("all_tokens")
+    return (
+        f"A vote over the same passages costs as much with {by_calls} samples by calls, {by_tokens} by tokens: "
+        f"--protocol self-consistency --set debaters={most}."
+    )
 
 
 def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:

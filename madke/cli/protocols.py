@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from madke._util.terminal import say, say_json, say_table
+from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
 
@@ -15,13 +15,16 @@ app = typer.Typer(help="List the debate protocols, or draw one.")
 def _list(
     context: typer.Context,
     prompts: flags.PromptsOption = None,
-    as_json: Annotated[bool, flags.switch("--json", "Print JSON lines: name, source, folder.")] = False,
+    as_json: Annotated[
+        bool, flags.switch("--json", "Print JSON lines: name, source, folder, calls per question.")
+    ] = False,
 ) -> None:
     """List the debate protocols and the paper or code that each follows. `show NAME` draws one."""
     if (verb := context.invoked_subcommand) is not None:
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
+    from madke.engine.cost import calls_per_question
     from madke.variants import load_variant, read_protocol, variant_folders
 
     folders = variant_folders(prompts)
@@ -32,14 +35,22 @@ def _list(
     }
     if as_json:
         for name, protocol in protocols.items():
-            say_json({"name": name, "source": protocol.source, "folder": str(folders[name])})
+            fewest, most = calls_per_question(protocol)
+            about = {"name": name, "source": protocol.source, "folder": str(folders[name])}
+            say_json({**about, "calls": {"fewest": fewest, "most": most}})
         return
     rows = []
     for name, protocol in protocols.items():
         knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
-        settings = (str(len(protocol.cast)), str(protocol.rounds), knowledge, protocol.stop, protocol.finish)
+        fewest, most = calls_per_question(protocol)
+        calls = str(most) if fewest == most else f"{fewest}-{most}"
+        settings = (str(len(protocol.cast)), str(protocol.rounds), calls, knowledge, protocol.stop, protocol.finish)
         rows.append((name, *settings, protocol.source))
-    say_table(("protocol", "debaters", "rounds", "knowledge", "stop", "finish", "source"), rows)
+    say_table(("protocol", "debaters", "rounds", "calls", "knowledge", "stop", "finish", "source"), rows)
+    say_wrapped(
+        "A vote that costs as much has as many samples as the debate has calls: --protocol self-consistency --set "
+        "debaters=CALLS, over the same --sources. docs/choose.md says which protocol is for what."
+    )
 
 
 @app.command()

@@ -47,6 +47,19 @@ def calls(protocol: Protocol, rounds: int) -> tuple[int, int]:
     return sum(stage.fewest for stage in stages), sum(stage.most for stage in stages)
 
 
+def calls_per_question(protocol: Protocol) -> tuple[int, int]:
+    """The fewest calls of the shortest debate, and the most of the longest."""
+    rounds = possible_rounds(protocol)
+    return calls(protocol, rounds[0])[0], calls(protocol, rounds[-1])[1]
+
+
+def equal_vote(protocol: Protocol) -> tuple[int, int] | None:
+    """The fewest and the most samples of a vote that makes as many calls; None if there is no debate."""
+    fewest, most = calls_per_question(protocol)
+    alone = (protocol.sees.peers, protocol.sees.own) == ("none", "none")
+    return None if most < 2 or alone else (max(1, fewest), most)
+
+
 def stage_calls(protocol: Protocol, rounds: int) -> tuple[StageCalls, ...]:
     """The calls of each stage of the protocol, as counted by :func:`calls`; ``speak`` includes replies."""
     p, r, n = protocol, rounds, len(protocol.cast)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
-from madke.engine.cost import calls, pool_calls, possible_rounds, stage_calls
+from madke.engine.cost import calls, equal_vote, pool_calls, possible_rounds, stage_calls
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
@@ -346,6 +346,10 @@ def _cost(protocol: Protocol) -> Iterator[str]:
         fewest, most = calls(protocol, rounds)
         counts.append(f"r = {rounds}: {fewest}" + (f" to {most}" if most > fewest else ""))
     yield from _wrapped("", f"n = {len(protocol.cast)}; {'; '.join(counts)}")
+    if (vote := equal_vote(protocol)) is not None:
+        fewest, most = vote
+        several = str(most) if fewest == most else f"{fewest} to {most}"
+        yield from _wrapped("", f"as many calls as a vote of {several} samples (self-consistency, debaters={most})")
     knowledge = protocol.knowledge
     if before := pool_calls(protocol):
         formula = " + ".join(f"{stage.formula} {stage.stage}" for stage in before)

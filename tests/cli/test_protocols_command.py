@@ -30,7 +30,8 @@ def test_all_are_listed_with_their_source(mine: Any) -> None:
     assert "Learning to Break:" in listed
     found = [json.loads(line) for line in madke("protocols", "--json", "--prompts", mine).stdout.splitlines()]
     (pair,) = [record for record in found if record["name"] == "pair"]
-    assert pair == {"name": "pair", "source": "our own", "folder": str(mine / "pair")}
+    calls = {"fewest": 2, "most": 4}
+    assert pair == {"name": "pair", "source": "our own", "folder": str(mine / "pair"), "calls": calls}
     assert len(found) > 6
 
 

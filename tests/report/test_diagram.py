@@ -38,6 +38,7 @@ requests    temperature 0.5; at most 1,024 tokens; JSON schemas where the endpoi
 
 calls       n r select + n r speak + r judge + 1 summarize
             n = 2; r = 1: 6; r = 3: 16
+            as many calls as a vote of 6 to 16 samples (self-consistency, debaters=16)
             no selection from an empty pool
 """
 
