@@ -1,9 +1,10 @@
-"""Run the study on equal cost, keep its calls, and replay them.
+"""Run the study on equal cost, keep its calls, replay them, and write its page.
 
     python -m eval.studies.equal_cost questions --data DATA          # questions and pools again, from their data
     python -m eval.studies.equal_cost run --model qwen-0.5b --url http://127.0.0.1:8905/v1 --files FOLDER
     python -m eval.studies.equal_cost run --model mixed --url qwen-0.5b=URL --url qwen-1.5b=URL --files FOLDER
     python -m eval.studies.equal_cost replay                         # the kept calls, through today's engine
+    python -m eval.studies.equal_cost page                           # docs/study.md and its figure, from what is kept
 
 `run` advances all arms through the questions in blocks, and keeps the results after each. Kill it at any time: the same
 command goes on, and loses at most the calls in flight. Serve a model with one slot, or with --concurrency slots.
@@ -23,9 +24,11 @@ import yaml
 
 from eval.real_models.models import MODELS, check_file
 from eval.real_models.questions import Split
-from eval.studies.equal_cost_kept import KeptStudy, differences, keep, read_study
+from eval.studies.equal_cost_kept import KeptStudy, changed_prompts, differences, keep, read_study
+from eval.studies.equal_cost_page import write_page
 from eval.studies.equal_cost_questions import NAME, write_questions
-from eval.studies.kept_calls import copy_calls, restore_calls
+from eval.studies.kept_calls import asked_with_schemas, copy_calls, restore_calls
+from eval.studies.no_model import NoModel
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.ablation import run_experiment
@@ -36,6 +39,7 @@ from madke.runs.options import RunOptions
 from madke.runs.request import RunRequest
 
 _STUDY = Path(__file__).parent / "equal-cost"
+_ROOT = Path(__file__).parents[2]
 MIXED = "mixed"
 _PANEL = ("qwen-0.5b", "qwen-1.5b")
 """The debaters of the mixed panel, in turn; all other roles have the last."""
@@ -77,12 +81,18 @@ def _mixed(arm: Arm) -> Arm:
 
 
 def run_block(
-    recipe: Recipe, split: Split, limit: int, folder: Path, models: Path, *, concurrency: int = 1
+    recipe: Recipe,
+    split: Split,
+    limit: int,
+    folder: Path,
+    models: Path,
+    *,
+    concurrency: int = 1,
+    model: NoModel | None = None,
 ) -> Experiment:
-    """Run every arm on the first questions, or go on with it."""
-    spec = read_experiment_spec(
-        recipe, [str(split.questions)], RunRequest(limit=limit, seed=0), pools=[str(split.pools)]
-    )
+    """Run every arm on the first questions, or go on with it. ``model``: instead of the recipe's."""
+    request = RunRequest(limit=limit, seed=0)
+    spec = read_experiment_spec(recipe, [str(split.questions)], request, model=model, pools=[str(split.pools)])
     options = RunOptions(concurrency=concurrency, models_file=models)
 
     def on_arm(number: int, arm: Arm) -> None:
@@ -143,6 +153,9 @@ def _replay(options: argparse.Namespace) -> int:
         _tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
         for line in found[:10]:
             _tell(f"  {line}")
+        if found and (changed := changed_prompts(study)):
+            _tell(f"  {len(changed)} prompt files have changed since madke {study.version}, such as {changed[0]}: ")
+            _tell("  a call is found by its prompt, so check out the commit of the kept calls to replay them")
         different += len(found)
     return int(bool(different))
 
@@ -153,14 +166,21 @@ def replayed_study(
     """Debate again with the kept calls alone, in ``folder``; a call that is not among them fails."""
     recipe = arms_of(study.model, study.arms, served_as=study.served_as)
     restore_calls(file, folder / CALLS)
-    names = {*_PANEL, study.model, recipe.model} - {MIXED}
     models = folder.with_name(f"{study.model}.models.yaml")
-    entries = {name: {"python": "eval.studies.no_model:NoModel"} for name in sorted(names)}
-    write_file(models, yaml.safe_dump(entries).encode())
+    names = dict.fromkeys((*_PANEL, study.model))
+    write_file(models, yaml.safe_dump({name: {"python": "eval.studies.no_model:NoModel"} for name in names}).encode())
     asked = min(limit or study.questions, study.questions)
-    run_block(recipe, Split.of(questions, NAME), asked, folder, models, concurrency=16)
+    # A model of another name, such as hf/PATH, would be loaded.
+    own = study.served_as
+    model = NoModel(own, takes_schemas=asked_with_schemas(file)) if own else None
+    run_block(recipe, Split.of(questions, NAME), asked, folder, models, concurrency=16, model=model)
     keep(folder, recipe, kept := folder.with_name(f"{study.model}.replay.xz"), model=study.model, limit=asked)
     return read_study(kept)
+
+
+def _page(options: argparse.Namespace) -> int:
+    write_page([read_study(file) for file in _kept_files(options.calls, None)], options.page, SIZES)
+    return 0
 
 
 def _questions(options: argparse.Namespace) -> int:
@@ -210,6 +230,8 @@ def _parser() -> argparse.ArgumentParser:
     replay = _verb(verbs, "replay", _replay, "debate again with the kept calls, and compare")
     replay.add_argument("--model", metavar="NAME", help="only this one")
     replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
+    page = _verb(verbs, "page", _page, "write the page and its figure from what is kept")
+    page.add_argument("--page", type=Path, default=_ROOT / "docs" / "study.md", metavar="FILE")
     questions = _verb(verbs, "questions", _questions, "make questions and pools from their data")
     questions.add_argument("--data", type=Path, default=_folder("MADKE_DATA"), metavar="FOLDER")
     return parser

@@ -15,6 +15,7 @@ from madke.experiments.experiment import CALLS, arm_folder
 from madke.experiments.recipe import Recipe
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import read_spec
+from madke.variants import load_variant
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +75,14 @@ def read_study(file: Path) -> KeptStudy:
         **{name: head[name] for name in ("model", "served_as", "questions", "version", "prompts")},
         transcripts={arm: tuple(held) for arm, held in found.items()},
     )
+
+
+def changed_prompts(kept: KeptStudy) -> list[str]:
+    """The prompt files that are not those of the study: their calls cannot be found any more."""
+    now: dict[str, str] = {}
+    for folder in {file.partition("/")[0] for file in kept.prompts} - {"_shared", "tasks"}:
+        now |= load_variant(folder).files
+    return [file for file, sha256 in kept.prompts.items() if now.get(file) != sha256]
 
 
 def differences(kept: KeptStudy, replayed: KeptStudy) -> list[str]:

@@ -34,6 +34,11 @@ def restore_calls(file: Path, store: Path) -> None:
     add_calls((entry for entry in read_lines(file) if "text" in entry or "call" in entry), store)
 
 
+def asked_with_schemas(file: Path) -> bool:
+    """Whether the kept calls are of a model that takes schemas, or of a server that was tried with them."""
+    return any("call" in line and line["call"]["completion"].get("bound") is not None for line in read_lines(file))
+
+
 def copy_calls(source: Path, store: Path, *, payer: str) -> None:
     """Add the calls of one store to another, as paid by ``payer``."""
     with CallStore(source) as calls:

@@ -7,10 +7,12 @@ from madke.core.errors import CallError
 
 
 class NoModel:
-    """Named in a ``models.yaml`` as ``python: eval.studies.no_model:NoModel``."""
+    """Has the name of the model whose calls are replayed. In a ``models.yaml``: ``eval.studies.no_model:NoModel``."""
 
-    name = "none"
-    takes_schemas = True
+    def __init__(self, name: str = "none", *, takes_schemas: bool = True) -> None:
+        self.name = name
+        self.takes_schemas = takes_schemas
+        """As the model whose calls are replayed: a call is found by its form."""
 
     async def complete(self, request: ChatRequest) -> Completion:
         """CallError: the call is not among the kept ones."""

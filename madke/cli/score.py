@@ -124,6 +124,9 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
     console().print(score_table(named, details=details))
+    for name, found in [] if details else named:
+        if found.shadow is not None:
+            say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

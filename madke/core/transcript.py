@@ -95,6 +95,41 @@ class Reflection(Called):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StageUsage:
+    """Calls and tokens of one stage of one question."""
+
+    calls: int = 0
+    paid: int = 0
+    """Calls of this run itself; the others were answered by another run's calls in a shared call store."""
+    failed: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: int = 0
+    """Calls whose token counts are estimates."""
+    server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose prompt the server cut without an error."""
+    not_utf8: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose reply held bytes that are not UTF-8."""
+    bound: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Calls whose reply was asked for with a JSON schema."""
+    distinct_tokens: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Of ``prompt_tokens``: those that no other prompt of the debate began with, in the order of rounds, stages and
+    debaters. A server that keeps what it has read need not compute or bill the others."""
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Prompt plus completion tokens."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
     """What one debater did in one round."""
 
@@ -105,6 +140,9 @@ class Turn:
     reads: tuple[str, ...] = ()
     """Whose stances it read, in the order shown. ``stance.truncated`` counts those dropped from the start."""
     reflection: Reflection | None = None
+    usage: Annotated[StageUsage | None, Field(exclude_if=lambda value: value is None)] = None
+    """Calls and tokens of its stages in this round (before round 1 also of its preparation), without who paid and how
+    long they took. None: its stance was given, or an older version wrote the transcript."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,41 +194,6 @@ class Round:
     verdict: Verdict | None = None
     digest: Digest | None = None
     extracted: Final | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageUsage:
-    """Calls and tokens of one stage of one question."""
-
-    calls: int = 0
-    paid: int = 0
-    """Calls of this run itself; the others were answered by another run's calls in a shared call store."""
-    failed: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    reasoning_tokens: int = 0
-    estimated: int = 0
-    """Calls whose token counts are estimates."""
-    server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
-    """Calls whose prompt the server cut without an error."""
-    not_utf8: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
-    """Calls whose reply held bytes that are not UTF-8."""
-    bound: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
-    """Calls whose reply was asked for with a JSON schema."""
-    distinct_tokens: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
-    """Of ``prompt_tokens``: those that no other prompt of the debate began with, in the order of rounds, stages and
-    debaters. A server that keeps what it has read need not compute or bill the others."""
-    seconds: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Prompt plus completion tokens."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

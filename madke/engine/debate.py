@@ -208,4 +208,4 @@ async def _speak(scene: Scene, debater: Debater, n: int, view: View, turn: Turn)
         numbers = roles.readable(scene, debater, turn)
         turn = replace(turn, stance=await roles.speak(scene, debater, asked_in, numbers, view))
     scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
-    return turn
+    return replace(turn, usage=scene.turn_usage.pop(debater.name, None))

@@ -134,6 +134,12 @@ class Protocol(BaseModel, frozen=True, extra="forbid"):
         start = sum(groups[: round_n - 1])
         return self.cast[start : start + groups[round_n - 1]]
 
+    def with_one_each(self, passages: int) -> Self:
+        """The protocol of ``select: one_each`` for a pool: as many debaters as passages; a single one has one round."""
+        debaters = self.cast[: max(1, passages)]
+        rounds = 1 if len(debaters) == 1 else self.rounds
+        return self.model_copy(update={"debaters": debaters, "rounds": rounds})
+
     @property
     def sources(self) -> tuple[str, ...]:
         """Names of the knowledge sources."""

@@ -110,6 +110,8 @@ class Scene:
     """Returns seconds, for the times of events."""
     began: float = field(init=False)
     usage: dict[str, StageUsage] = field(init=False)
+    turn_usage: dict[str, StageUsage] = field(default_factory=dict, init=False)
+    """Debater -> what its turn has used so far."""
     prepared: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
     """Debater -> stage -> text."""
     unprepared: dict[str, str] = field(default_factory=dict, init=False)
@@ -129,10 +131,7 @@ class Scene:
         if self.protocol.knowledge is None:
             self.pool = EMPTY_POOL
         elif self.protocol.knowledge.select == "one_each":
-            # As many debaters as passages; a single debater gets one round.
-            debaters = self.protocol.cast[: max(1, len(self.pool.passages))]
-            rounds = 1 if len(debaters) == 1 else self.protocol.rounds
-            self.protocol = self.protocol.model_copy(update={"debaters": debaters, "rounds": rounds})
+            self.protocol = self.protocol.with_one_each(len(self.pool.passages))
         self.usage = dict(self.pool.usage)
         self._shared = {
             # Without golds and metadata, so that no template can show the answer.
@@ -197,6 +196,9 @@ class Scene:
                 break
             kept, truncated = shortened
         self.usage[stage] = usage_with_call(self.usage.get(stage, StageUsage()), completion, retries)
+        if debater is not None and stage != "reflect":
+            of_turn = replace(completion, paid=False, seconds=0.0)
+            self.turn_usage[agent] = usage_with_call(self.turn_usage.get(agent, StageUsage()), of_turn, 0)
         asked = _Prompt(
             self.cast[agent].name, (round_n, stage, agent), request.messages, completion.usage.prompt_tokens
         )

@@ -77,6 +77,11 @@ def write_report(
             source=source,
             finding=finding(arms, named, tests),
             lead=_lead(results, named),
+            shadows=[
+                f"{name}: {each.shadow.sentence}" if len(named) > 1 else each.shadow.sentence
+                for name, each in named.items()
+                if each.shadow is not None
+            ],
             alerts=[*_alerts(named)],
             incomplete=any(each.incomplete for each in named.values()),
             bars=[*bars(named)] if any(each.correct for each in named.values()) else [],

@@ -14,7 +14,7 @@ from madke.data import read_dataset
 from madke.engine.debate import hold_debate
 from madke.engine.parse import marked
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Knowledge
+from madke.engine.protocol_parts import Knowledge, readable_by
 from madke.engine.scene import Scene
 from madke.knowledge.web import SnippetsSource
 from madke.tasks import get_task
@@ -80,10 +80,10 @@ class _Placeholder:
 
 
 def _given(protocol: Protocol) -> Sequence[Turn]:
-    return [
-        Turn(agent=each.name, stance=Stance(text=f"The answer is {each.name}'s.", answer=f"{each.name}'s"))
-        for each in protocol.cast
-    ]
+    names = [each.name for each in protocol.cast]
+    if not any(readable_by(protocol.sees.topology, n, len(names)) for n in range(len(names))):
+        names += [f"Stranger {n}" for n in range(1, len(names))]
+    return [Turn(agent=each, stance=Stance(text=f"The answer is {each}'s.", answer=f"{each}'s")) for each in names]
 
 
 def _pool(question: Question, knowledge: Knowledge) -> KnowledgePool:

@@ -15,6 +15,7 @@ from madke.report.tables import (
 )
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.scores import Scores
+from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import Estimate
 
 
@@ -71,6 +72,8 @@ def score_details(scores: Scores) -> str:
         f"with a shortened prompt {scores.shortened}",
         *_other_measures(scores),
     ]
+    if scores.shadow is not None:
+        lines += [scores.shadow.sentence, *gate_lines(scores.shadow)]
     if scores.read_golds:
         lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:

@@ -26,6 +26,7 @@ from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
+from madke.scoring.shadow import Shadow, shadow_of
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def score_run(
         return scores
     scores = replace(scores, scored=state)
     if prices:
-        scores = replace(scores, spending=run_spending(arm.path, prices))
+        scores = replace(scores, spending=run_spending(arm.path, prices), shadow=_priced_shadow(arm, prices))
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
@@ -70,6 +71,11 @@ def score_run(
             raise
         _log.warning("%s; the scores are not stored", error)
     return scores
+
+
+def _priced_shadow(arm: Results, prices: Prices) -> Shadow | None:
+    models = arm.config.models if arm.config else {}
+    return shadow_of(arm.transcripts(), lambda role: price_of(models[role], prices) if role in models else None)
 
 
 def ask_outside(
@@ -111,7 +117,9 @@ def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     kept = kept_scores(arm.path, state) if arm.path.is_dir() else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
-    return replace(scores, spending=spending, incomplete=incomplete(arm, scores.transcripts)), values
+    # As with the spending: only prices tell the money.
+    shadow = kept.shadow if kept and kept.shadow else scores.shadow
+    return replace(scores, spending=spending, shadow=shadow, incomplete=incomplete(arm, scores.transcripts)), values
 
 
 def scores_by_dataset(arm: Results) -> dict[str | None, Scores]:

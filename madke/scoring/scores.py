@@ -24,6 +24,7 @@ from madke.core.transcript import (
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
+from madke.scoring.shadow import Shadow, ShadowCounter
 from madke.scoring.statistics import Estimate, Spread, between_repeats
 
 
@@ -110,6 +111,8 @@ class Scores:
     """The grader's mean if all ungraded answers were wrong, and if all were right; None without a grader."""
     repeats: Mapping[str, Spread] = field(default_factory=dict)
     """By name: variation of ``correct``, each metric, Cons and Co2 between repeats; for at least two repeats."""
+    shadow: Shadow | None = None
+    """What gates on the answers of round 1 would have saved; None for protocols without a debate."""
     deferred: int = 0
     """Transcripts whose answer is left to a person. Means exclude them."""
     spending: Spending | None = None
@@ -179,6 +182,7 @@ def score_with_values(
         debate={name: mean for name, mean in means.items() if name not in own},
         by_round=over_rounds(list(arm.rounds.values())),
         corpus=corpus_scores(counted.translations),
+        shadow=counted.shadow.found(),
         ungraded=int(sum(map(sum, counted.unread["grade"].values()))) if GRADER in metrics else 0,
         grader_if_ungraded=_bounds(graded) if GRADER in metrics else None,
         repeats={
@@ -205,6 +209,7 @@ class _Counted:
         """Stage -> question -> the reading of each reply."""
         self.cut: Counter[str] = Counter()
         self.translations: list[tuple[str, tuple[str, ...]]] = []
+        self.shadow = ShadowCounter()
 
     def each(self, transcripts: Iterable[Transcript], external: ExternalScores) -> Iterator[Transcript]:
         for transcript in transcripts:
@@ -213,6 +218,7 @@ class _Counted:
 
     def _add(self, transcript: Transcript, external: ExternalScores) -> None:
         self.flags["transcripts"] += 1
+        self.shadow.add(transcript)
         self.flags[transcript.reading] += 1
         self.flags["degraded"] += transcript.degraded
         self.flags["partial_pools"] += bool(transcript.pool_partial)

@@ -35,6 +35,7 @@ from tests.conftest import passage
 from tests.llm.test_human import Person
 from tests.llm.test_offline_chat import POOL, WordEncoder
 from tests.llm.test_reworded_prompts import QUESTIONS, lengths, nothing
+from tests.support.debates import first_round_of, without_usage
 
 _SYNTAX = Environment(keep_trailing_newline=True)
 _SENTENCE = re.compile(r"[A-Z]|[a-z],? | [a-z]")
@@ -136,6 +137,7 @@ def debated(
         task=TASKS[question.task] if prompts is None else in_other_words(question.task),
         prompts=variant,
         seed=1,
+        first_round=first_round_of(variant),
         retrieve=nothing,
         score_answers=lengths,
         listen=with_people(cast, variant.protocol, lambda event: None),
@@ -145,7 +147,7 @@ def debated(
 
 def check_same(shipped: tuple[Transcript, Calls], own: tuple[Transcript, Calls]) -> None:
     (before, calls), (after, others) = shipped, own
-    assert before.rounds == after.rounds
+    assert without_usage(before.rounds) == without_usage(after.rounds)
     assert (before.final, before.answer, before.stop_reason) == (after.final, after.answer, after.stop_reason)
     used = [{stage: usage.calls for stage, usage in each.usage.items()} for each in (before, after)]
     assert used[0] == used[1]
@@ -156,7 +158,8 @@ def check_same(shipped: tuple[Transcript, Calls], own: tuple[Transcript, Calls])
         assert reply == other_reply
 
 
-@pytest.mark.parametrize("name", sorted(variant_folders()))
+# mad-noise needs a first round from outside; its words are those of mad.
+@pytest.mark.parametrize("name", sorted({*variant_folders()} - {"mad-noise"}))
 def test_offline_debates_are_the_same_in_other_words(name: str, prompts: Path, offline: OfflineChat) -> None:
     answers = []
     for question in QUESTIONS:

@@ -1,0 +1,252 @@
+"""The page of the study and its figure, written from what is kept."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eval.real_models.models import MODELS
+from eval.studies.equal_cost_kept import KeptStudy
+from eval.studies.equal_cost_questions import PARTS
+from eval.studies.equal_cost_results import PRIMARY, VOTE, Arm, Compared, Results
+from madke._util.files import write_file
+from madke.report.figures import canvas
+from madke.scoring.shadow import gate_lines
+from madke.scoring.statistics import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TITLES = {"nq_open": "NQ", "hotpotqa": "HotpotQA", "ramdocs": "RAMDocs"}
+_MIXED = "mixed"
+_FLOOR = "smollm2-135m"
+_DECIDE = ("qwen-0.5b", "qwen-1.5b")
+_SHOWN_VOTES = (1, 2, 4, 8, 16)
+
+_HEAD = """# Does a debate pay?
+
+<!-- Written by python -m eval.studies.equal_cost page. -->
+"""
+_ABOUT = """One call, votes, isolated passages and debates answered the same questions over the same pools, and each
+debate is compared with a vote that makes as many calls. The plan (`eval/studies/equal-cost/PLAN.md`) was written before
+the first run. `make study` rebuilds this page from what is kept, without a model.
+"""
+_LIMITS = """## What this does not say
+
+- The models are small, made for code, and quantised to four bits. Nothing follows for strong models.
+- Recall in a collection of 103,515 passages is far easier than in all of Wikipedia. Do not put these scores next to
+  published ones.
+- Published gains of debate are 1 to 5 points. No interval here is narrow enough to confirm or refute them (the plan has
+  the power of each test). "No difference was found" is not "equal".
+- Answers are short, prompts are ours, and each debate has its protocol's default settings. One run per question.
+"""
+
+
+def write_page(studies: Sequence[KeptStudy], page: Path, sizes: Mapping[str, int]) -> None:
+    """Write the page, and its figure ``NAME.svg`` next to it."""
+    by_model = {study.model: study for study in studies}
+    results = {
+        model: Results(study=study, votes_of=by_model.get("qwen-1.5b") if model == _MIXED else None)
+        for model, study in by_model.items()
+    }
+    figure = page.with_suffix(".svg")
+    write_file(figure, drawn(results))
+    write_file(page, page_text(results, figure.name, sizes).encode())
+
+
+def page_text(results: Mapping[str, Results], figure: str, sizes: Mapping[str, int]) -> str:
+    """The Markdown page."""
+    parts = [_HEAD, *_interim(results, sizes), _finding(results), _ABOUT]
+    parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
+    parts.append(
+        "Each point is an arm: the mean of `match` (the task's matcher against any gold answer) with its 95 % "
+        "interval, against mean prompt and completion tokens per question. Small dots: votes of 1, 2, ... 16 samples. "
+        "The line joins what no cheaper arm or vote equals."
+    )
+    for model, found in results.items():
+        parts += [_heading(model, found), *_of_model(found)]
+    parts.append(_LIMITS)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _interim(results: Mapping[str, Results], sizes: Mapping[str, int]) -> Iterator[str]:
+    behind = [
+        f"{_name(model)} {results[model].questions if model in results else 0} of {size}"
+        for model, size in sizes.items()
+        if model not in results or results[model].questions < size
+    ]
+    if behind:
+        yield f"**Interim.** Questions so far: {'; '.join(behind)}. The order of the questions was fixed beforehand."
+
+
+def _name(model: str) -> str:
+    return MODELS[model].name if model in MODELS else "mixed panel"
+
+
+def _finding(results: Mapping[str, Results]) -> str:
+    """What the tests of the plan found, by its rule."""
+    deciding = [results[model] for model in _DECIDE if model in results]
+    if not deciding:
+        return "No model that decides has been measured yet."
+    told = list(filter(None, (_told(deciding, name) for name in PRIMARY)))
+    tested = [name for name in PRIMARY if any(name in found.primary for found in deciding)]
+    where = " and ".join(f"{_short(found)} (n = {found.questions})" for found in deciding)
+    if not told:
+        named = ", ".join(f"`{name}`" for name in tested)
+        told = [f"No difference was found between any of {named} and a vote of its cost."]
+    controls = [line for found in deciding for each in found.controls if (line := _control(found, each))]
+    return f"**On {where}:** " + " ".join([*told, *controls])
+
+
+def _short(found: Results) -> str:
+    return {"qwen-0.5b": "the 0.5B", "qwen-1.5b": "the 1.5B", _FLOOR: "the 135M"}.get(found.study.model, "the panel")
+
+
+def _told(deciding: Sequence[Results], name: str) -> str:
+    """A finding about one arm: a difference for one model, with the same sign for the other or not."""
+    compared = [(found, found.primary[name]) for found in deciding if name in found.primary]
+    sure = [(found, each) for found, each in compared if each.found]
+    if not sure:
+        return ""
+    found, first = sure[0]
+    sign = first.test.difference.value > 0
+    same = len(deciding) > 1 and all((each.test.difference.value > 0) == sign for _, each in compared)
+    verb = "is ahead of" if sign else "is behind"
+    which = "" if same else f" for {_short(found)}"
+    size = _points(first.test.difference)
+    return f"`{name}` {verb} a vote of {first.samples} calls{which}: {size}, Holm-corrected p {_p(first.test.p_holm)}."
+
+
+def _control(found: Results, each: Compared) -> str:
+    if not each.found:
+        return ""
+    test = each.test
+    better, worse = (test.right, test.left) if test.difference.value > 0 else (test.left, test.right)
+    return f"For {_short(found)}, `{better}` is ahead of `{worse}`: {_points(test.difference)}, p {_p(test.p_holm)}."
+
+
+def _heading(model: str, found: Results) -> str:
+    sha = f" SHA-256 `{MODELS[model].sha256}`." if model in MODELS else ""
+    served = f" Served as `{found.study.served_as}`." if found.study.served_as else ""
+    about = f"n = {found.questions}, madke {found.study.version}.{sha}{served}"
+    return f"## {_name(model)}\n\n{about}"
+
+
+def _of_model(found: Results) -> Iterator[str]:
+    yield "\n".join(_arms_table(found))
+    if "mad-noise" in found.arms:
+        yield "`mad-noise` also needs the first round of `mad`: its three calls are not counted here."
+    if found.primary:
+        yield "\n".join(_primary_table(found))
+    if found.controls:
+        yield "\n".join(_controls_table(found))
+    yield "\n".join(_parts_table(found))
+    if found.shadows:
+        yield "What gates on the answers of round 1 would have made of these debates, from their transcripts:"
+        for name, shadow in found.shadows.items():
+            lines = [f"- `{name}`. {shadow.sentence}", *(f"    - {line}" for line in gate_lines(shadow))]
+            yield "\n".join(lines)
+
+
+def _arms_table(found: Results) -> Iterator[str]:
+    yield "| arm | `match` % | EM % | F1 % | calls | tokens | of them output | distinct |"
+    yield "|---|---|---|---|---|---|---|---|"
+    votes = [vote for vote in found.votes if int(vote.name.partition("@")[2]) in _SHOWN_VOTES]
+    arms = [arm for name, arm in found.arms.items() if name != VOTE]
+    own_votes = votes if VOTE in found.arms else []
+    for arm in sorted((*arms, *own_votes), key=lambda each: each.per_question("tokens")):
+        scores = [_share(arm.mean(name)) for name in ("match", "em", "f1")]
+        distinct = arm.per_question("distinct_tokens")
+        costs = [f"{arm.per_question('calls'):.1f}", f"{arm.per_question('tokens'):,.0f}"]
+        costs += [f"{arm.per_question('completion_tokens'):,.0f}", f"{distinct:,.0f}" if distinct else "-"]
+        yield f"| `{arm.name}` | {' | '.join([*scores, *costs])} |"
+
+
+def _primary_table(found: Results) -> Iterator[str]:
+    yield "| arm | against a vote of equal calls | difference in points | p | p, Holm | vote of equal tokens |"
+    yield "|---|---|---|---|---|---|"
+    for name, each in found.primary.items():
+        test = each.test
+        arm, tokens = found.arms[name], found.equal_vote(found.arms[name], "tokens")
+        other = f"`{tokens.name}` {_share(tokens.mean())}" if tokens else "-"
+        vote = f"`vote@{each.samples}` {100 * test.left_value:.1f} %"
+        cells = [vote, _points(test.difference, unit=False), _p(test.p), _p(test.p_holm), other]
+        yield f"| `{arm.name}` | {' | '.join(cells)} |"
+
+
+def _controls_table(found: Results) -> Iterator[str]:
+    yield "| control | difference in points | p | p, Holm |"
+    yield "|---|---|---|---|"
+    for each in found.controls:
+        test = each.test
+        name = f"`{test.right}` minus `{test.left}`"
+        yield f"| {name} | {_points(test.difference, unit=False)} | {_p(test.p)} | {_p(test.p_holm)} |"
+
+
+def _parts_table(found: Results) -> Iterator[str]:
+    names = [_TITLES[part] for part in PARTS]
+    yield f"| arm, `match` % | {' | '.join(names)} | RAMDocs, wrong answer adopted % |"
+    yield f"|---|{'---|' * (len(names) + 1)}"
+    for arm in [*found.arms.values()]:
+        cells = [_share(arm.part(part).mean()) for part in PARTS]
+        yield f"| `{_label(arm)}` | {' | '.join(cells)} | {_share(arm.part('ramdocs').mean('trapped'))} |"
+
+
+def _label(arm: Arm) -> str:
+    return "vote@16" if arm.name == VOTE else arm.name
+
+
+def _share(found: Estimate | None) -> str:
+    if found is None:
+        return "-"
+    return f"{100 * found.value:.1f} [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+
+
+def _points(found: Estimate, *, unit: bool = True) -> str:
+    word = " points" if unit else ""
+    return f"{100 * found.value:+.1f}{word} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.995 else "1"
+
+
+def drawn(results: Mapping[str, Results]) -> bytes:
+    """The figure as SVG: accuracy against tokens, a panel for each model, with the front."""
+    import matplotlib as mpl
+
+    with canvas.style(), mpl.rc_context({"svg.hashsalt": "equal-cost"}):
+        figure = canvas.new_figure(2.9 * max(1, len(results)))
+        panels = figure.subplots(max(1, len(results)), 1, squeeze=False)[:, 0]
+        names = list(dict.fromkeys(name for found in results.values() for name in found.arms if name != VOTE))
+        looks = {name: (canvas.COLOURS[n % 6], canvas.MARKERS[n % 8]) for n, name in enumerate(names)}
+        for panel, (model, found) in zip(panels, results.items(), strict=False):
+            _panel(panel, found, looks)
+            panel.set_title(f"{_name(model)}, n = {found.questions}")
+        if results:
+            panels[-1].set_xlabel("Prompt and completion tokens per question")
+            canvas.line_key(figure, [(name, *look) for name, look in looks.items()])
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(rb"[ \t]+\n", b"\n", file.getvalue())
+
+
+def _panel(axis: Axes, found: Results, looks: Mapping[str, tuple[str, str]]) -> None:
+    means = {name: mean for name, arm in found.arms.items() if name != VOTE and (mean := arm.mean())}
+    costs = {name: found.arms[name].per_question("tokens") for name in means}
+    votes = [(vote.per_question("tokens"), mean.value) for vote in found.votes if (mean := vote.mean())]
+    if votes:
+        axis.plot(*zip(*votes, strict=True), ".", color=canvas.INK, markersize=3, alpha=0.6, zorder=2)
+    front = found.front()
+    axis.step([tokens for _, tokens, _ in front], [value for *_, value in front], where="post", color=canvas.INK,
+              linewidth=0.8, alpha=0.5, zorder=1)  # fmt: skip
+    for name, mean in means.items():
+        colour, marker = looks[name]
+        canvas.interval_line(axis, costs[name], mean, colour=colour)
+        axis.plot(costs[name], mean.value, marker, color=colour, zorder=3)
+    canvas.percent_axis(axis, list(means.values()))
+    canvas.cost_axis(axis, [*costs.values(), *(tokens for tokens, _ in votes)])
+    axis.set_ylabel("match (%)")

@@ -1,0 +1,299 @@
+"""What a gate on the answers of round 1 would have saved, computed from finished debates without a call.
+
+A gate skips the debate of a question if its rule holds after round 1. Then the answer is the most frequent one of round
+1, and only the calls of that round are made. Else everything happens as it did. A real run of the same gate on the same
+calls gives the same figures, if its debate cannot end early for another reason (``tests/scoring/test_shadow.py``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from madke.core.chat import Usage
+from madke.core.errors import count_of
+from madke.core.transcript import StageUsage, Transcript, Turn
+from madke.endpoints.prices import Price, cost
+from madke.engine.agreement import Same, agreed, answer_groups, matcher
+from madke.scoring.debate_rows import over_repeats
+from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.statistics import Estimate
+from madke.tasks import get_task
+
+PriceOf = Callable[[str], Price | None]
+"""The price of the model that plays a role."""
+
+_BEFORE = ("rewrite", "decompose", "rerank")
+"""Stages that come before round 1."""
+_ROLES = {"judge": "judge", "extract": "judge", "pick": "judge", "summarize": "summarizer", "digest": "summarizer"}
+_MAJORITY = 0.5 + 1e-6
+
+
+def _all_agree(turns: tuple[Turn, ...], same: Same) -> bool:
+    return agreed(turns, same)
+
+
+def _most_agree(turns: tuple[Turn, ...], same: Same) -> bool:
+    return agreed(turns, same, _MAJORITY)
+
+
+def _always(turns: tuple[Turn, ...], same: Same) -> bool:
+    return True
+
+
+GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
+    "agreement": _all_agree,
+    "majority": _most_agree,
+    "vote": _always,
+}
+"""Gate -> its rule. ``agreement``: all answers are the same (``stop: agreement``). ``majority``: more than half of them
+(``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spent:
+    """Calls and tokens, and money where all models have a price."""
+
+    calls: int = 0
+    tokens: int | None = 0
+    """None: older transcripts do not say what a turn used."""
+    cost: float | None = None
+
+    def __add__(self, other: Spent) -> Spent:
+        tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
+        money = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Spent(calls=self.calls + other.calls, tokens=tokens, cost=money)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateFigures:
+    """What one gate would have done."""
+
+    skipped: int
+    """Debates that it skips."""
+    spent: Spent
+    """What all debates cost with it."""
+    correct: Estimate | None
+    """Accuracy with it, by the task's first metric; None without gold answers."""
+    difference: Estimate | None
+    """That accuracy minus the debates'; positive: the gate gains."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shadow:
+    """Finished debates next to what gates would have made of them. Failed and deferred debates are left out."""
+
+    debates: int
+    changed: int
+    """Debates whose answer is not the most frequent one of round 1, under the task's matcher."""
+    corrected: int
+    """Changed answers that were wrong and are right, or better by a metric that has more than two values."""
+    spoiled: int
+    judged: int
+    """Debates with gold answers."""
+    correct: Estimate | None
+    spent: Spent
+    gates: Mapping[str, GateFigures]
+    sentence: str = ""
+    """What the debates changed, and what a vote on round 1 gives, in one sentence."""
+
+
+@dataclass(kw_only=True)
+class ShadowCounter:
+    """Collects debates one by one."""
+
+    price_of: PriceOf = field(default=lambda role: None)
+    _held: list[_Debate] = field(default_factory=list)
+    _debated: bool = False
+
+    def add(self, transcript: Transcript) -> None:
+        """Count a debate."""
+        if (
+            transcript.status not in ("failed", "deferred")
+            and transcript.rounds
+            and len(transcript.rounds[0].turns) > 1
+        ):
+            self._debated |= _is_debate(transcript)
+            self._held.append(_compared(transcript, self.price_of))
+
+    def found(self) -> Shadow | None:
+        """The figures; None if no debate went beyond the answers of several debaters in round 1."""
+        if not self._debated:
+            return None
+        held = self._held
+        wide = max(each.debaters for each in held) > 2
+        gates = [name for name in GATES if wide or name != "majority"]
+        shadow = Shadow(
+            debates=len(held),
+            changed=sum(each.changed for each in held),
+            corrected=sum(each.changed and each.gain > 0 for each in held),
+            spoiled=sum(each.changed and each.gain < 0 for each in held),
+            judged=sum(each.score is not None for each in held),
+            correct=_mean(held, lambda each: each.score),
+            spent=_sum(each.whole for each in held),
+            gates={name: _figures(held, name) for name in gates},
+        )
+        return replace(shadow, sentence=_sentence(shadow))
+
+
+def shadow_of(transcripts: Iterable[Transcript], price_of: PriceOf = lambda role: None) -> Shadow | None:
+    """The figures of a run's debates; ``price_of``: role -> price, for money."""
+    counter = ShadowCounter(price_of=price_of)
+    for transcript in transcripts:
+        counter.add(transcript)
+    return counter.found()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Debate:
+    id: str
+    debaters: int
+    changed: bool
+    score: float | None
+    voted: float | None
+    """The score of the most frequent answer of round 1."""
+    whole: Spent
+    first: Spent
+    skips: Mapping[str, bool]
+
+    @property
+    def gain(self) -> float:
+        return (self.score or 0) - (self.voted or 0)
+
+
+def _is_debate(transcript: Transcript) -> bool:
+    """Whether anything but samples of one vote came after round 1: replies, or a judge or summarizer."""
+    replies = any(turn.stance.stage == "reply" for entry in transcript.rounds[1:] for turn in entry.turns)
+    return replies or bool(_ROLES.keys() & transcript.usage.keys())
+
+
+def _sentence(shadow: Shadow) -> str:
+    debates = count_of(shadow.debates, "answer")
+    told = f"Debate changed {shadow.changed:,} of {debates}"
+    vote = shadow.gates["vote"]
+    paid = share_of(vote.spent, shadow.spent)
+    if vote.correct is None or shadow.correct is None:
+        return f"{told}; voting on round 1 takes {paid}."
+    told += f": {shadow.corrected:,} corrected, {shadow.spoiled:,} spoiled"
+    figures = f"{100 * vote.correct.value:.1f} instead of {100 * shadow.correct.value:.1f} %"
+    return f"{told}; voting on round 1 gives {figures} for {paid}."
+
+
+def share_of(part: Spent, whole: Spent) -> str:
+    """The share of the tokens that one way costs of another; of the calls where the tokens are unknown."""
+    if part.tokens is None or not whole.tokens:
+        return f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"
+    return f"{100 * part.tokens / whole.tokens:.0f} % of the tokens"
+
+
+def gate_lines(shadow: Shadow) -> Iterator[str]:
+    """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
+    for name, found in shadow.gates.items():
+        spent, whole = found.spent, shadow.spent
+        shares = [f"{100 * spent.calls / max(1, whole.calls):.0f} % of the calls"]
+        if spent.tokens is not None and whole.tokens:
+            shares.append(f"{100 * spent.tokens / whole.tokens:.0f} % of the tokens")
+        if spent.cost is not None and whole.cost:
+            shares.append(f"{spent.cost:.2f} instead of {whole.cost:.2f} in money")
+        line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {', '.join(shares)}"
+        if found.correct is not None and (change := found.difference) is not None:
+            value, low, high = (100 * each for each in (change.value, change.low, change.high))
+            by = f"{value:+.1f}, 95 % {low:+.1f} to {high:+.1f}" if low < high else "no question differs"
+            line += f"; correct {100 * found.correct.value:.1f} % ({by})"
+        yield line
+
+
+def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
+    task, question = get_task(transcript.task), question_of(transcript)
+    same = cache(matcher(task, question))
+    metric = METRICS[metrics_of(task)[0]]
+    turns = tuple(turn for turn in transcript.rounds[0].turns if turn.stance.status != "failed")
+    groups = answer_groups(turns, same)
+    # As in finish: majority; a tie goes to the earliest debater.
+    voted = max(groups, key=len)[0].stance.answer if groups else None
+    answer = transcript.answer
+
+    def score(found: str | None) -> float | None:
+        return None if not transcript.answers else 0.0 if found is None else metric(found, question)
+
+    kept = voted == answer or (voted is not None and answer is not None and same(voted, answer))
+    return _Debate(
+        id=transcript.id,
+        debaters=len(transcript.rounds[0].turns),
+        changed=not kept,
+        score=score(answer),
+        voted=score(voted),
+        whole=_whole(transcript, price_of),
+        first=_first(transcript, price_of),
+        skips={name: rule(turns, same) for name, rule in GATES.items()},
+    )
+
+
+def _whole(transcript: Transcript, price_of: PriceOf) -> Spent:
+    total = transcript.total
+    turns = [turn for entry in transcript.rounds for turn in entry.turns]
+    prices = [_priced(turn.usage, price_of(turn.agent)) for turn in turns if turn.usage is not None]
+    prices += [
+        _priced(used, price_of(_ROLES.get(stage, "retriever")))
+        for stage, used in transcript.usage.items()
+        if stage in _ROLES or stage in _BEFORE
+    ]
+    known = all(turn.usage is not None for turn in turns) and "reflect" not in transcript.usage
+    return Spent(calls=total.calls, tokens=total.tokens, cost=_total(prices) if known else None)
+
+
+def _first(transcript: Transcript, price_of: PriceOf) -> Spent:
+    turns = transcript.rounds[0].turns
+    before = [used for stage, used in transcript.usage.items() if stage in _BEFORE]
+    used = [turn.usage for turn in turns if turn.usage is not None]
+    prices = [_priced(turn.usage, price_of(turn.agent)) for turn in turns if turn.usage is not None]
+    prices += [_priced(each, price_of("retriever")) for each in before]
+    total = sum([*used, *before], StageUsage())
+    if len(used) < len(turns):
+        calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
+        return Spent(calls=calls + sum(each.calls for each in before), tokens=None)
+    return Spent(calls=total.calls, tokens=total.tokens, cost=_total(prices))
+
+
+def _priced(used: StageUsage | None, price: Price | None) -> float | None:
+    if used is None or price is None:
+        return None
+    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+    return cost(Usage(**tokens), price)
+
+
+def _total(prices: list[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
+
+
+def _sum(spent: Iterable[Spent]) -> Spent:
+    return sum(spent, Spent(cost=0.0))
+
+
+def _figures(held: list[_Debate], gate: str) -> GateFigures:
+    def score(each: _Debate) -> float | None:
+        return each.voted if each.skips[gate] else each.score
+
+    def difference(each: _Debate) -> float | None:
+        gated = score(each)
+        return None if gated is None or each.score is None else gated - each.score
+
+    return GateFigures(
+        skipped=sum(each.skips[gate] for each in held),
+        spent=_sum(each.first if each.skips[gate] else each.whole for each in held),
+        correct=_mean(held, score),
+        difference=_mean(held, difference, shares=False),
+    )
+
+
+def _mean(held: list[_Debate], value: Callable[[_Debate], float | None], *, shares: bool = True) -> Estimate | None:
+    """The mean over questions of the mean over repeats."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for each in held:
+        found = value(each)
+        if found is not None:
+            values[each.id].append(found)
+    return over_repeats([*values.values()], shares=shares)

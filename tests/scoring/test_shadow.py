@@ -1,0 +1,169 @@
+"""What a gate on round 1 would have done, from finished debates, against a real run of the gate on the same calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke
+from madke.core.chat import ChatRequest, Completion, Usage
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.endpoints.prices import Price
+from madke.report.html import write_report
+from madke.scoring.scores import scores_from_json, scores_of, scores_to_json
+from madke.scoring.shadow import Shadow, gate_lines, shadow_of
+
+SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
+    "agreed and right": (("A", "A", "A"), ("A", "A", "A")),
+    "agreed, then spoiled": (("A", "A", "A"), ("B", "B", "A")),
+    "two of three, kept": (("A", "A", "B"), ("A", "A", "A")),
+    "two of three, spoiled": (("A", "A", "B"), ("B", "B", "B")),
+    "one of three, corrected": (("B", "A", "B"), ("A", "A", "A")),
+    "three answers": (("C", "A", "B"), ("A", "A", "B")),
+    "unreadable": (("", "", "A"), ("A", "", "A")),
+}
+"""Question -> the answers of the three debaters in both rounds. A is right."""
+QUESTIONS = [Question(id=name, question=f"Which one ({name})?", answers=("A",)) for name in SPOKEN]
+
+
+class Speaking:
+    """Says what SPOKEN holds; each call has another number of tokens."""
+
+    name = "speaking"
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        purpose = request.purpose
+        text = "Nothing can be said."
+        if purpose.stage in ("speak", "reply"):
+            answer = SPOKEN[purpose.question][purpose.round - 1][int(purpose.agent.split()[-1]) - 1]
+            text = f"I looked. The answer is {answer}." if answer else "I do not see it."
+        size = sum(len(message.content) for message in request.messages)
+        return Completion(text=text, usage=Usage(prompt_tokens=size, completion_tokens=len(text)))
+
+
+def debated(tmp_path: Path, name: str = "run", **settings: Any) -> madke.Run:
+    return madke.run(QUESTIONS, protocol="mad", settings=settings, model=Speaking(), out=tmp_path / name)
+
+
+def shadow_in(run: madke.Run) -> Shadow:
+    shadow = scores_of(run.transcripts()).shadow
+    assert shadow is not None
+    return shadow
+
+
+def test_the_sentence_counts_what_the_debate_changed(tmp_path: Path) -> None:
+    shadow = shadow_in(debated(tmp_path))
+    assert (shadow.debates, shadow.changed, shadow.corrected, shadow.spoiled) == (7, 4, 2, 2)
+    assert shadow.sentence.startswith("Debate changed 4 of 7 answers: 2 corrected, 2 spoiled; voting on round 1 gives ")
+    assert shadow.sentence.endswith(" % of the tokens.")
+    assert "71.4 instead of 71.4 %" in shadow.sentence
+
+
+@pytest.mark.parametrize(
+    ("gate", "settings", "skipped"),
+    [
+        ("agreement", {"stop": "agreement"}, 2),
+        ("majority", {"stop": "agreement", "agreement_share": 0.6}, 5),
+        ("vote", {"rounds": 1}, 7),
+    ],
+)
+def test_the_figures_are_those_of_a_real_run_of_the_gate(
+    tmp_path: Path, gate: str, settings: dict[str, Any], skipped: int
+) -> None:
+    shadow = shadow_in(debated(tmp_path)).gates[gate]
+    real = debated(tmp_path, "gated", **settings)
+    transcripts = list(real.transcripts())
+    assert shadow.skipped == skipped == sum(len(each.rounds) == 1 for each in transcripts)
+    scores = scores_of(transcripts)
+    assert shadow.correct == scores.correct
+    total = scores.total
+    assert (shadow.spent.calls, shadow.spent.tokens) == (total.calls, total.tokens)
+
+
+def test_the_difference_is_paired_and_has_an_interval(tmp_path: Path) -> None:
+    shadow = shadow_in(debated(tmp_path))
+    found = shadow.gates["agreement"].difference
+    assert found.value == pytest.approx(1 / 7)
+    assert found.low <= found.value <= found.high
+    assert found.n == 7
+    assert shadow.gates["agreement"].correct.value == pytest.approx(shadow.correct.value + found.value)
+
+
+def test_money_of_the_roles(tmp_path: Path) -> None:
+    run = debated(tmp_path)
+    dear = Price(prompt=2_000_000, completion=0)
+    prices = {"Debater 1": dear, "Debater 2": Price(prompt=0, completion=1_000_000), "Debater 3": dear}
+    shadow = shadow_of(run.transcripts(), prices.get)
+    first = [turn for each in run.transcripts() for turn in each.rounds[0].turns]
+    paid = sum(2 * t.usage.prompt_tokens for t in first if t.agent != "Debater 2")
+    paid += sum(t.usage.completion_tokens for t in first if t.agent == "Debater 2")
+    assert shadow.gates["vote"].spent.cost == pytest.approx(paid)
+    assert shadow.spent.cost > paid
+    assert "in money" in "\n".join(gate_lines(shadow))
+    assert shadow_of(run.transcripts(), {"Debater 1": dear}.get).spent.cost is None
+
+
+def test_each_turn_knows_its_calls_and_tokens(tmp_path: Path) -> None:
+    run = madke.run(QUESTIONS[:1], protocol="madke", model=Speaking(), sources="none", out=tmp_path / "run")
+    (transcript,) = run.transcripts()
+    turns = [turn for entry in transcript.rounds for turn in entry.turns]
+    others = [used for stage, used in transcript.usage.items() if stage in ("judge", "summarize")]
+    assert sum(turn.usage.calls for turn in turns) + sum(used.calls for used in others) == transcript.total.calls
+    assert sum(turn.usage.tokens for turn in turns) + sum(used.tokens for used in others) == transcript.total.tokens
+
+
+def _without_turn_usage(transcript: Transcript) -> Transcript:
+    rounds = tuple(
+        replace(entry, turns=tuple(replace(turn, usage=None) for turn in entry.turns)) for entry in transcript.rounds
+    )
+    return replace(transcript, rounds=rounds)
+
+
+def test_transcripts_of_older_versions_count_calls(tmp_path: Path) -> None:
+    old = [_without_turn_usage(each) for each in debated(tmp_path).transcripts()]
+    shadow = scores_of(old).shadow
+    assert shadow.gates["vote"].spent.tokens is None
+    assert shadow.gates["vote"].spent.calls == 3 * 7
+    assert shadow.sentence.endswith("for 50 % of the calls.")
+
+
+@pytest.mark.parametrize("protocol", ["rag", "cot", "self-consistency", "adaptive-vote", "isolate"])
+def test_protocols_without_a_debate_have_no_shadow(tmp_path: Path, protocol: str) -> None:
+    run = madke.run(QUESTIONS[:2], protocol=protocol, model="offline", sources="none", out=tmp_path / "run")
+    assert scores_of(run.transcripts()).shadow is None
+
+
+def test_two_debaters_have_no_majority(tmp_path: Path) -> None:
+    assert [*shadow_in(debated(tmp_path, debaters=2)).gates] == ["agreement", "vote"]
+
+
+def test_failed_debates_are_left_out(tmp_path: Path) -> None:
+    held = list(debated(tmp_path).transcripts())
+    shadow = scores_of([*held[1:], replace(held[0], status="failed")]).shadow
+    assert shadow.debates == 6
+
+
+def test_questions_without_gold_answers_have_costs_only(tmp_path: Path) -> None:
+    held = [replace(each, answers=()) for each in debated(tmp_path).transcripts()]
+    shadow = shadow_of(held)
+    assert shadow.gates["vote"].correct is None
+    assert re.fullmatch(
+        r"Debate changed 4 of 7 answers; voting on round 1 takes \d+ % of the tokens\.", shadow.sentence
+    )
+
+
+def test_json_and_page_show_it(tmp_path: Path) -> None:
+    run = debated(tmp_path)
+    scores = scores_of(run.transcripts())
+    assert scores_from_json(scores_to_json(scores)) == scores
+    assert json.loads(scores_to_json(scores))["shadow"]["sentence"] == scores.shadow.sentence
+    write_report([run.path], page := tmp_path / "page.html")
+    first_screen = page.read_text(encoding="utf-8").partition("<noscript>")[0]
+    assert scores.shadow.sentence.replace(" %", "\u00a0%").replace("'", "&#39;") in first_screen

@@ -1,0 +1,131 @@
+"""The study on equal cost: a small one with a stand-in for the model, and the replay of the calls that are kept."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from pathlib import Path
+
+import pytest
+
+from eval.real_models.questions import Split
+from eval.studies.equal_cost import SIZES, arms_of, main, replayed_study
+from eval.studies.equal_cost_kept import changed_prompts, differences, read_study
+from eval.studies.equal_cost_page import write_page
+from eval.studies.equal_cost_questions import PARTS
+from eval.studies.equal_cost_results import Results, vote_of
+
+STUDY = Path(__file__).parents[1] / "eval" / "studies" / "equal-cost"
+KEPT = sorted((STUDY / "calls").glob("*.jsonl.xz"))
+MODEL = "tests.support.study_model:Answering"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of six questions, run in blocks of three."""
+    folder = tmp_path_factory.mktemp("study")
+    run(folder, "--limit", "3")
+    run(folder, "--limit", "6")
+    return folder
+
+
+def run(folder: Path, *options: str) -> None:
+    asked = ["run", "--model", "qwen-0.5b", "--served-as", MODEL, "--block", "3", "--concurrency", "4", *options]
+    assert main([*asked, "--work", str(folder / "work"), "--calls", str(folder / "calls")]) == 0
+
+
+def kept(folder: Path) -> Path:
+    return folder / "calls" / "qwen-0.5b.jsonl.xz"
+
+
+def test_the_order_of_the_questions_has_equal_parts_in_every_prefix() -> None:
+    questions, pools = Split.of(STUDY, "study").read()
+    assert [question.metadata["dataset"] for question in questions] == [*PARTS] * 100
+    assert [question.id for question in questions] == (STUDY / "study.ids.txt").read_text(encoding="utf-8").split()
+    assert all(2 <= len(pools[question.id].passages) <= 9 for question in questions)
+    other, _ = Split.of(STUDY.parents[1] / "real_models" / "split", "heldout").read()
+    assert not {question.question for question in questions} & {question.question for question in other}
+
+
+def test_all_arms_answer_the_same_questions(folder: Path) -> None:
+    study = read_study(kept(folder))
+    assert study.arms == [arm.name for arm in arms_of("qwen-0.5b").all_arms()]
+    asked = [question.id for question in Split.of(STUDY, "study").read(6)[0]]
+    for arm, transcripts in study.transcripts.items():
+        assert sorted(transcript.id for transcript in transcripts) == sorted(asked), arm
+        assert all(transcript.status != "failed" for transcript in transcripts), arm
+
+
+def test_arms_share_their_equal_calls(folder: Path) -> None:
+    held = read_study(kept(folder)).transcripts
+    assert all(transcript.total.paid == 0 for transcript in held["adaptive-vote"])
+    assert all(transcript.total.paid == 4 for transcript in held["moa"])
+    assert all(transcript.total.calls == 3 for transcript in held["mad-noise"])
+
+
+def test_a_replay_makes_no_call_and_finds_the_same_debates(folder: Path, tmp_path: Path) -> None:
+    study = read_study(kept(folder))
+    replayed = replayed_study(kept(folder), study, tmp_path / "replay")
+    assert sum(map(len, replayed.transcripts.values())) == 6 * len(study.arms)
+    assert differences(study, replayed) == []
+    assert main(["replay", "--calls", str(folder / "calls"), "--limit", "3"]) == 0
+
+
+def test_a_replay_tells_a_call_that_is_missing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = lzma.decompress(kept(folder).read_bytes()).splitlines(keepends=True)
+    first = next(n for n, line in enumerate(lines) if b'"call":' in line)
+    (tmp_path / "qwen-0.5b.jsonl.xz").write_bytes(lzma.compress(b"".join(lines[:first] + lines[first + 1 :])))
+    assert main(["replay", "--calls", str(tmp_path)]) == 1
+    assert "is not among the kept calls" in capsys.readouterr().err
+
+
+def test_a_shorter_vote_is_the_beginning_of_the_long_one(folder: Path) -> None:
+    results = Results(study=read_study(kept(folder)))
+    assert [vote.per_question("calls") for vote in results.votes] == [*range(1, 17)]
+    whole = results.arms["vote"].transcripts
+    assert [vote_of(each, 16).answer for each in whole] == [each.answer for each in whole]
+    assert [vote_of(each, 1).answer for each in whole] == [each.rounds[0].turns[0].stance.answer for each in whole]
+
+
+def test_an_adaptive_vote_is_a_vote_of_its_samples(folder: Path) -> None:
+    """It shares the samples of the vote, so its answer is that of as many of them."""
+    results = Results(study=read_study(kept(folder)))
+    long = {each.id: each for each in results.arms["vote"].transcripts}
+    for each in results.arms["adaptive-vote"].transcripts:
+        assert each.answer == vote_of(long[each.id], each.total.calls).answer
+
+
+def test_the_page_says_that_it_is_interim_and_names_the_votes(folder: Path, tmp_path: Path) -> None:
+    write_page([read_study(kept(folder))], tmp_path / "study.md", SIZES)
+    page = (tmp_path / "study.md").read_text(encoding="utf-8")
+    assert "**Interim.**" in page
+    assert "6 of 102" in page
+    assert re.search(r"\| `moa` \| `vote@7` ", page)
+    assert (tmp_path / "study.svg").read_bytes().startswith(b"<?xml")
+    before = (tmp_path / "study.svg").read_bytes()
+    write_page([read_study(kept(folder))], tmp_path / "study.md", SIZES)
+    assert (tmp_path / "study.svg").read_bytes() == before
+
+
+def test_the_mixed_panel_has_both_models_in_turn() -> None:
+    recipe = arms_of("mixed")
+    casts = {arm.name: arm.cast for arm in recipe.all_arms()}
+    assert [*casts] == ["gated", "mad", "moa", "madke"]
+    assert casts["mad"] == {"Debater 1": "qwen-0.5b", "Debater 2": "qwen-1.5b", "Debater 3": "qwen-0.5b"}
+    assert "Debater 7" not in casts["moa"]
+    assert recipe.model == "qwen-1.5b"
+
+
+@pytest.mark.parametrize("options", [["--model", "gpt"], ["--model", "qwen-0.5b"], ["--model", "mixed", "--url", "x"]])
+def test_a_run_that_lacks_something_says_so(options: list[str], tmp_path: Path) -> None:
+    assert main(["run", *options, "--work", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name)
+def test_ten_questions_of_the_kept_calls_replay(file: Path, tmp_path: Path) -> None:
+    study = read_study(file)
+    if changed := changed_prompts(study):
+        pytest.skip(f"prompts have changed since the study, such as {changed[0]}; its calls cannot be found")
+    assert differences(study, replayed_study(file, study, tmp_path / "replay", limit=10)) == []
