@@ -25,7 +25,7 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("support") / "run"
-    assert madke("run", QUESTIONS, "--limit", 24, "--out", folder).returncode == 0
+    assert madke("run", QUESTIONS, "--limit", 24, "-p", "rag", "--out", folder, timeout=600).returncode == 0
     return folder
 
 
