@@ -199,10 +199,8 @@ class Scene:
         if debater is not None and stage != "reflect":
             of_turn = replace(completion, paid=False, seconds=0.0)
             self.turn_usage[agent] = usage_with_call(self.turn_usage.get(agent, StageUsage()), of_turn, 0)
-        asked = _Prompt(
-            self.cast[agent].name, (round_n, stage, agent), request.messages, completion.usage.prompt_tokens
-        )
-        self._prompts.append(asked)
+        place, read = (round_n, stage, agent), completion.usage.prompt_tokens
+        self._prompts.append(_Prompt(self.cast[agent].name, place, request.messages, read))
         error = completion.error or (None if completion.outcome == "ok" else completion.outcome)
         text = writable(without_reasoning(completion.text))
         request = request.in_form(bound=bool(completion.bound))
@@ -261,8 +259,7 @@ class Scene:
             length = sum(len(message.content) for message in asked.messages)
             shared = max((shared_length(asked.messages, each) for each in earlier), default=0)
             distinct = round(asked.tokens * (1 - shared / length)) if length else 0
-            stage = asked.place[1]
-            usage[stage] += StageUsage(distinct_tokens=distinct)
+            usage[asked.place[1]] += StageUsage(distinct_tokens=distinct)
             earlier[asked.messages] = None
         return usage
 

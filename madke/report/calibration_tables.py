@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from madke.engine.deferral import Calibration
 from madke.report.tables import Cell, Table, count_cell, percent_cell, score_cell
-from madke.scoring.calibration import Tested
+from madke.scoring.calibration import Evaluated
 from madke.scoring.risk import SignalQuality
 
 
@@ -62,7 +62,7 @@ def _why_none(made: Calibration, level: float) -> str:
     return f"too few questions: {len(made.points)} of at least {least}" if few else "too many wrong answers"
 
 
-def test_table(found: Sequence[Tested], known: Calibration) -> Table:
+def test_table(found: Sequence[Evaluated], known: Calibration) -> Table:
     """What a calibration does with debates that it has not seen."""
     rows = [
         (

@@ -127,7 +127,7 @@ def _weights(debates: Sequence[Judged], names: Sequence[str]) -> dict[str, Weigh
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tested:
+class Evaluated:
     """What a calibration does with debates that it has not seen."""
 
     level: float
@@ -149,7 +149,7 @@ class Tested:
         return self.error is None or self.error.low <= self.level
 
 
-def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float) -> Tested:
+def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float) -> Evaluated:
     """Test a calibration at a level; ``debates`` is not empty."""
     least = calibration.threshold(level)
     scores = [calibration.score(each.found) for each in debates]
@@ -158,7 +158,7 @@ def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float)
     coverage, before = estimate(list(map(float, acted))), estimate([float(each.wrong) for each in debates])
     assert coverage is not None
     assert before is not None
-    return Tested(
+    return Evaluated(
         level=level,
         threshold=least,
         coverage=coverage,
@@ -172,4 +172,4 @@ def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float)
 def _shift(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
     from scipy.stats import ks_2samp
 
-    return float(ks_2samp(ours, theirs).pvalue) if ours and theirs else None
+    return float(ks_2samp(ours, theirs, method="asymp").pvalue) if ours and theirs else None

@@ -1,0 +1,43 @@
+"""Calibrate on one half of the sample questions, and leave doubtful answers of the other half to a person.
+
+    python examples/deferring.py
+
+The sample has few questions, so the level is loose. See docs/evidence.md.
+"""
+
+import tempfile
+from pathlib import Path
+
+import madke
+from madke.core.errors import UserError
+from madke.engine.signals import SIGNALS, signals
+from madke.scoring.calibration import fitted, judged, present
+from madke.tasks import get_task
+
+QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
+
+
+def main() -> None:
+    """Debate, calibrate, debate again."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = madke.run(QUESTIONS, limit=60, out=Path(folder) / "dev")
+        debates = judged(run.transcripts())
+        print(f"{len(debates)} answers, {sum(each.wrong for each in debates)} wrong")
+        spec = {"run": "dev", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
+        calibration = Path(folder) / "calibration.json"
+        names = present(debates)
+        print("signals:", ", ".join(f"{name} ({SIGNALS[name]})" for name in names))
+        made = fitted(debates, [names[0]], spec)
+        calibration.write_text(made.model_dump_json(), encoding="utf-8")
+        try:
+            debate = madke.ask("Which lake is the deepest?", error_at_most="40%", calibration=calibration)
+        except UserError as error:  # too many of the dev answers are wrong for any threshold
+            print(f"cannot act: {error}")
+            return
+        found = debate.transcript
+        print("signals of this debate:", signals(found, get_task(found.task)))
+        print(f"answer: {debate.answer}" if found.deferral is None else f"deferred: {found.deferral.reason}")
+
+
+if __name__ == "__main__":
+    main()
