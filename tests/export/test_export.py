@@ -83,7 +83,7 @@ def test_polars_duckdb_and_datasets_read_the_tables(run: Path, tmp_path: Path) -
     for name in COLUMNS:
         file = str(tmp_path / "out" / f"{name}.parquet")
         rows = polars.read_parquet(file).height
-        assert duckdb.sql(f"select count(*) from '{file}'").fetchone() == (rows,)
+        assert duckdb.sql(f"select count(*) from '{file}'").fetchall() == [(rows,)]
         loaded = datasets.Dataset.from_parquet(file, cache_dir=str(tmp_path / "cache"))
         assert (loaded.num_rows, loaded.column_names) == (rows, list(COLUMNS[name]))
 
