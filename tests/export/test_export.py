@@ -23,6 +23,10 @@ ENTRIES = (
     PoolEntry(n=2, source="web", key="p3", title="Asked", asked_by="Debater 1", query="depth", round=1),
 )
 
+PASSAGES = tuple(
+    Passage(source=e.source, key=e.key, title=e.title, text=f"text of {e.key}", score=1.0, rank=0) for e in ENTRIES[:2]
+)
+
 
 def debate(id_: str = "q0", **changes: Any) -> Transcript:
     return replace(
@@ -35,12 +39,8 @@ def debate(id_: str = "q0", **changes: Any) -> Transcript:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    texts = [
-        Passage(source=e.source, key=e.key, title=e.title, text=f"text of {e.key}", score=1.0, rank=e.n)
-        for e in ENTRIES[:2]
-    ]
     write_pools(
-        tmp_path / "pools.jsonl", [PoolRecord(id="q0", question="Which lake is the deepest?", passages=tuple(texts))]
+        tmp_path / "pools.jsonl", [PoolRecord(id="q0", question="Which lake is the deepest?", passages=PASSAGES)]
     )
     return write_run(tmp_path / "first", debate(), debate(repeat=1), pools=tmp_path / "pools.jsonl", repeats=2)
 
@@ -76,32 +76,66 @@ def test_token_sums_are_those_of_score(run: Path, tmp_path: Path) -> None:
         assert questions[name].sum() == sum(each[name] for each in usage) > 0
 
 
-def test_polars_duckdb_and_datasets_read_the_tables(run: Path, tmp_path: Path) -> None:
-    polars, duckdb, datasets = (pytest.importorskip(name) for name in ("polars", "duckdb", "datasets"))
-    exported(run, "--parquet", tmp_path / "out")
-
-    for name in COLUMNS:
-        file = str(tmp_path / "out" / f"{name}.parquet")
-        rows = polars.read_parquet(file).height
-        assert duckdb.sql(f"select count(*) from '{file}'").fetchall() == [(rows,)]
-        loaded = datasets.Dataset.from_parquet(file, cache_dir=str(tmp_path / "cache"))
-        assert (loaded.num_rows, loaded.column_names) == (rows, list(COLUMNS[name]))
-
-
-def test_calls_of_a_real_run(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    (tmp_path / "q.jsonl").write_text(
-        '{"id": "a", "question": "Which lake?", "answers": ["Baikal"]}\n', encoding="utf-8"
-    )
-    (tmp_path / "script.yaml").write_text("default: The answer is Baikal.\n", encoding="utf-8")
-    done = madke("run", "q.jsonl", "--protocol", "mad", "--model", "scripted/script.yaml", "--out", "r", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a run that made calls and had a pool, so that none is empty."""
+    folder = tmp_path_factory.mktemp("played")
+    asked = "Which lake is the deepest?"
+    line = {"id": "q0", "question": asked, "golden_answers": ["Baikal"]}
+    (folder / "q.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (folder / "script.yaml").write_text('- {reply: "The answer is Baikal."}\n', encoding="utf-8")
+    write_pools(folder / "pools.jsonl", [PoolRecord(id="q0", question=asked, passages=PASSAGES)])
+    known = ("--pools", "pools.jsonl", "--sources", "web,wiki")
+    model = ("--protocol", "madke", "--model", "scripted/script.yaml", "--out", "run")
+    done = madke("run", "q.jsonl", "--task", "short_answer", *known, *model, cwd=folder)
     assert done.returncode == 0, done.stderr
-    exported(tmp_path / "r", "--parquet", tmp_path / "out")
-    calls, questions = (pandas.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in ("calls", "questions"))
+    exported(folder / "run", "--parquet", folder / "tables")
+    return folder / "tables"
+
+
+def rows_with_pandas(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("pandas").read_parquet(file)
+    return len(table), list(table)
+
+
+def rows_with_polars(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("polars").read_parquet(file)
+    return table.height, table.columns
+
+
+def rows_with_duckdb(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("duckdb").sql(f"select * from '{file}'")
+    return len(table.fetchall()), table.columns
+
+
+def rows_with_datasets(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("datasets").Dataset.from_parquet(str(file), cache_dir=str(file.parent / "cache"))
+    return table.num_rows, table.column_names
+
+
+@pytest.mark.parametrize("read", [rows_with_pandas, rows_with_polars, rows_with_duckdb, rows_with_datasets])
+def test_other_tools_read_the_tables(played: Path, read: Any) -> None:
+    for name, columns in COLUMNS.items():
+        file = played / f"{name}.parquet"
+        rows, names = read(file)
+        assert rows == pytest.importorskip("pyarrow.parquet").read_metadata(file).num_rows > 0
+        assert names == list(columns)
+
+
+def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    calls, questions = (pandas.read_parquet(played / f"{name}.parquet") for name in ("calls", "questions"))
 
     assert len(calls) == questions["calls"].sum() > 0
-    assert calls["prompt_tokens"].sum() == questions["prompt_tokens"].sum() > 0
-    assert all("Which lake?" in prompt for prompt in calls["prompt"])
+    for name in ("prompt_tokens", "completion_tokens"):
+        assert calls[name].sum() == questions[name].sum() > 0
+    assert all("Which lake is the deepest?" in prompt for prompt in calls["prompt"])
+
+
+def test_every_column_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
+
+    assert {name for columns in COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
 
 
 def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:
