@@ -34,6 +34,7 @@ VALUES: Mapping[str, str] = {
     "groups": "peers by answer: answer, members",
     "digest": "the summary of the debate so far, or none",
     "critique": "the reader's review of its own stance, or none",
+    "cite": "whether the stance is asked for a quotation of each passage that it uses",
     "stances": "the stances that are judged or summed up: agent, text, answer, round",
 }
 """The variables of templates, with their meanings."""

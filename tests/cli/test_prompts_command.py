@@ -63,8 +63,8 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
     copy_variant(shipped, tmp_path / name)
     copied = load_variant(name, tmp_path)
     assert copied.folder == tmp_path / name
-    # After a given first round, debaters reply.
-    for stage in set(shipped.protocol.stages) - ({"speak"} if shipped.protocol.first_round_given else set()):
+    given = {"speak"} if shipped.protocol.first_round_given else set()  # a stage that no debate reaches
+    for stage in {*shipped.protocol.stages} - given:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
 
 

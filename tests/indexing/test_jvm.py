@@ -53,8 +53,8 @@ def test_building_and_searching_write_nothing_and_load_no_torch(tmp_path: Path) 
 
 def test_deeply_nested_json_does_not_crash_a_process_with_a_jvm() -> None:
     script = (
-        "import json; from madke.indexing.lucene import start\n"
-        "start()\n"
+        "import json; from madke.indexing.lucene import start_jvm\n"
+        "start_jvm()\n"
         "try: json.loads('[' * 100_000)\n"
         "except RecursionError: pass\n"
     )
@@ -68,8 +68,8 @@ def test_a_java_that_does_not_start_is_said_in_one_line(tmp_path: Path) -> None:
     script = (
         "import os, sys; os.environ['MADKE_JAVA_HEAP'] = 'plenty'\n"
         "from madke.core.errors import UserError\n"
-        "from madke.indexing.lucene import start\n"
-        "try: start()\n"
+        "from madke.indexing.lucene import start_jvm\n"
+        "try: start_jvm()\n"
         "except UserError as error: sys.exit(str(error))\n"
     )
 

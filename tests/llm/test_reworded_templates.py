@@ -158,7 +158,8 @@ def check_same(shipped: tuple[Transcript, Calls], own: tuple[Transcript, Calls])
         assert reply == other_reply
 
 
-@pytest.mark.parametrize("name", sorted(variant_folders()))
+# mad-noise needs a first round from outside; its words are those of mad.
+@pytest.mark.parametrize("name", sorted({*variant_folders()} - {"mad-noise"}))
 def test_offline_debates_are_the_same_in_other_words(name: str, prompts: Path, offline: OfflineChat) -> None:
     answers = []
     for question in QUESTIONS:

@@ -102,7 +102,7 @@ def test_who_is_asked_for_an_answer_reads_the_instructions_of_the_task_once(name
     asked = [
         request for request in model.requests if request.purpose.stage in ("speak", "reply", "summarize", "extract")
     ]
-    assert "speak" in {request.purpose.stage for request in asked}
+    assert ("reply" if name == "mad-noise" else "speak") in {request.purpose.stage for request in asked}
     for request in asked:
         assert request.messages[-1].content.count(Colour.instructions) == 1, shown(request)
 
