@@ -16,7 +16,20 @@ from madke._util.terminal import LogHandler, OutputError, close_output, open_str
 from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
 
-_VERBS = ("ask", "run", "ablate", "score", "compare", "calibrate", "support", "report", "serve", "mcp", "doctor")
+_VERBS = (
+    "ask",
+    "run",
+    "ablate",
+    "score",
+    "compare",
+    "calibrate",
+    "support",
+    "report",
+    "export",
+    "serve",
+    "mcp",
+    "doctor",
+)
 _GROUPS = ("protocols", "prompts", "datasets", "pool", "index", "annotate")
 
 

@@ -286,7 +286,7 @@ def selection_values(transcript: Transcript) -> dict[str, float]:
         for entry in played
     ]
     chosen = [selection for entry in rounds for selection in entry.values()]
-    wanted, name_of = _gold(transcript)
+    wanted, name_of = gold_of(transcript)
     in_pool = wanted & {name_of(entry) for entry in transcript.pool if entry.asked_by is None}
     values = {"pool_recall": len(in_pool) / len(wanted)} if wanted and transcript.pool else {}
     if not chosen:
@@ -342,11 +342,12 @@ def _evidence(
 
 def gold_numbers(transcript: Transcript) -> list[int]:
     """The pool numbers of the gold passages, if the question's metadata names any."""
-    wanted, name_of = _gold(transcript)
+    wanted, name_of = gold_of(transcript)
     return [entry.n for entry in transcript.pool if name_of(entry) in wanted]
 
 
-def _gold(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:
+def gold_of(transcript: Transcript) -> tuple[frozenset[str], Callable[[PoolEntry], str]]:
+    """The keys of a question's gold passages, or else its gold titles, and a function that gives an entry's."""
     if keys := listed(transcript.metadata, "gold_passages"):
         return frozenset(keys), lambda entry: entry.key
     return frozenset(map(_title, listed(transcript.metadata, "gold_titles"))), lambda entry: _title(entry.title)

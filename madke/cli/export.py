@@ -1,0 +1,47 @@
+"""``madke export``: runs in the formats of other tools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from madke._util.terminal import say
+from madke.cli import flags
+from madke.cli.flags import option
+from madke.cli.paths import open_arms, refuse_overwriting
+from madke.core.errors import UserError
+
+EPILOG = flags.epilog(
+    "The tables hold prompts, replies and passages as text. docs/interop.md explains all columns.",
+    "Examples:",
+    "  madke export runs/first --parquet tables",
+    "  madke export runs/first runs/second --trec trec",
+)
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments, or folders of them.")],
+    parquet: Annotated[
+        Path | None, option("Write questions, turns, calls and passages as Parquet tables.", "FOLDER")
+    ] = None,
+    trec: Annotated[Path | None, option("Write pools as TREC runs, gold passages as qrels.", "FOLDER")] = None,
+    task: flags.TaskOption = None,
+) -> None:
+    """Write runs in the formats of other tools."""
+    from madke.export.tables import FILES, write_tables
+    from madke.export.trec import QRELS, run_file, write_trec
+
+    if parquet is None and trec is None:
+        raise UserError("nothing to write; expected --parquet FOLDER or --trec FOLDER")
+    arms = open_arms(paths, None, None, task)
+    written = {f"--parquet {name}": parquet / name for name in FILES} if parquet else {}
+    if trec:
+        # Two runs whose names differ only in characters that no file name has would be one file.
+        written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
+        written |= {f"--trec {QRELS}": trec / QRELS}
+    refuse_overwriting(written, paths)
+    counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
+    if trec:
+        counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}
+    for path, n in counts.items():
+        say(f"{path}: {n:,} rows")

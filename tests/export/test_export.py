@@ -1,0 +1,165 @@
+"""``madke export``: what other tools read from its files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.core.knowledge import Passage
+from madke.core.transcript import PoolEntry, Transcript
+from madke.export.tables import COLUMNS
+from madke.pools.pool_file import PoolRecord, write_pools
+from tests.support.cli import madke, refused
+from tests.support.run_folder import write_run
+from tests.support.transcripts import transcript
+
+ENTRIES = (
+    PoolEntry(n=0, source="wiki", key="p 1", title="Lake Baikal"),
+    PoolEntry(n=1, source="web", key="p2", title="Lakes"),
+    PoolEntry(n=2, source="web", key="p3", title="Asked", asked_by="Debater 1", query="depth", round=1),
+)
+
+PASSAGES = tuple(
+    Passage(source=e.source, key=e.key, title=e.title, text=f"text of {e.key}", score=1.0, rank=0) for e in ENTRIES[:2]
+)
+
+
+def debate(id_: str = "q0", **changes: Any) -> Transcript:
+    return replace(
+        transcript(id_, said=["Lake Baikal", "Tanganyika"], consensus=False, answer="Lake Baikal"),
+        pool=ENTRIES,
+        metadata={"gold_passages": ["p2", "p9"]},
+        **changes,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_pools(
+        tmp_path / "pools.jsonl", [PoolRecord(id="q0", question="Which lake is the deepest?", passages=PASSAGES)]
+    )
+    return write_run(tmp_path / "first", debate(), debate(repeat=1), pools=tmp_path / "pools.jsonl", repeats=2)
+
+
+def exported(*arguments: object) -> None:
+    done = madke("export", *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tables_have_their_columns_and_the_values_of_the_run(run: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    exported(run, "--parquet", tmp_path / "out")
+    tables = {name: pandas.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in COLUMNS}
+
+    assert {name: list(table) for name, table in tables.items()} == {name: list(each) for name, each in COLUMNS.items()}
+    assert list(tables["questions"]["correct"]) == [1.0, 1.0]
+    assert list(tables["questions"]["repeat"]) == [0, 1]
+    assert list(tables["turns"]["answer"]) == ["Lake Baikal", "Tanganyika"] * 2
+    assert [list(each) for each in tables["turns"]["selected"]] == [[0]] * 4
+    first = tables["passages"][:3]
+    assert list(first["text"])[:2] == ["text of p 1", "text of p2"]
+    assert first["text"].isna().tolist() == [False, False, True]
+    assert [list(each) for each in first["selected_by"]] == [["Debater 1", "Debater 2"], [], []]
+
+
+def test_token_sums_are_those_of_score(run: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    exported(run, "--parquet", tmp_path / "out")
+    usage = json.loads(madke("score", run, "--json").stdout)["usage"].values()
+    questions = pandas.read_parquet(tmp_path / "out" / "questions.parquet")
+
+    for name in ("calls", "prompt_tokens", "completion_tokens"):
+        assert questions[name].sum() == sum(each[name] for each in usage) > 0
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of a run that made calls and had a pool, so that none is empty."""
+    folder = tmp_path_factory.mktemp("played")
+    asked = "Which lake is the deepest?"
+    line = {"id": "q0", "question": asked, "golden_answers": ["Baikal"]}
+    (folder / "q.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (folder / "script.yaml").write_text('- {reply: "The answer is Baikal."}\n', encoding="utf-8")
+    write_pools(folder / "pools.jsonl", [PoolRecord(id="q0", question=asked, passages=PASSAGES)])
+    known = ("--pools", "pools.jsonl", "--sources", "web,wiki")
+    model = ("--protocol", "madke", "--model", "scripted/script.yaml", "--out", "run")
+    done = madke("run", "q.jsonl", "--task", "short_answer", *known, *model, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    exported(folder / "run", "--parquet", folder / "tables")
+    return folder / "tables"
+
+
+def rows_with_pandas(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("pandas").read_parquet(file)
+    return len(table), list(table)
+
+
+def rows_with_polars(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("polars").read_parquet(file)
+    return table.height, table.columns
+
+
+def rows_with_duckdb(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("duckdb").sql(f"select * from '{file}'")
+    return len(table.fetchall()), table.columns
+
+
+def rows_with_datasets(file: Path) -> tuple[int, list[str]]:
+    table = pytest.importorskip("datasets").Dataset.from_parquet(str(file), cache_dir=str(file.parent / "cache"))
+    return table.num_rows, table.column_names
+
+
+@pytest.mark.parametrize("read", [rows_with_pandas, rows_with_polars, rows_with_duckdb, rows_with_datasets])
+def test_other_tools_read_the_tables(played: Path, read: Any) -> None:
+    for name, columns in COLUMNS.items():
+        file = played / f"{name}.parquet"
+        rows, names = read(file)
+        assert rows == pytest.importorskip("pyarrow.parquet").read_metadata(file).num_rows > 0
+        assert names == list(columns)
+
+
+def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    calls, questions = (pandas.read_parquet(played / f"{name}.parquet") for name in ("calls", "questions"))
+
+    assert len(calls) == questions["calls"].sum() > 0
+    for name in ("prompt_tokens", "completion_tokens"):
+        assert calls[name].sum() == questions[name].sum() > 0
+    assert all("Which lake is the deepest?" in prompt for prompt in calls["prompt"])
+
+
+def test_every_column_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
+
+    assert {name for columns in COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
+
+
+def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:
+    exported(run, "--trec", tmp_path / "out")
+
+    assert (tmp_path / "out" / "first.run.txt").read_text(encoding="utf-8").splitlines() == [
+        "q0 Q0 p%201 1 2 first",
+        "q0 Q0 p2 2 1 first",
+    ]
+    assert (tmp_path / "out" / "qrels.txt").read_text(encoding="utf-8").splitlines() == ["q0 0 p2 1", "q0 0 p9 1"]
+
+
+def test_trec_files_are_measured_by_ir_measures(run: Path, tmp_path: Path) -> None:
+    measures = pytest.importorskip("ir_measures")
+    exported(run, "--trec", tmp_path / "out")
+    found = measures.calc_aggregate(
+        [measures.RR, measures.R @ 2],
+        measures.read_trec_qrels(str(tmp_path / "out" / "qrels.txt")),
+        measures.read_trec_run(str(tmp_path / "out" / "first.run.txt")),
+    )
+
+    assert {str(name): value for name, value in found.items()} == {"RR": 0.5, "R@2": 0.5}
+
+
+def test_what_is_refused(run: Path) -> None:
+    assert "--parquet FOLDER or --trec FOLDER" in refused("export", run)
+    assert "no such run" in refused("export", run / "none", "--trec", run)
