@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs import api_page, cli_page, metrics_table, protocols_page
+from docs import api_page, cli_page, metrics_table, models_table, protocols_page
 
 FOLDER = Path(__file__).parent
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "api.md": api_page.page,
     "cli.md": cli_page.page,
+    "endpoints.md": models_table.page,
     "evaluation.md": metrics_table.page,
     "protocols.md": protocols_page.page,
 }

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from madke.scoring.metrics import BUILT_IN_METRICS
 
-_PAGE = Path(__file__).parent / "evaluation.md"
-_BEGIN, _END = "<!-- metrics:", "<!-- end of metrics -->"
 _GRADER = "| `grader` | a model says `[True]` or `[False]` | Wang et al., 2023, Appendix C |"
 
 
 def page() -> str:
     """The page with its table; the rest of it is written by hand."""
-    before, rest = _PAGE.read_text(encoding="utf-8").split(_BEGIN)
-    comment, _, rest = rest.partition("\n")
-    after = rest.split(_END)[1]
     rows = [f"| `{name}` | {metric.definition} | {metric.source} |" for name, metric in BUILT_IN_METRICS.items()]
-    table = "\n".join(("| metric | meaning | source |", "|---|---|---|", *rows, _GRADER))
-    return f"{before}{_BEGIN}{comment}\n\n{table}\n\n{_END}{after}"
+    return with_table("evaluation.md", "metrics", ["| metric | meaning | source |", "|---|---|---|", *rows, _GRADER])
+
+
+def with_table(page: str, name: str, lines: Iterable[str]) -> str:
+    """The text of a page whose table between the comments ``name`` and ``end of name`` has these lines."""
+    begin, end = f"<!-- {name}:", f"<!-- end of {name} -->"
+    before, rest = (Path(__file__).parent / page).read_text(encoding="utf-8").split(begin)
+    comment, _, rest = rest.partition("\n")
+    table = "\n".join(lines)
+    return f"{before}{begin}{comment}\n\n{table}\n\n{end}{rest.split(end)[1]}"

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from madke.core.errors import UserError
+from madke.endpoints.model_names import MODEL_KINDS
 from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, RESUME, defaults, descriptions
 from madke.runs.options import RunOptions
 from madke.runs.request import Asker, RunRequest, askable
@@ -18,9 +19,8 @@ GRADING, OUTPUT, SERVER = "Grading", "Output", "Server"
 _PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, CLUSTER, GRADING, OUTPUT]
 """Groups of options in the help, in order. None is the group of the most used options."""
 
-MODEL_NAMES = """Models: offline, openai/NAME, azure/DEPLOYMENT, hf/NAME_OR_PATH, gguf/PATH_OR_PACKAGE,
-scripted/FILE, human, a name in models.yaml, or module:object of your own code. A --base-url is, for example,
-http://localhost:8000/v1."""
+MODEL_NAMES = f"""Models: {", ".join(kind.form for kind in MODEL_KINDS.values())}, a name in models.yaml, or
+module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
 SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
 fetched index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is a folder (an index, or PDF, DOCX,
 HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,

@@ -22,8 +22,6 @@ from madke.endpoints.prices import Price
 from madke.endpoints.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
-ADDRESS = re.compile(r"(.+)@(https?://.*)")
-"""A name with the address of its server."""
 PROBE_SECONDS = 4.0
 """Connection timeout, after which an endpoint counts as unreachable."""
 _ANSWER_SECONDS = 0.9

@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any
 
 from madke.core.errors import UserError
-from madke.endpoints.endpoint import ADDRESS
+from madke.endpoints.model_names import ADDRESS
 
 PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
 """Port -> the program that uses it by default."""

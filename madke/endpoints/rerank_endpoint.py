@@ -9,7 +9,8 @@ from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError
-from madke.endpoints.endpoint import ADDRESS, ModelEntries
+from madke.endpoints.endpoint import ModelEntries
+from madke.endpoints.model_names import ADDRESS
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, read_refusal
 from madke.endpoints.prices import estimated_usage

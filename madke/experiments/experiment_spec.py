@@ -18,7 +18,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.data.dataset import chosen, is_sample_data, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
-from madke.endpoints.model_names import LOADED, has_endpoint, kind_of
+from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
@@ -173,7 +173,7 @@ class ExperimentSpec:
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
         if options.base_url is not None and not any(map(has_endpoint, self.models)):
-            raise UserError("--base-url requires a model openai/NAME or azure/DEPLOYMENT; no arm has one")
+            raise UserError(f"--base-url requires a model {forms_with_endpoint('or')}; no arm has one")
         if self.request.answer_scorer is not None and not any(job.spec.answer_scorer for _, job in self.jobs):
             raise UserError("--answer-scorer requires finish = rerank; no arm has it")
         debaters = {arm.name: len(job.protocol.cast) for arm, job in self.jobs}
@@ -222,7 +222,7 @@ class ExperimentSpec:
             for arm, job in self.jobs:
                 own = {name: model.name for name, model in job.own_models.items()}
                 for name in job.spec.models.values():
-                    asked = arm.name in asking and kind_of(name) not in LOADED
+                    asked = arm.name in asking and not is_loaded(name)
                     if name not in own and (name, asked) not in opened:
                         at = options.base_url if has_endpoint(name) else None
                         with self._at(arm) if name in (arm.model, *arm.cast.values()) else nullcontext():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, Union, cast
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -23,7 +24,7 @@ from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.serper import Serper, SerperOptions
-from madke.knowledge.web import SnippetsSource
+from madke.knowledge.web import SnippetsSource, WebOptions
 from madke.knowledge.web_source import Service, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 
@@ -31,6 +32,7 @@ _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _NAME = re.compile(r"[\w.-]+")
+_IS_CODE = "is Python code"
 
 
 def at_home(path: Path) -> Path:
@@ -38,81 +40,77 @@ def at_home(path: Path) -> Path:
     return Path(os.path.expanduser(path))
 
 
-class _Spec(BaseModel, frozen=True, extra="forbid"):
+class SourceSpec(BaseModel, frozen=True, extra="forbid"):
+    """What a source is opened from. A kind is a subclass under ``@_kind_of_source``, named by its first field."""
+
+    asked_here: ClassVar[bool] = False
+    """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
+    asks_service: ClassVar[bool] = False
+    """Whether a search asks a service, which may be elsewhere, slow or cost money."""
+
+    @abstractmethod
+    def opened(self, name: str) -> Source:
+        """Open the source, under this name; all names and relative paths are resolved."""
+
+    def risk(self, folder: Path) -> str | None:
+        """What it does that nobody but the user may decide, if a file in ``folder`` defines it."""
+        return None
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The environment variables with keys that it needs."""
+        return ()
+
     def under(self, folder: Path) -> Self:
         """A copy with relative paths taken from ``folder`` and ``~`` expanded."""
         paths = {name: folder / at_home(value) for name, value in self if isinstance(value, Path)}
         return self.model_copy(update=paths)
 
 
-class IndexSpec(_Spec):
+_KINDS: dict[str, type[SourceSpec]] = {}
+"""By kind, in the order of messages."""
+_Spec = TypeVar("_Spec", bound=SourceSpec)
+
+
+def _kind_of_source(model: type[_Spec]) -> type[_Spec]:
+    _KINDS[next(iter(model.model_fields))] = model
+    return model
+
+
+@_kind_of_source
+class IndexSpec(SourceSpec):
     """An index folder: see :func:`madke.knowledge.index_sources.open_index`."""
 
     index: Path
     encoder: str | None = None
     texts: Path | None = None
 
+    def opened(self, name: str) -> Source:
+        """Open the index."""
+        return open_index(name, self.index, encoder=self.encoder, texts=self.texts)
 
-class DocumentsSpec(_Spec):
+
+@_kind_of_source
+class DocumentsSpec(SourceSpec):
     """A folder of documents: see :class:`madke.knowledge.index_sources.DocumentSource`."""
 
+    asked_here = True
     documents: Path
     encoder: str | None = None
 
+    def opened(self, name: str) -> Source:
+        """Open the documents."""
+        return DocumentSource(self.documents, name=name, encoder=self.encoder)
 
-_Default = BeforeValidator(lambda options: {} if options is None else options)
-
-
-class SerperSpec(_Spec):
-    """Google's results through Serper."""
-
-    serper: Annotated[SerperOptions, _Default] = SerperOptions()
-
-
-class HttpSpec(_Spec):
-    """A search service over HTTP."""
-
-    http: HttpOptions
+    def risk(self, folder: Path) -> str | None:
+        """Documents of other folders may be private."""
+        if self.under(folder).documents.resolve().is_relative_to(folder.resolve()):
+            return None
+        return f"reads documents outside of this folder ({self.documents})"
 
 
-class WikipediaSpec(_Spec):
-    """Wikipedia's search API."""
-
-    wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
-
-
-class _ProgramSpec(_Spec):
-    def under(self, folder: Path) -> Self:
-        """A copy whose program runs in ``folder``, or in its own folder below it."""
-        ((kind, options),) = self
-        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
-
-
-class McpSpec(_ProgramSpec):
-    """A tool of an MCP server."""
-
-    mcp: McpOptions
-
-
-class CommandSpec(_ProgramSpec):
-    """A program that answers queries."""
-
-    command: CommandOptions
-
-
-class ResultsSpec(_Spec):
-    """A file of web-style results: see :class:`madke.knowledge.web.SnippetsSource`."""
-
-    results: Path
-
-
-class PythonSpec(_Spec):
-    """A source defined in code: ``module:object``, or the name of an entry point."""
-
-    python: Annotated[str, Field(min_length=1)]
-
-
-class HybridSpec(_Spec):
+@_kind_of_source
+class HybridSpec(SourceSpec):
     """A fusion of several sources; see :func:`madke.knowledge.fusion.fuse`."""
 
     hybrid: Annotated[tuple[_Part, ...], Field(min_length=2)]
@@ -129,43 +127,151 @@ class HybridSpec(_Spec):
             raise ValueError(f"expected {len(self.hybrid)} weights, one per part; found {len(self.weights)}")
         return self
 
+    def opened(self, name: str) -> Source:
+        """Open the parts, and fuse them."""
+        parts = [open_spec(name, part) for part in self.hybrid if not isinstance(part, str)]
+        return HybridSource(parts, name=name, fusion=self.fusion, weights=self.weights)
 
-WebSpec = SerperSpec | HttpSpec | WikipediaSpec | McpSpec | CommandSpec
-SourceSpec = IndexSpec | DocumentsSpec | HybridSpec | ResultsSpec | PythonSpec | WebSpec
 
-_MODELS: dict[str, type[SourceSpec]] = {next(iter(model.model_fields)): model for model in get_args(SourceSpec)}
-"""By kind, which is the name of the first field."""
-_SERVICES: dict[str, Callable[[Any], Service]] = {
-    "serper": Serper,
-    "http": HttpSearch,
-    "wikipedia": Wikipedia,
-    "mcp": McpSearch,
-    "command": CommandSearch,
-}
-_ONE_OF = f"one of {', '.join(_MODELS)}"
+@_kind_of_source
+class ResultsSpec(SourceSpec):
+    """A file of web-style results: see :class:`madke.knowledge.web.SnippetsSource`."""
+
+    results: Path
+
+    def opened(self, name: str) -> Source:
+        """Open the file."""
+        return SnippetsSource(self.results, name=name)
+
+
+@_kind_of_source
+class PythonSpec(SourceSpec):
+    """A source defined in code: ``module:object``, or the name of an entry point."""
+
+    asked_here = True
+    python: Annotated[str, Field(min_length=1)]
+
+    def opened(self, name: str) -> Source:
+        """Import the code."""
+        return own_source(self.python, name)
+
+    def risk(self, folder: Path) -> str | None:
+        """Code can do anything."""
+        return _IS_CODE
+
+
+class _ServiceSpec(SourceSpec):
+    """A search service; its only field has the options."""
+
+    asked_here = asks_service = True
+    service: ClassVar[type[Service]]
+    """It is made from the options."""
+    cache: ClassVar[str] = "searches"
+    """The folder of its answers, in the cache folder."""
+
+    @property
+    def options(self) -> WebOptions:
+        """The service's settings."""
+        ((_, options),) = self
+        return cast(WebOptions, options)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Those of its options. A search with a key may cost money."""
+        return self.options.keys
+
+    def opened(self, name: str) -> Source:
+        """Open the service, with its cache."""
+        cache = cache_dir(self.cache) / "answers.sqlite"
+        service = cast(Callable[[WebOptions], Service], self.service)
+        return WebSource(service(self.options), self.options, name=name, cache=cache)
+
+
+_Default = BeforeValidator(lambda options: {} if options is None else options)
+
+
+@_kind_of_source
+class SerperSpec(_ServiceSpec):
+    """Google's results through Serper."""
+
+    service = Serper
+    cache = "serper"
+    serper: Annotated[SerperOptions, _Default] = SerperOptions()
+
+
+@_kind_of_source
+class HttpSpec(_ServiceSpec):
+    """A search service over HTTP."""
+
+    service = HttpSearch
+    http: HttpOptions
+
+    def risk(self, folder: Path) -> str | None:
+        """A key may go to a foreign address."""
+        return "sends a key" if self.keys else None
+
+
+@_kind_of_source
+class WikipediaSpec(_ServiceSpec):
+    """Wikipedia's search API."""
+
+    service = Wikipedia
+    wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
+
+
+class _ProgramSpec(_ServiceSpec):
+    def under(self, folder: Path) -> Self:
+        """A copy whose program runs in ``folder``, or in its own folder below it."""
+        ((kind, options),) = self
+        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
+
+
+@_kind_of_source
+class McpSpec(_ProgramSpec):
+    """A tool of an MCP server."""
+
+    service = McpSearch
+    mcp: McpOptions
+
+    def risk(self, folder: Path) -> str | None:
+        """The server may be a program."""
+        return "is an MCP server"
+
+
+@_kind_of_source
+class CommandSpec(_ProgramSpec):
+    """A program that answers queries."""
+
+    service = CommandSearch
+    command: CommandOptions
+
+    def risk(self, folder: Path) -> str | None:
+        """A program can do anything."""
+        return "is a command"
+
+
+_ONE_OF = f"one of {', '.join(_KINDS)}"
 
 
 def _kind(value: Any) -> str | None:
     if isinstance(value, str):
         return "name"
     keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-    return next((kind for kind in _MODELS if kind in keys), None)
+    return next((kind for kind in _KINDS if kind in keys), None)
 
 
-_Part = Annotated[
-    Annotated[str, Field(min_length=1), Tag("name")]
-    | Annotated[IndexSpec, Tag("index")]
-    | Annotated[DocumentsSpec, Tag("documents")]
-    | Annotated[HybridSpec, Tag("hybrid")]
-    | Annotated[SerperSpec, Tag("serper")]
-    | Annotated[HttpSpec, Tag("http")]
-    | Annotated[WikipediaSpec, Tag("wikipedia")]
-    | Annotated[McpSpec, Tag("mcp")]
-    | Annotated[CommandSpec, Tag("command")]
-    | Annotated[ResultsSpec, Tag("results")]
-    | Annotated[PythonSpec, Tag("python")],
-    Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
-]
+if TYPE_CHECKING:
+    _Part = str | SourceSpec
+else:
+    _Part = Annotated[
+        Union[
+            (
+                Annotated[str, Field(min_length=1), Tag("name")],
+                *(Annotated[model, Tag(kind)] for kind, model in _KINDS.items()),
+            )
+        ],
+        Discriminator(_kind, custom_error_type="source_kind", custom_error_message=f"expected a name, or {_ONE_OF}"),
+    ]
 HybridSpec.model_rebuild()
 
 
@@ -199,18 +305,17 @@ def is_code(text: str) -> bool:
 
 def keys_of(spec: SourceSpec | str) -> list[str]:
     """The environment variables with keys that the source needs. A search with a key may cost money."""
-    services = (part for part in parts_of(spec) if isinstance(part, WebSpec))
-    return [key for service in services for _, options in service for key in options.keys]
+    return [key for part in parts_of(spec) if not isinstance(part, str) for key in part.keys]
 
 
 def asks_service(spec: SourceSpec) -> bool:
     """Whether a search asks a service, which may be elsewhere, slow or cost money."""
-    return any(isinstance(part, WebSpec) for part in parts_of(spec))
+    return any(not isinstance(part, str) and part.asks_service for part in parts_of(spec))
 
 
 def asked_here(spec: SourceSpec) -> bool:
     """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
-    return asks_service(spec) or any(isinstance(part, DocumentsSpec | PythonSpec) for part in parts_of(spec))
+    return any(not isinstance(part, str) and part.asked_here for part in parts_of(spec))
 
 
 def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
@@ -224,20 +329,7 @@ def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
 
 def open_spec(name: str, spec: SourceSpec) -> Source:
     """Open the source of a resolved specification (see :func:`madke.knowledge.named.resolve`)."""
-    if isinstance(spec, HybridSpec):
-        parts = [open_spec(name, part) for part in spec.hybrid if not isinstance(part, str)]
-        return HybridSource(parts, name=name, fusion=spec.fusion, weights=spec.weights)
-    if isinstance(spec, WebSpec):
-        ((kind, options),) = spec
-        cache = cache_dir("serper" if kind == "serper" else "searches") / "answers.sqlite"
-        return WebSource(_SERVICES[kind](options), options, name=name, cache=cache)
-    if isinstance(spec, ResultsSpec):
-        return SnippetsSource(spec.results, name=name)
-    if isinstance(spec, PythonSpec):
-        return own_source(spec.python, name)
-    if isinstance(spec, DocumentsSpec):
-        return DocumentSource(spec.documents, name=name, encoder=spec.encoder)
-    return open_index(name, spec.index, encoder=spec.encoder, texts=spec.texts)
+    return spec.opened(name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,15 +361,9 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
 
 def _risk(part: SourceSpec | str, folder: Path) -> str | None:
     """What a part does that nobody but the user may decide."""
-    if isinstance(part, PythonSpec) or (isinstance(part, str) and _CODE.fullmatch(part)):
-        return "is Python code"
-    if isinstance(part, CommandSpec):
-        return "is a command"
-    if isinstance(part, McpSpec):
-        return "is an MCP server"
-    if isinstance(part, DocumentsSpec) and not part.under(folder).documents.resolve().is_relative_to(folder.resolve()):
-        return f"reads documents outside of this folder ({part.documents})"
-    return "sends a key" if isinstance(part, HttpSpec) and part.http.keys else None
+    if isinstance(part, str):
+        return _IS_CODE if _CODE.fullmatch(part) else None
+    return part.risk(folder)
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
@@ -286,7 +372,7 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     if kind is None or kind == "name":
         found = ", ".join(map(repr, content)) if content and isinstance(content, dict) else repr(content)
         raise UserError(f"expected {_ONE_OF}, found {found}", file=file)
-    return validated(content, _MODELS[kind], file=file)
+    return validated(content, _KINDS[kind], file=file)
 
 
 def add_source(path: Path, name: str, spec: SourceSpec) -> None:

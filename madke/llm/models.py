@@ -3,14 +3,16 @@
 import asyncio
 import inspect
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage
 from madke.core.errors import CallError, UserError, nearest, unknown
 from madke.core.registry import Registry, qualified_name
 from madke.endpoints.endpoint import ModelEntries, read_models
-from madke.endpoints.model_names import MODEL_FORMS, WITH_ENDPOINT, kind_of, names_code, split_address
+from madke.endpoints.model_names import MODEL_KINDS, forms_with_endpoint, kind_of, names_code, split_address
 from madke.endpoints.openai_client import AzureChat, OpenAIChat
 from madke.endpoints.prices import estimated_usage
 from madke.endpoints.refusals import RETRYABLE
@@ -34,7 +36,7 @@ def open_model(
     The model raises :class:`madke.core.errors.CallError` for a failed attempt: wrap it as :mod:`madke.llm` says.
 
     Args:
-        name: One of :data:`MODEL_FORMS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
+        name: A form of :data:`MODEL_KINDS`, ``openai/NAME@URL`` or ``azure/DEPLOYMENT@URL``; else an entry of
             ``models.yaml``, a model of an installed package, or ``module:object``, see :func:`as_chat_model`.
         base_url: Address for ``openai/`` models (default: ``OPENAI_BASE_URL``, else OpenAI's address) and ``azure/``
             models (default: ``AZURE_OPENAI_ENDPOINT``) whose name has no URL.
@@ -45,30 +47,47 @@ def open_model(
         UserError: No such model, a missing key or endpoint, a bad script file, or weights that cannot be loaded.
     """
     kind = kind_of(name)
-    if kind not in MODEL_FORMS:
+    if kind not in MODEL_KINDS:
         return _declared(name, base_url, replay, models or read_models())
     plain, address = split_address(name)
     rest = plain.partition("/")[2]
-    if bool(rest) != ("/" in MODEL_FORMS[kind]):
-        raise UserError(f"model {name!r}: expected {MODEL_FORMS[kind]}")
-    if base_url is not None and kind not in WITH_ENDPOINT:
-        raise UserError(f"model {name!r} has no endpoint; only openai/NAME and azure/DEPLOYMENT take a base URL")
-    if kind == "openai":
-        return OpenAIChat(rest, base_url=base_url, at=address, needs_key=not replay)
-    if kind == "azure":
-        return AzureChat(rest, endpoint=base_url, at=address, needs_key=not replay)
-    if kind == "hf":
-        local = HFChat(rest)
-        if not replay:
-            local.load()
-        return local
-    if kind == "gguf":
-        return GGUFChat(rest, start=not replay)
-    if kind == "scripted":
-        return ScriptedChat.from_file(rest)
-    if kind == "human":
-        return HumanChat()
-    return OfflineChat()
+    form = MODEL_KINDS[kind].form
+    if bool(rest) != ("/" in form):
+        raise UserError(f"model {name!r}: expected {form}")
+    if base_url is not None and not MODEL_KINDS[kind].has_endpoint:
+        raise UserError(f"model {name!r} has no endpoint; only {forms_with_endpoint('and')} take a base URL")
+    return _OPENS[kind](_Asked(name=rest, base_url=base_url, at=address, replay=replay))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """What a model of a built-in kind is opened with."""
+
+    name: str
+    """What follows the kind; empty for a kind without a slash."""
+    base_url: str | None
+    at: str | None
+    """The address in the model's own name."""
+    replay: bool
+
+
+def _hf(asked: _Asked) -> ChatModel:
+    model = HFChat(asked.name)
+    if not asked.replay:
+        model.load()
+    return model
+
+
+_OPENS: dict[str, Callable[[_Asked], ChatModel]] = {
+    "offline": lambda _: OfflineChat(),
+    "openai": lambda asked: OpenAIChat(asked.name, base_url=asked.base_url, at=asked.at, needs_key=not asked.replay),
+    "azure": lambda asked: AzureChat(asked.name, endpoint=asked.base_url, at=asked.at, needs_key=not asked.replay),
+    "hf": _hf,
+    "gguf": lambda asked: GGUFChat(asked.name, start=not asked.replay),
+    "scripted": lambda asked: ScriptedChat.from_file(asked.name),
+    "human": lambda _: HumanChat(),
+}
+"""How each of :data:`madke.endpoints.model_names.MODEL_KINDS` is opened."""
 
 
 def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntries) -> ChatModel:
@@ -80,7 +99,7 @@ def _declared(name: str, base_url: str | None, replay: bool, models: ModelEntrie
     code = (entry and entry.python) or name
     if code in PLUGINS or names_code(code):
         return as_chat_model(PLUGINS[code], name)
-    known = [*MODEL_FORMS, *models.entries, *PLUGINS]
+    known = [*MODEL_KINDS, *models.entries, *PLUGINS]
     if "/" not in name and nearest(name, known) is None:
         raise UserError(f"unknown model {name!r}; did you mean openai/{name}? known: {', '.join(sorted(known))}")
     raise unknown("model", kind_of(name), known)

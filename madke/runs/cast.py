@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from madke.core.chat import ChatModel
 from madke.core.errors import UserError, unknown
 from madke.endpoints.endpoint import ModelEntries, refuse_two_addresses, refuse_unreachable
-from madke.endpoints.model_names import has_endpoint, names_code
+from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, names_code
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import role_key
 from madke.llm import open_model
@@ -50,7 +50,7 @@ def open_models(
     remote = [name for name in names.values() if has_endpoint(name)]
     if base_url is not None and not remote:
         given = ", ".join(names.values())
-        raise UserError(f"--base-url is for openai/NAME and azure/DEPLOYMENT, but the models are {given}")
+        raise UserError(f"--base-url is for {forms_with_endpoint('and')}, but the models are {given}")
     for name in names.values():
         if name not in opened:
             opened[name] = open_model(name, base_url=base_url if name in remote else None, replay=replay, models=models)

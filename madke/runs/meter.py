@@ -12,7 +12,7 @@ from typing import Any
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, RunProgress
-from madke.endpoints.model_names import UNPAID, kind_of
+from madke.endpoints.model_names import is_unpaid
 from madke.endpoints.prices import Prices, cost, price_of, read_prices
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
@@ -51,7 +51,7 @@ class Budget:
     def check(self, models: Iterable[str]) -> None:
         """UserError if there is a cost limit and a model has no price."""
         for name in models:
-            if self.max_cost is not None and price_of(name, self.prices) is None and kind_of(name) not in UNPAID:
+            if self.max_cost is not None and price_of(name, self.prices) is None and not is_unpaid(name):
                 known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
                 raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
 

@@ -1,11 +1,13 @@
 import asyncio
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from madke.core.errors import UserError
+from madke.endpoints.model_names import MODEL_KINDS
 from madke.endpoints.openai_client import AzureChat
 from madke.llm import OpenAIChat, ScriptedChat, close, open_model
 from madke.llm.human import HumanChat
@@ -39,7 +41,7 @@ def test_the_offline_model_opens() -> None:
         ("llama3:8b", "did you mean openai/llama3:8b"),
         ("house-model-7b", "unknown model 'house-model-7b'; did you mean openai/house-model-7b"),
         ("ofline", "did you mean 'offline'"),
-        ("nothing", "known: azure, gguf, hf, human, offline, openai, scripted"),
+        ("nothing", f"known: {', '.join(sorted(MODEL_KINDS))}"),
         ("", "unknown model ''"),
         ("openai", "expected openai/NAME"),
         ("openai/", "expected openai/NAME"),
@@ -52,6 +54,15 @@ def test_the_offline_model_opens() -> None:
 def test_a_name_that_opens_nothing_says_what_is_wrong(name: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         open_model(name)
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS)
+def test_each_kind_is_opened_by_its_form_and_by_no_other(kind: str) -> None:
+    form = MODEL_KINDS[kind].form
+    with suppress(UserError):  # no such file, or no address
+        assert open_model(form, replay=True).name
+    with pytest.raises(UserError, match=f"expected {form}"):
+        open_model(kind if "/" in form else f"{kind}/name", replay=True)
 
 
 def test_a_base_url_is_only_for_models_that_have_an_endpoint() -> None:
