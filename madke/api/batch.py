@@ -172,7 +172,7 @@ async def arun(
 def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: RunOptions) -> list[Path]:
     """The files that a run reads; sources: name -> specification."""
     data = request.questions if isinstance(request.questions, str | Path) else None
-    given = [Path(path) for path in (request.first_round, options.prices) if path is not None]
+    given = [Path(path) for path in (request.first_round, request.calibration, options.prices) if path is not None]
     return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
 
 

@@ -102,8 +102,8 @@ def stream(
         deltas: Whether to yield :class:`madke.events.CallDelta` too, the parts of replies that a server streams.
         options: Only ``base_url``, ``models_file``, ``sources_file``, ``concurrency``, ``rpm``, ``tpm`` and
             ``prefix`` are used.
-        asked: Fields of :class:`madke.RunRequest`: ``model``, ``protocol``, ``sources``, ``task``, ``cast``,
-            ``settings``, ``prompts``, ``answer_scorer``, ``seed``.
+        asked: Fields of :class:`madke.RunRequest`, such as ``protocol``, ``model`` and ``sources``; the signature that
+            ``help(madke.ask)`` shows has all of them.
 
     Yields:
         :class:`madke.events.PoolReady`, the debate's events, and last :class:`madke.events.DebateFinished`.

@@ -56,8 +56,8 @@ def ablate(
         pools: A pool file, or several; other sources are queried.
         options: Concurrency, limits for all arms together, prices, endpoint, replay.
         listen: Called with every event of debates, sources, pools and runs (:mod:`madke.core.events`).
-        asked: Fields of :class:`madke.RunRequest` for all arms: ``task``, ``ids``, ``limit``, ``sample_seed``,
-            ``repeats``, ``seed``, ``prompts``, ``answer_scorer``.
+        asked: Fields of :class:`madke.RunRequest` for all arms, such as ``limit``, ``repeats`` and ``seed``; the
+            signature that ``help(madke.ablate)`` shows has all of them.
 
     Raises:
         UserError: An input is missing or invalid, or the folder holds another experiment.

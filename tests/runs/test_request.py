@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import madke
+from madke.api.batch import inputs_of
 from madke.cli import ablate, ask, run, serve
 from madke.runs.fields import descriptions
 from madke.runs.request import Asker, askable
@@ -60,6 +61,12 @@ def test_a_text_is_taken_as_a_path(tmp_path: Path) -> None:
     assert (options.prices, options.models_file) == (Path("prices.yaml"), Path("models.yaml"))
     with pytest.raises(madke.UserError, match=r"none\.jsonl: cannot be read"):
         madke.run(["Which lake is the deepest?"], pools=str(tmp_path / "none.jsonl"))
+
+
+def test_the_files_that_a_request_names_are_inputs() -> None:
+    request = madke.RunRequest(questions="q.jsonl", first_round="first.jsonl", calibration="calibration.json")
+    inputs = inputs_of(request, {"web": "web.jsonl"}, madke.RunOptions(prices=Path("prices.yaml")))
+    assert {path.name for path in inputs} == {"q.jsonl", "web.jsonl", "first.jsonl", "calibration.json", "prices.yaml"}
 
 
 def test_a_whole_request_is_the_same_as_its_fields(tmp_path: Path) -> None:
