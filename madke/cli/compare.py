@@ -27,6 +27,8 @@ EPILOG = flags.epilog(
     "Metrics: em, f1, match, correct, cons_judge, co2_matcher, corrected, ..., and names of graders and scorers.",
     "Tests: every pair of up to six runs; of more, each run against the first. McNemar's exact test for right or "
     "wrong, a paired permutation test for other metrics, with Holm's correction.",
+    "Several datasets: there are also tests within each, corrected over all datasets and pairs. A mean of different "
+    "metrics (EM for some questions, label accuracy for others) is only tested within datasets.",
     "Repeats: the table of questions shows the first. Scores and tests use the mean over all repeats. With three or "
     "more there is also a test across repeats.",
     "Example:",
@@ -62,6 +64,7 @@ def command(
     comparison = compare_runs(results)
     shown = [row for row in comparison.questions if row.differs or not only_different][:limit]
     tests = comparison.tests(metric or (), all_pairs=all_pairs)
+    within = comparison.dataset_tests(metric or (), all_pairs=all_pairs)
     across = comparison.repeat_tests(metric or (), all_pairs=all_pairs)
     sentence = finding(comparison.arms, comparison.scores, tests)
     if as_json:
@@ -71,10 +74,11 @@ def command(
             "scores": comparison.scores,
         }
         found |= {"pairs": comparison.pairs, "tests": tests, "repeat_tests": across, "notes": comparison.notes}
+        found |= {"dataset_tests": within} if within else {}
         incomplete = {name: each.incomplete for name, each in comparison.scores.items() if each.incomplete}
         say_json(found | {"finding": sentence, "incomplete": incomplete})
         return
-    _show_tables(comparison, shown, tests, across, details=details)
+    _show_tables(comparison, shown, tests, within, across, details=details)
     say_wrapped(sentence)
 
 
@@ -100,8 +104,10 @@ def debates_of(arm: Results, question: str) -> list[Transcript]:
     return found
 
 
-def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tests, *, details: bool) -> None:
-    from madke.report.comparison import NOT_ON_TERMINALS, paired_table
+def _show_tables(
+    comparison: Comparison, shown: Shown, tests: Tests, within: Tests, across: Tests, *, details: bool
+) -> None:
+    from madke.report.comparison import BY_DATASET, NOT_ON_TERMINALS, paired_table
     from madke.report.debate_text import pair_table, question_table
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
@@ -116,6 +122,8 @@ def _show_tables(comparison: Comparison, shown: Shown, tests: Tests, across: Tes
     screen.print(score_table([*comparison.scores.items()], details=details))
     screen.print(rich_table(pair_table(comparison.pairs), details=details))
     screen.print(rich_table(paired_table(tests), without, details=details))
+    if within:
+        screen.print(rich_table(paired_table(within, BY_DATASET), without, details=details))
     if across:
         screen.print(rich_table(paired_table(across, "Paired tests across repeats"), without, details=details))
     for note in comparison.notes:

@@ -287,7 +287,7 @@ def _show_results(done: Experiment) -> None:
     page = done.path / "report.html"
     scores = [named[arm.path.name] for arm in arms]
     own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
-    if tests := own.get("tests"):
+    for tests in filter(None, (own.get("tests"), own.get("tests_by_dataset"))):
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
         console().print(rich_table(table))

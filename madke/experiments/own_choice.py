@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from madke.core.errors import UserError
+from madke.endpoints.model_names import split_address
 from madke.experiments.recipe import Arm, Changes, Recipe
 
 ALL = "all"
@@ -47,8 +48,23 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
     return _changed(recipe, changed, "--sources")
 
 
+_SNAPSHOT = re.compile(r"-(\d{4}|\d{4}-\d{2}-\d{2})$")
+
+
+def same_model(name: str, published: str) -> bool:
+    """Whether a model, as ``--model`` names it, is the one that a paper names.
+
+    The kind, the owner, the address and the case of letters do not count, nor the date of a snapshot: with
+    ``GPT-3.5-Turbo``, ``openai/gpt-3.5-turbo-0613`` is the same, and ``openai/gpt-3.5-turbo-16k`` is not.
+    """
+    own = split_address(name)[0].rpartition("/")[2]
+    return published.casefold() in (own.casefold(), _SNAPSHOT.sub("", own).casefold())
+
+
 def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     """The recipe with each arm once for every model, whose name follows that of the arm.
+
+    The paper's figures follow the arms of the same model. A model that the paper does not have gets none.
 
     Raises:
         UserError: An arm names its model, a model is named twice, or one has no name.
@@ -68,7 +84,14 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
         for arm in recipe.all_arms()
     ]
     reference = recipe.reference or named_arms[0]
-    changed = {"grid": {}, "arms": arms, "base": Changes(), "reference": f"{reference}-{labels[0]}", "published": {}}
+    published = {
+        backbone: {f"{arm}-{label}": figures for arm, figures in by_arm.items()}
+        for backbone, by_arm in recipe.published.items()
+        for model, label in zip(models, labels, strict=True)
+        if same_model(model, backbone)
+    }
+    changed = {"grid": {}, "arms": arms, "base": Changes(), "reference": f"{reference}-{labels[0]}"}
+    changed["published"] = published
     return _changed(recipe, changed, "--models")
 
 

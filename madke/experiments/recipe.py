@@ -75,6 +75,17 @@ class Arm(Changes):
         return (*((self.first_round.arm,) if self.first_round else ()), *((match.arm, match.unit) if match else ()))
 
 
+class PublishedWith(BaseModel, extra="forbid", frozen=True):
+    """How the source got its figures: what ours must share with them to be comparable, besides the model."""
+
+    questions: dict[str, _Count] = {}
+    """Dataset -> number of questions; default: the recipe's ``limit``."""
+    sources: dict[str, str] = {}
+    """Source -> a word that is in the description of the index or service that the paper used."""
+    grader: str | None = None
+    """The grading model."""
+
+
 class Recipe(BaseModel, extra="forbid", frozen=True):
     """An experiment. Unknown keys are refused."""
 
@@ -103,6 +114,7 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     published: dict[str, dict[_Name, dict[str, dict[str, float]]]] = {}
     """The source's figures: model -> arm -> dataset (``all`` for means) -> metric -> value; metrics that are shares
     from 0 to 1."""
+    published_with: PublishedWith = PublishedWith()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -26,7 +26,7 @@ from madke.scoring.arms import ArmValues, QuestionKey, Results, open_runs, read_
 from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, correct, is_share
 from madke.scoring.metrics import heading_of, question_of
 from madke.scoring.outside import external_values
-from madke.scoring.paired import PairedTest, paired_tests
+from madke.scoring.paired import PairedTest, paired_tests, paired_tests_by_dataset
 from madke.scoring.scored import incomplete
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate, half_width
@@ -110,6 +110,10 @@ class Comparison:
         """
         return paired_tests(_tested(self.arms, all_pairs), self._known(metrics))
 
+    def dataset_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
+        """Like :meth:`tests`, within each dataset: see :func:`madke.scoring.paired.paired_tests_by_dataset`."""
+        return paired_tests_by_dataset(_tested(self.arms, all_pairs), self._known(metrics))
+
     def repeat_tests(self, metrics: Sequence[str] = (), *, all_pairs: bool = False) -> list[PairedTest]:
         """Like :meth:`tests`, across repeats: see :func:`madke.scoring.paired.paired_tests`."""
         return paired_tests(_tested(self.arms, all_pairs), self._known(metrics), over="repeats")
@@ -157,10 +161,14 @@ class RunPair:
     """Flip rate: share of questions with different final answers, among those that failed in neither run."""
 
 
-def family(arms: Sequence[ArmValues]) -> list[PairedTest]:
-    """Paired tests on shared questions: every pair of up to six arms, or each arm against the first."""
+def family(arms: Sequence[ArmValues]) -> tuple[list[PairedTest], list[PairedTest]]:
+    """Paired tests on shared questions, over all of them and within each of several datasets.
+
+    Tests every pair of up to six arms, or each arm against the first.
+    """
     shared = shared_questions(arms)
-    return paired_tests(_tested([restricted_to(arm, shared) for arm in arms], all_pairs=False))
+    pairs = _tested([restricted_to(arm, shared) for arm in arms], all_pairs=False)
+    return paired_tests(pairs), paired_tests_by_dataset(pairs)
 
 
 def _tested(arms: Sequence[ArmValues], all_pairs: bool) -> list[tuple[ArmValues, ArmValues]]:
@@ -252,6 +260,8 @@ def _outcome(run: str, transcript: Transcript) -> QuestionResult:
     )
 
 
+BY_DATASET = "Paired tests by dataset"
+
 NOT_ON_TERMINALS = ("p", "effect")
 """Columns of the test table that terminals leave out: uncorrected p values and effect sizes."""
 
@@ -260,12 +270,16 @@ def paired_table(tests: Sequence[PairedTest], title: str = "Paired tests") -> Ta
     """Paired tests, one row each. Differences are second minus first."""
     if not tests:
         return Table(title=title, columns=("first", "second", "value"), rows=())
+    by_dataset = any(test.dataset is not None for test in tests)
+    family = "over the tests of the same value in this table"
+    if by_dataset:
+        family = "over all datasets and pairs in this table (the first metrics of the tasks together)"
     kinds: dict[str, dict[str, None]] = {}
     for test in tests:
         kinds.setdefault(test.test, {})[test.metric] = None
     notes = [
         "difference: second minus first, with its 95 % interval.",
-        f"{MARK}: p < 0.05 after Holm's correction over the tests of the same value in this table.",
+        f"{MARK}: p < 0.05 after Holm's correction {family}.",
         "detectable: the smallest difference that these n pairs detect with 80 % power at alpha 0.05.",
         "effect: Cohen's g (share of discordant pairs in favour of the second, minus 0.5) or Cohen's d.",
         *(f"{kind}: {', '.join(heading_of(name) for name in metrics)}." for kind, metrics in kinds.items()),
@@ -287,7 +301,8 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
             low, high = (value_cell(test.metric, each, sign="+").text for each in test.if_failed)
             withheld = ", so no mark" if test.p_holm < 0.05 and not test.significant else ""
             name = heading_of(test.metric)
-            pairs.setdefault((test.left, test.right), []).append(f"{name} {low} and {high}{withheld}")
+            of = f" on {test.dataset}" if test.dataset else ""
+            pairs.setdefault((test.left, test.right), []).append(f"{name}{of} {low} and {high}{withheld}")
     for (left, right), found in pairs.items():
         yield (
             f"{left} and {right}: difference if questions that failed in only one run count against and for {right}: "
@@ -296,7 +311,8 @@ def if_failed_notes(tests: Sequence[PairedTest]) -> Iterator[str]:
 
 
 def _test_cells(test: PairedTest) -> TableRow:
-    cells: TableRow = {
+    dataset: TableRow = {} if test.dataset is None else {"dataset": test.dataset or "-"}
+    cells: TableRow = dataset | {
         "first": test.left,
         "second": test.right,
         "value": f"{heading_of(test.metric)}{' %' if is_share(test.metric) else ''}",

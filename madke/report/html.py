@@ -15,7 +15,7 @@ from madke._util.files import atomic_write
 from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.report import figures
-from madke.report.comparison import family, paired_table
+from madke.report.comparison import BY_DATASET, family, paired_table
 from madke.report.diagram import changed_settings, pool
 from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
@@ -57,16 +57,17 @@ def write_report(
     ``second_process``: another process packs the debates while this one scores them; the arms must be runs.
 
     Returns:
-        The page's own tables by name: ``scores``, and with two or more runs ``tests``, as in ``madke compare``; and its
-        figures.
+        The page's own tables by name: ``scores``, with two or more runs ``tests``, and over several datasets
+        ``tests_by_dataset``, as in ``madke compare``; and its figures.
     """
     results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
         read = [(scores[n], arm_of(arm)) if scores else scored_arm(arm) for n, arm in enumerate(results)]
         named, arms = {arm.name: each for each, arm in read}, [arm for _, arm in read]
-        tests = family(arms)
+        tests, within = family(arms)
         own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
+        own |= {"tests_by_dataset": paired_table(within, BY_DATASET)} if within else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
         shared, different = _settings(results)
         script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
@@ -94,7 +95,7 @@ def write_report(
             replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
             tests=own.get("tests"),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-            tables=tables,
+            tables=[*filter(None, [own.get("tests_by_dataset")]), *tables],
             figures=drawings,
             shared=shared,
             different=different,

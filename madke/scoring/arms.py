@@ -111,6 +111,8 @@ class ArmValues:
     """Every question, including failed ones -> the name of its dataset, if any."""
     first_metric: str
     """The metric behind ``correct``: the task's first metric, or ``correct`` if the tasks have different ones."""
+    first_metrics: Mapping[str | None, str] = field(default_factory=dict)
+    """Dataset -> the metric behind ``correct`` on its questions, if they name datasets."""
     metrics: tuple[str, ...]
     """The values to compare by default: every metric, external scores, and ``correct`` if it is no metric."""
     failed: frozenset[QuestionKey] = field(default_factory=frozenset)
@@ -130,13 +132,14 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
     rows = []
     rounds: dict[QuestionKey, list[Sequence[DebateRow]]] = {}
     questions: dict[QuestionKey, str | None] = {}
-    first, failed = set(), set()
+    firsts: dict[str | None, set[str]] = {}
+    failed = set()
     # Most rows of rounds, and most values, are equal to others. Equal ones are one object, which saves half the memory.
     same: dict[tuple[tuple[str, float], ...], DebateRow] = {}
     for transcript in transcripts:
         key = (transcript.id, transcript.question)
         questions[key] = transcript.dataset
-        first.add(metrics_of(get_task(transcript.task))[0])
+        firsts.setdefault(transcript.dataset, set()).add(metrics_of(get_task(transcript.task))[0])
         if transcript.status == "failed":
             failed.add(key)
             continue
@@ -155,13 +158,14 @@ def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalSco
                 held[key] = {**held[key], repeat: number}
             else:
                 held[key] = single.get(one) or single.setdefault(one, {repeat: number})
-    first_metric = common_metric(first)
+    first_metric = common_metric(set().union(*firsts.values()))
     metrics = [*(["correct"] if first_metric == "correct" else []), *METRICS.used()]
     return ArmValues(
         name=name,
         values=values,
         questions=questions,
         first_metric=first_metric,
+        first_metrics={dataset: common_metric(each) for dataset, each in firsts.items()},
         metrics=tuple(dict.fromkeys(each for each in (*metrics, *external) if each in values)),
         failed=frozenset(failed),
         rounds=rounds,
@@ -191,7 +195,10 @@ def restricted_to(arm: ArmValues, keys: Iterable[QuestionKey]) -> ArmValues:
 
 def of_dataset(arm: ArmValues, dataset: str | None) -> ArmValues:
     """A copy of the arm with only the questions of a dataset (empty: without one); None: with all questions."""
-    return restricted_to(arm, [key for key, name in arm.questions.items() if dataset in (None, name or "")])
+    some = restricted_to(arm, [key for key, name in arm.questions.items() if dataset in (None, name or "")])
+    if dataset is None:
+        return some
+    return replace(some, first_metric=arm.first_metrics.get(dataset or None, arm.first_metric))
 
 
 _AS_GIVEN = "as_given"

@@ -103,6 +103,12 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     return found
 
 
+def grader_of(arm: Results) -> str | None:
+    """The model that graded an arm; None without grades."""
+    kept = _read(arm.path).get(GRADER)
+    return kept.command if kept else None
+
+
 def arm_of(arm: Results) -> ArmValues:
     """All values of an arm, including those of graders and external scorers."""
     return read_arm(arm.name, arm.transcripts(), external_values(arm))

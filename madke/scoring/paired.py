@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
-from madke.scoring.arms import ArmValues, QuestionKey, Values
+from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
 from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
@@ -61,6 +61,8 @@ class PairedTest:
     left: str = ""
     right: str = ""
     metric: str = ""
+    dataset: str | None = None
+    """The dataset whose questions are compared (empty: questions that name none); None: all questions."""
     n: int
     """Number of compared questions, or of repeats for a test across repeats."""
     left_out: int = 0
@@ -72,7 +74,7 @@ class PairedTest:
     p: float
     """Two-sided."""
     p_holm: float = 1.0
-    """Holm-corrected (Holm, 1979) over all pairs of arms that are tested on this value."""
+    """Holm-corrected (Holm, 1979) over all pairs of arms, and datasets, that are tested on this value."""
     test: str
     over: Over = "questions"
     """What ``n`` counts."""
@@ -108,17 +110,51 @@ def paired_tests(
     the result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at
     least three repeats with different results.
     """
-    test = paired_test if over == "questions" else repeat_test
+    tests = [test for left, right in pairs for test in _of_pair(left, right, metrics, over)]
+    return _corrected(tests, [test.metric for test in tests])
+
+
+def paired_tests_by_dataset(
+    pairs: Sequence[tuple[ArmValues, ArmValues]], metrics: Sequence[str] = (), *, over: Over = "questions"
+) -> list[PairedTest]:
+    """As :func:`paired_tests`, within each dataset; Holm-corrected over the datasets and pairs.
+
+    The first metrics of the datasets' tasks (EM here, label accuracy there) are one family, because they answer one
+    question: which arm is right more often. Each other value is a family of its own. Empty if all shared questions are
+    of one dataset.
+    """
+    names = dict.fromkeys(
+        name or "" for left, right in pairs for key, name in left.questions.items() if key in right.questions
+    )
     tests: list[PairedTest] = []
-    for left, right in pairs:
-        names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
-        # ``correct`` would repeat the test of the first metric.
-        if left.first_metric == right.first_metric != "correct" and left.first_metric in names:
-            names.pop("correct", None)
-        tests += filter(None, (test(left, right, name) for name in names))
-    # Each value is a family of its own: several metrics of the same answers are not independent hypotheses.
-    corrected = {name: iter(holm([one.p for one in tests if one.metric == name])) for name in {t.metric for t in tests}}
-    return [replace(one, p_holm=next(corrected[one.metric])) for one in tests]
+    families: list[str] = []
+    for name in names if len(names) > 1 else ():
+        for left, right in pairs:
+            one, two = of_dataset(left, name), of_dataset(right, name)
+            found = [replace(test, dataset=name) for test in _of_pair(one, two, metrics, over)]
+            tests += found
+            families += ("correct" if test.metric == one.first_metric else test.metric for test in found)
+    return _corrected(tests, families)
+
+
+def _of_pair(left: ArmValues, right: ArmValues, metrics: Sequence[str], over: Over) -> list[PairedTest]:
+    """The uncorrected tests of one pair."""
+    names = dict.fromkeys(metrics or (*left.metrics, *right.metrics))
+    first = left.first_metric if left.first_metric == right.first_metric else "correct"
+    if first != "correct" and first in names:
+        names.pop("correct", None)  # it would repeat the test of the first metric
+    elif not metrics and len({*left.questions.values()}) > 1:
+        names.pop("correct", None)  # it would pool what is measured differently: EM here, label accuracy there
+    test = paired_test if over == "questions" else repeat_test
+    return [*filter(None, (test(left, right, name) for name in names))]
+
+
+def _corrected(tests: Sequence[PairedTest], families: Sequence[str]) -> list[PairedTest]:
+    """The tests with Holm's correction, within each family: several metrics of the same answers are not independent."""
+    corrected = {
+        name: iter(holm([one.p for one, of in zip(tests, families, strict=True) if of == name])) for name in families
+    }
+    return [replace(one, p_holm=next(corrected[of])) for one, of in zip(tests, families, strict=True)]
 
 
 def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | None:

@@ -109,7 +109,7 @@ def test_runs_without_a_shared_score() -> None:
 def test_names_stay_on_one_line_and_without_escapes() -> None:
     marks = answered("+")
     arms = comparison_of({"a\nforged": marks, "b\x1b[31m": marks}).arms
-    assert "between b[31m and a forged:" in finding(arms, {}, family(arms))
+    assert "between b[31m and a forged:" in finding(arms, {}, family(arms)[0])
 
 
 @pytest.mark.parametrize(

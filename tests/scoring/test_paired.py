@@ -7,7 +7,7 @@ import pytest
 
 from madke.core.transcript import Transcript
 from madke.scoring.arms import ArmValues, read_arm, restricted_to
-from madke.scoring.paired import holm, paired_test, paired_tests, repeat_test
+from madke.scoring.paired import holm, paired_test, paired_tests, paired_tests_by_dataset, repeat_test
 from madke.scoring.statistics import detectable_mean, detectable_rate, half_width
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
@@ -361,3 +361,60 @@ def test_correct_and_the_metric_that_it_is_are_one_test() -> None:
     arms = read_arm("a", entries), read_arm("b", entries)
     assert [test.metric for test in paired_tests([arms], ["correct", "em", "f1"])] == ["em", "f1"]
     assert [test.metric for test in paired_tests([arms], ["correct"])] == ["correct"]
+
+
+def test_tests_within_datasets_are_those_of_statsmodels() -> None:
+    # p and corrected p of statsmodels 0.15: mcnemar(exact=True), then multipletests(method="holm") over all four.
+    flips = {
+        ("b", "nq"): (1, 9, 0.021484375, 0.064453125),
+        ("b", "fever"): (8, 2, 0.109375, 0.21875),
+        ("c", "nq"): (2, 14, 0.004180908203125, 0.0167236328125),
+        ("c", "fever"): (5, 5, 1.0, 1.0),
+    }
+    datasets = ["nq"] * 40 + ["fever"] * 40
+
+    def pair(other: str) -> tuple[ArmValues, ArmValues]:
+        left: list[float] = []
+        right: list[float] = []
+        for name in ("nq", "fever"):
+            only_left, only_right, *_ = flips[other, name]
+            rest = [0.0] * (40 - only_left - only_right)
+            left += [1.0] * only_left + [0.0] * only_right + rest
+            right += [0.0] * only_left + [1.0] * only_right + rest
+        return arm("a", left, datasets=datasets), arm(other, right, datasets=datasets)
+
+    pairs = [pair("b"), pair("c")]
+    found = paired_tests_by_dataset(pairs)
+    for test in found:
+        *_, p, p_holm = flips[test.right, str(test.dataset)]
+        assert (test.n, test.p, test.p_holm) == (40, pytest.approx(p), pytest.approx(p_holm))
+    assert len(found) == 4
+    assert [(test.right, test.dataset) for test in found if test.significant] == [("c", "nq")]
+    # Pooled, the two datasets of the first pair cancel out: 9 questions against 11.
+    pooled = paired_tests(pairs)[0]
+    assert (pooled.n, pooled.dataset, pooled.p) == (80, None, pytest.approx(0.823803))
+
+
+def test_one_dataset_has_no_tests_by_dataset() -> None:
+    assert paired_tests_by_dataset([(arm("a", [0.0, 1.0]), arm("b", [1.0, 1.0]))]) == []
+
+
+def test_different_metrics_are_not_pooled_but_are_one_family_over_datasets() -> None:
+    def asked(id_: str, dataset: str, said: str, **more: Any) -> Transcript:
+        return transcript(id_, said=[said], consensus=None, answer=said, metadata={"dataset": dataset}, **more)
+
+    def read(name: str, short: str, verdicts: list[str]) -> ArmValues:
+        nq = [asked(f"n{n}", "nq", short) for n in range(12)]
+        claims = {"task": "claim", "golds": ("SUPPORTS",)}
+        return read_arm(name, [*nq, *(asked(f"f{n}", "fever", said, **claims) for n, said in enumerate(verdicts))])
+
+    pair = read("a", "Lake Tanganyika", ["REFUTES"] * 9), read("b", BAIKAL, ["SUPPORTS"] * 6 + ["REFUTES"] * 3)
+    assert {"correct", "label_accuracy"} <= pair[0].values.keys()
+    assert "correct" not in {test.metric for test in paired_tests([pair])}
+    within = {(test.dataset, test.metric): test for test in paired_tests_by_dataset([pair])}
+    assert "correct" not in {metric for _, metric in within}
+    assert within["nq", "em"].p_holm == pytest.approx(2 * within["nq", "em"].p)
+    label = within["fever", "label_accuracy"]
+    assert (label.n, label.p, label.p_holm) == (9, pytest.approx(2 / 2**6), pytest.approx(2 / 2**6))
+    # Asked for by name, the mixed mean is tested.
+    assert [test.metric for test in paired_tests([pair], ["correct"])] == ["correct"]

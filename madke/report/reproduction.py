@@ -1,0 +1,271 @@
+"""Figures of a paper next to ours: one row per backbone and arm, one column per dataset, and a verdict per figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from madke.experiments.own_choice import same_model
+from madke.experiments.recipe import Recipe
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
+from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
+from madke.scoring.debate_rows import GRADER
+from madke.scoring.metrics import heading_of
+from madke.scoring.outside import arm_of, grader_of
+from madke.scoring.statistics import Estimate
+
+Verdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
+
+MARKS: Mapping[Verdict, str] = {"reproduced": "=", "higher": "^", "lower": "v", "not comparable": "?", "not run": ""}
+
+ALL, AVERAGE = "all", "average"
+
+OURS, PUBLISHED = "ours", "published"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One figure of a paper, and ours."""
+
+    model: str
+    """The paper's backbone; our model if the paper does not have it."""
+    arm: str
+    dataset: str
+    """``all``: the mean over the questions of all datasets."""
+    metric: str
+    published: float | None = None
+    """None: the paper has no figure for our model."""
+    ours: Estimate | None = None
+    ours_by: str = ""
+    """Our models; empty if the arm has not run."""
+    reasons: tuple[str, ...] = ()
+    """Why the two are not comparable."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """``reproduced`` if the published figure is inside our interval; ``higher`` if all of our interval is above."""
+        if self.ours is None:
+            return "not run"
+        if self.reasons or self.published is None:
+            return "not comparable"
+        if self.ours.low > self.published:
+            return "higher"
+        return "lower" if self.ours.high < self.published else "reproduced"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Arm:
+    """An arm of ours."""
+
+    results: Results
+    recipe: Recipe
+
+    @cached_property
+    def values(self) -> ArmValues:
+        return arm_of(self.results)
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(self.results.config.models.values() if self.results.config else ()))
+
+    def plays(self, published: str) -> bool:
+        """Whether the paper's model plays all roles; where the recipe's arm names its models, they are the paper's."""
+        named = {arm.name: arm for arm in self.recipe.all_arms()}[self.results.name]
+        if named.cast:
+            wanted = {*named.cast.values(), named.model or self.recipe.model}
+            return set(self.models) <= wanted
+        if named.model in self.models and len(self.models) == 1 and len(self.recipe.published) == 1:
+            return True
+        return bool(self.models) and all(same_model(model, published) for model in self.models)
+
+    def reasons(self, dataset: str, metric: str, *, model: str | None) -> Iterator[str]:
+        """Why a figure of this arm is not comparable with that of a paper."""
+        made = self.recipe.published_with
+        if model is None:
+            yield "other model"
+        values = of_dataset(self.values, None if dataset == ALL else dataset)
+        wanted = made.questions.get(dataset, self.recipe.limit if dataset != ALL else None)
+        if wanted is not None and len(values.questions) != wanted:
+            yield f"n = {len(values.questions)}, not {wanted}"
+        if values.failed:
+            yield f"{len(values.failed)} failed"
+        config = self.results.config
+        for source, served in config.sources.items() if config else ():
+            words = made.sources.get(source)
+            if words is not None and words not in served:
+                yield f"other index ({source})"
+        if metric == GRADER or metric.endswith(f"_{GRADER}"):
+            grader = grader_of(self.results)
+            if made.grader is not None and grader is not None and not same_model(grader, made.grader):
+                yield "other grader"
+
+
+def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[str] = ()) -> list[Figure]:
+    """Every published figure of a recipe with ours of the arms in ``folders``, in the order of the recipe.
+
+    An arm whose model the paper does not have adds its own figures, after those of the paper. ``models``: only figures
+    of these backbones, by any part of their names.
+    """
+    arms = {each.name: _Arm(results=each, recipe=recipe) for each in open_results(folders)} if folders else {}
+    found: list[Figure] = []
+    played: set[str] = set()
+    for model, arm, dataset, metric, value in recipe.figures():
+        figure = Figure(model=model, arm=arm, dataset=dataset, metric=metric, published=value)
+        if arm in arms and arms[arm].plays(model):
+            played.add(arm)
+            figure = _with_ours(figure, arms[arm], model)
+        found.append(figure)
+    asked = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
+    for arm, dataset, metric in asked:
+        if arm in arms and arm not in played:
+            own = Figure(model=", ".join(arms[arm].models) or OURS, arm=arm, dataset=dataset, metric=metric)
+            found.append(_with_ours(own, arms[arm], None))
+    return [each for each in found if not models or any(name.casefold() in each.model.casefold() for name in models)]
+
+
+def _with_ours(figure: Figure, arm: _Arm, model: str | None) -> Figure:
+    values = of_dataset(arm.values, None if figure.dataset == ALL else figure.dataset)
+    ours = values.mean(figure.metric)
+    reasons = tuple(arm.reasons(figure.dataset, figure.metric, model=model)) if ours else ()
+    return replace(figure, ours=ours, ours_by=", ".join(arm.models), reasons=reasons)
+
+
+def averages(found: Sequence[Figure]) -> Figure | None:
+    """The mean over datasets of one row's figures, each dataset counting the same; None for fewer than two.
+
+    Our interval is normal, from the intervals of the datasets, which are independent samples. Ours is missing if it
+    lacks a dataset that the paper has.
+    """
+    parts = [each for each in found if each.dataset != ALL]
+    if len(parts) < 2:
+        return None
+    published = [each.published for each in parts if each.published is not None]
+    ours = [each.ours for each in parts if each.ours is not None]
+    mean = None
+    if len(ours) == len(parts):
+        half = math.sqrt(sum(((each.high - each.low) / 2) ** 2 for each in ours)) / len(ours)
+        value = fmean(each.value for each in ours)
+        mean = Estimate(value=value, low=value - half, high=value + half, n=sum(each.n for each in ours))
+    return replace(
+        parts[0],
+        dataset=AVERAGE,
+        published=fmean(published) if len(published) == len(parts) else None,
+        ours=mean,
+        reasons=tuple(dict.fromkeys(reason for each in parts for reason in each.reasons)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Grid:
+    """The figures of one table: each dataset has one metric."""
+
+    metric: str
+    of: Mapping[str, str] = field(default_factory=dict)
+    """Dataset -> its metric."""
+
+
+def reproduction_tables(
+    recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[str] = ()
+) -> dict[str, Table]:
+    """The tables of a recipe's figures by metric; empty if the recipe quotes none.
+
+    One row for the paper and one for ours, for each backbone and arm. A dataset with another metric than the others
+    (label accuracy among F1) has its column in each of their tables, if it has a single one.
+    """
+    found = figures(recipe, folders, models=models)
+    tables = {}
+    for grid in _grids(found):
+        rows = []
+        for model, arm in dict.fromkeys((each.model, each.arm) for each in found):
+            of_row = [e for e in found if (e.model, e.arm) == (model, arm) and grid.of.get(e.dataset) == e.metric]
+            rows += _rows(of_row, grid)
+        tables[grid.metric] = table_of(f"Published and ours: {heading_of(grid.metric)}", rows, _notes(recipe, found))
+    return tables
+
+
+def _grids(found: Sequence[Figure]) -> list[_Grid]:
+    by_dataset: dict[str, dict[str, None]] = {}
+    for each in found:
+        by_dataset.setdefault(each.dataset, {})[each.metric] = None
+    single = {dataset: next(iter(metrics)) for dataset, metrics in by_dataset.items() if len(metrics) == 1}
+    grids = []
+    for metric in dict.fromkeys(each.metric for each in found):
+        own = {dataset: metric for dataset, metrics in by_dataset.items() if metric in metrics}
+        if set(own) <= set(single) and len({*single.values()}) > 1 and set(single) != set(by_dataset):
+            continue  # shown next to the metrics of the other datasets
+        grids.append(_Grid(metric=metric, of=single | own if metric not in _ALONE else own))
+    return grids
+
+
+_ALONE = ("cons_judge", "cons_matcher")
+"""Metrics that every dataset has."""
+
+
+def _rows(of_row: Sequence[Figure], grid: _Grid) -> Iterator[TableRow]:
+    if not of_row:
+        return
+    average = averages(of_row)
+    shown = [*of_row, *([average] if average else [])]
+    first = of_row[0]
+    start: TableRow = {"model": first.model, "arm": first.arm}
+    if any(each.published is not None for each in shown):
+        yield {**start, "figures": PUBLISHED} | {_heading(e, grid): _cell(e.published, e) for e in shown}
+    if any(each.ours is not None for each in shown):
+        why = "; ".join(dict.fromkeys(reason for each in of_row for reason in each.reasons))
+        ours: TableRow = {_heading(e, grid): _cell(e.ours, e) for e in shown}
+        yield {**start, "figures": OURS} | ours | {"not comparable because": why or NO_FIGURE}
+
+
+def _heading(each: Figure, grid: _Grid) -> str:
+    name = each.dataset if each.metric == grid.metric or each.dataset == AVERAGE else _with_metric(each)
+    return f"{name} %" if _in_percent(each) else name
+
+
+def _with_metric(each: Figure) -> str:
+    return f"{each.dataset} ({heading_of(each.metric)})"
+
+
+def _in_percent(each: Figure) -> bool:
+    """Whether the figure is a share; external scores from 0 to 1 are shown like shares."""
+    known = each.published if each.published is not None else each.ours.value if each.ours else 0.0
+    return 0 <= known <= 1
+
+
+def _cell(found: Estimate | float | None, each: Figure) -> Cell:
+    mark = f" {MARKS[each.verdict]}" if isinstance(found, Estimate) else ""
+    return score_cell(found, mark, "z.1f", times=100) if _in_percent(each) else score_cell(found, mark, ".2f")
+
+
+def _notes(recipe: Recipe, found: Sequence[Figure]) -> list[str]:
+    notes = [f"Published: {recipe.source}. Shares are in percent. average: each dataset counts the same."]
+    held = {each.verdict for each in found}
+    meanings = {
+        "reproduced": "= reproduced: the published figure is inside our 95 % interval.",
+        "higher": "^ higher: our interval is above the published figure.",
+        "lower": "v lower: our interval is below it.",
+        "not comparable": "? not comparable, for the reasons in the last column.",
+    }
+    return notes + [text for verdict, text in meanings.items() if verdict in held]
+
+
+def cells_table(found: Sequence[Figure], title: str = "Published figures") -> Table:
+    """Every figure as a row, with its verdict in words."""
+    rows: list[TableRow] = [
+        {
+            "model": each.model,
+            "arm": each.arm,
+            "dataset": each.dataset,
+            "metric": heading_of(each.metric),
+            "published": _cell(each.published, each),
+            "ours": replace(_cell(each.ours, each), mark=""),
+            "verdict": each.verdict,
+            "why": "; ".join(each.reasons) or NO_FIGURE,
+        }
+        for each in found
+    ]
+    return table_of(title, rows)
