@@ -384,3 +384,17 @@ def test_a_failed_debate_is_an_error_and_not_an_answer(stream: bool, tmp_path: P
         streamed(server) if stream else asked(server)
     assert "the model is broken" in str(failed.value)
     assert stream or getattr(failed.value, "status_code", None) == 502
+
+
+def test_who_agrees_stands_in_the_body_and_in_a_header(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream, sources=Shelf()) as server:
+        raw = server.client().chat.completions.with_raw_response.create(
+            model="madke", messages=[{"role": "user", "content": "Who wrote book 1?"}]
+        )
+        last = streamed(server, "Who wrote book 2?")[-1]
+    assert raw.headers["x-madke-agreement"] == "consensus; by=judge; answers=1; dissent=0"
+    agreement = json.loads(raw.content)["madke"]["agreement"]
+    (position,) = agreement["positions"]
+    assert (agreement["outcome"], agreement["cited"]) == ("consensus", [0])
+    assert (position["answer"], position["supporters"]) == ("Author 1", ["Debater 1", "Debater 2"])
+    assert last.model_dump()["madke"]["agreement"]["cited"] == [], "no passage names the author of book 2"

@@ -14,7 +14,9 @@ import pytest
 
 from madke.core.knowledge import Hits, Passage
 from madke.serve.gate import Access
-from tests.serve.serving import Serving, Upstream, endpoint, serving, wait_for
+from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of, wait_for
+from tests.serve.serving import Shelf as TwoPassages
+from tests.support.openai_server import chat, openai_server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -300,3 +302,36 @@ def test_the_keyboard_alone(opened: Callable[..., Any]) -> None:
     keys.type("Author 13")
     keys.press("Enter")
     expect(page.locator("#state")).to_have_text("AnswerAuthor 13")
+
+
+def test_a_split_is_never_one_bold_answer(opened: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+    class Divided(Upstream):
+        """The second debater to be asked in a round answers something else, and the judge sees it."""
+
+        def __call__(self, body: Any, n: int) -> Any:
+            debater_two = "Debater 2" in body["messages"][0]["content"] or self.calls_of_debaters % 2 == 1
+            stage = stage_of(body)
+            self.calls_of_debaters += stage == "debater"
+            if stage == "debater":
+                return chat(f"I know that. The answer is [{'Author 7' if debater_two else 'Author 1'}].")
+            self.rounds = 10**6  # the judge never finds agreement
+            return super().__call__({**body, "stream": False}, n)
+
+        calls_of_debaters = 0
+
+    divided = Divided()
+    folder = tmp_path_factory.mktemp("split")
+    with (
+        openai_server(divided) as divided.server,
+        serving(folder, divided, protocols=("madke",), sources=TwoPassages()) as split,
+    ):
+        page = opened(at=split)
+        asked(page, "Who wrote book 1?")
+        state = page.locator("#state")
+        expect(state).to_contain_text("No consensus")
+        expect(state.locator(".side")).to_have_count(2)
+        expect(state.locator(".answer")).to_have_count(0)
+        expect(page.locator(".agreement.split")).to_contain_text("Ended with no consensus, found by the judge.")
+        expect(page.locator(".agreement.split > ul > li")).to_have_count(2)
+        weight = page.locator(".final .who .answer").evaluate("each => getComputedStyle(each).fontWeight")
+        assert int(weight) <= 400
