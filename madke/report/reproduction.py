@@ -25,6 +25,9 @@ MARKS: Mapping[Verdict, str] = {"reproduced": "=", "higher": "^", "lower": "v", 
 
 ALL, AVERAGE = "all", "average"
 
+SINGLE_FIGURES = "published"
+"""The name of the file with one figure a row."""
+
 OURS, PUBLISHED = "ours", "published"
 
 
@@ -74,14 +77,9 @@ class _Arm:
         return list(dict.fromkeys(self.results.config.models.values() if self.results.config else ()))
 
     def plays(self, published: str) -> bool:
-        """Whether the paper's model plays all roles; where the recipe's arm names its models, they are the paper's."""
-        named = {arm.name: arm for arm in self.recipe.all_arms()}[self.results.name]
-        if named.cast:
-            wanted = {*named.cast.values(), named.model or self.recipe.model}
-            return set(self.models) <= wanted
-        if named.model in self.models and len(self.models) == 1 and len(self.recipe.published) == 1:
-            return True
-        return bool(self.models) and all(same_model(model, published) for model in self.models)
+        """Whether the paper's model (or its models, joined by "and") plays all roles."""
+        theirs = published.split(" and ")
+        return bool(self.models) and all(any(same_model(own, each) for each in theirs) for own in self.models)
 
     def reasons(self, dataset: str, metric: str, *, model: str | None) -> Iterator[str]:
         """Why a figure of this arm is not comparable with that of a paper."""
@@ -120,8 +118,13 @@ def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[st
             played.add(arm)
             figure = _with_ours(figure, arms[arm], model)
         found.append(figure)
-    asked = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
-    for arm, dataset, metric in asked:
+    quoted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
+    kinds = recipe.published_with.figures
+    wanted = [
+        *quoted,
+        *((arm, dataset, each) for arm in arms for dataset, metrics in kinds.items() for each in metrics),
+    ]
+    for arm, dataset, metric in dict.fromkeys(wanted):
         if arm in arms and arm not in played:
             own = Figure(model=", ".join(arms[arm].models) or OURS, arm=arm, dataset=dataset, metric=metric)
             found.append(_with_ours(own, arms[arm], None))
@@ -188,22 +191,22 @@ def reproduction_tables(
     return tables
 
 
+def published_files(recipe: Recipe, folders: Sequence[Path], *, models: Sequence[str] = ()) -> dict[str, Table]:
+    """The tables of a recipe's figures by the names of their files, the one of single figures last."""
+    tables = {f"published_{name}": each for name, each in reproduction_tables(recipe, folders, models=models).items()}
+    return tables | ({SINGLE_FIGURES: cells_table(figures(recipe, folders, models=models))} if tables else {})
+
+
 def _grids(found: Sequence[Figure]) -> list[_Grid]:
     by_dataset: dict[str, dict[str, None]] = {}
     for each in found:
         by_dataset.setdefault(each.dataset, {})[each.metric] = None
     single = {dataset: next(iter(metrics)) for dataset, metrics in by_dataset.items() if len(metrics) == 1}
-    grids = []
-    for metric in dict.fromkeys(each.metric for each in found):
-        own = {dataset: metric for dataset, metrics in by_dataset.items() if metric in metrics}
-        if set(own) <= set(single) and len({*single.values()}) > 1 and set(single) != set(by_dataset):
-            continue  # shown next to the metrics of the other datasets
-        grids.append(_Grid(metric=metric, of=single | own if metric not in _ALONE else own))
-    return grids
-
-
-_ALONE = ("cons_judge", "cons_matcher")
-"""Metrics that every dataset has."""
+    if single.keys() == by_dataset.keys():
+        return [_Grid(metric=next(iter(single.values())), of=single)] if single else []
+    several = dict.fromkeys(each.metric for each in found if each.dataset not in single)
+    of = {metric: [dataset for dataset, metrics in by_dataset.items() if metric in metrics] for metric in several}
+    return [_Grid(metric=metric, of=single | dict.fromkeys(of[metric], metric)) for metric in several]
 
 
 def _rows(of_row: Sequence[Figure], grid: _Grid) -> Iterator[TableRow]:
