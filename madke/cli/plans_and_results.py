@@ -233,10 +233,11 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
 
 
 def _show_results(done: Experiment) -> None:
+    from madke.experiments.claims import read_claims
     from madke.report.comparison import NOT_ON_TERMINALS
     from madke.report.experiment_tables import spending_table
     from madke.report.html import write_report
-    from madke.report.reproduction import reproduction_tables
+    from madke.report.reproduction import claims_table, figures, reproduction_tables
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
@@ -247,7 +248,8 @@ def _show_results(done: Experiment) -> None:
     console().print(score_table([*named.items()]))
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
-    tables = [*reproduction_tables(recipe, folders).values(), spent]
+    claims = claims_table(read_claims(), figures(recipe, folders))
+    tables = [*reproduction_tables(recipe, folders).values(), *([claims] if claims else []), spent]
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"

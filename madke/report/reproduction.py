@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from madke.experiments.own_choice import same_model
+from madke.experiments.claims import Claim, Place
+from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
@@ -272,3 +273,36 @@ def cells_table(found: Sequence[Figure], title: str = "Published figures") -> Ta
         for each in found
     ]
     return table_of(title, rows)
+
+
+def claims_table(claims: Sequence[Claim], found: Sequence[Figure]) -> Table | None:
+    """The claims with their differences, computed from the published figures and from ours.
+
+    None if no claim has all of its parts among the figures.
+    """
+    published: dict[Place, float] = {}
+    ours: dict[Place, float] = {}
+    for each in found:
+        place = (each.model, named_for(each.arm, each.ours_by), each.dataset, each.metric)
+        if each.published is not None:
+            published.setdefault(place, each.published)
+        if each.ours is not None:
+            ours.setdefault(place, each.ours.value)
+    rows: list[TableRow] = []
+    for claim in claims:
+        theirs, own = claim.computed(published), claim.computed(ours)
+        if theirs is None and own is None:
+            continue
+        rows.append(
+            {
+                "claim": claim.says,
+                "stated, points": _points(claim.published),
+                "from published figures": _points(theirs),
+                "from ours": _points(own),
+            }
+        )
+    return table_of("Claims", rows, ["Means over datasets, each counting the same."]) if rows else None
+
+
+def _points(value: float | None) -> Cell:
+    return score_cell(value, digits="+z.2f", times=100)
