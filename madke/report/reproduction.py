@@ -245,6 +245,11 @@ def _cell(found: Estimate | float | None, each: Figure) -> Cell:
     return score_cell(found, mark, "z.1f", times=100) if _in_percent(each) else score_cell(found, mark, ".2f")
 
 
+def figures_in_units(each: Figure) -> str:
+    """The published figure as tables show it."""
+    return _cell(each.published, each).text
+
+
 def _notes(recipe: Recipe, found: Sequence[Figure]) -> list[str]:
     notes = [f"Published: {recipe.source}. Shares are in percent. average: each dataset counts the same."]
     held = {each.verdict for each in found}
