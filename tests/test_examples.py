@@ -19,6 +19,7 @@ SAID = {
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
+    "deferring": [" answers, ", "signals: agreement_1"],
     "on_ray": ["Aida first performed?"],
 }
 
@@ -27,7 +28,7 @@ def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
-LONG = ("on_ray", "own_documents", "own_source")
+LONG = ("deferring", "on_ray", "own_documents", "own_source")
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def run_command_line() -> None:
     except typer.exceptions.TyperException as error:
         former = getattr(error, "option_name", "").removeprefix("--").replace("-", "_")
         present = RENAMED.get(former, "").replace("_", "-")
-        _fail(error.format_message() + (f"; did you mean --{present}?" if present else ""))
+        _fail(f"No such option: --{former}; did you mean --{present}?" if present else error.format_message())
     except (typer.Abort, KeyboardInterrupt):
         say("madke: interrupted", err=True)
         sys.exit(130)

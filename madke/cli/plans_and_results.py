@@ -106,7 +106,7 @@ def _equal_vote(plan: Planned, sample: Planned) -> str:
 def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
-    from madke.report.experiment_tables import published_table
+    from madke.report.reproduction import reproduction_tables
     from madke.report.tables import rich_table
 
     for error in experiment_spec.unknown_sources():
@@ -122,7 +122,7 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
         say(recipe.about.strip())
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     show_plans(plans, prices, pace)
-    if (published := published_table(recipe)) is not None:
+    for published in reproduction_tables(recipe).values():
         console().print(rich_table(published))
 
 
@@ -268,9 +268,11 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
 
 
 def _show_results(done: Experiment) -> None:
+    from madke.experiments.claims import read_claims
     from madke.report.comparison import NOT_ON_TERMINALS
-    from madke.report.experiment_tables import published_table, spending_table
+    from madke.report.experiment_tables import spending_table
     from madke.report.html import write_report
+    from madke.report.reproduction import claims_table, figures, reproduction_tables
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
@@ -281,7 +283,8 @@ def _show_results(done: Experiment) -> None:
     console().print(score_table([*named.items()]))
     with CallStore(done.path / "calls.sqlite") as store:
         spent = spending_table(done.plans, named, store.paid(without=SERVICE_STAGES), done.account.budget.prices)
-    tables = list(filter(None, (published_table(recipe, folders), spent)))
+    claims = claims_table(read_claims(), figures(recipe, folders))
+    tables = [*reproduction_tables(recipe, folders).values(), *([claims] if claims else []), spent]
     # Tests compare each arm with the first one, so the reference comes first.
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"

@@ -49,6 +49,9 @@ def command(
     watch: Annotated[
         bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
+    backbone: Annotated[
+        list[str] | None, option("Only show published figures of these models. Repeatable.", "NAME", OUTPUT)
+    ] = None,
     qrels: Annotated[Path | None, option("Measure retrieval with these judgements, see below.", "FILE")] = None,
     least: flags.Relevance = 1,
     data: DataOption = None,
@@ -65,6 +68,7 @@ def command(
     from madke.report.answer_files import write_answers
     from madke.report.figures import write_figures
     from madke.report.html import write_report
+    from madke.report.reproduction import SINGLE_FIGURES
     from madke.report.tables import write_table
 
     if figures is not None:
@@ -77,7 +81,7 @@ def command(
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
     page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    names = ["scores", "tests", "tests_by_dataset", *(["retrieval"] if qrels else [])] if tables else []
+    names = ["scores", "tests", "tests_by_dataset", "published", *(["retrieval"] if qrels else [])] if tables else []
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")
@@ -87,10 +91,11 @@ def command(
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
     results = open_arms(paths, data, dataset, task)
-    title, source, published = _experiment(paths)
+    title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
-    extra = [*published, *retrieval.values()]
+    shown = [table for name, table in published.items() if name != SINGLE_FIGURES]
+    extra = [*shown, *retrieval.values()]
     own, drawn = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
     say(f"report: {page}")
     if figures is not None:
@@ -98,7 +103,7 @@ def command(
             say(f"figure: {path}")
         if not drawn:
             say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
-    for name, table in (own | retrieval).items() if tables is not None else ():
+    for name, table in (own | published | retrieval).items() if tables is not None else ():
         path = page.parent / "tables" / f"{name}.{tables}"
         write_table(table, path)
         say(f"table: {path}")
@@ -107,16 +112,17 @@ def command(
         say(f"answers: {answers}")
 
 
-def _experiment(paths: Sequence[Path]) -> tuple[str | None, str | None, list[Table]]:
-    """Title, source and published figures of the experiment, if it is the only path."""
+def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | None, str | None, dict[str, Table]]:
+    """Title, source and published figures next to ours by file name, if an experiment is the only path."""
     from madke.experiments.experiment import is_experiment, read_experiment
-    from madke.report.experiment_tables import published_table
+    from madke.report.reproduction import published_files
 
     if len(paths) > 1 or not is_experiment(paths[0]):
-        return None, None, []
+        if backbones:
+            raise UserError("--backbone selects published figures; it needs the folder of one experiment")
+        return None, None, {}
     recipe, folders = read_experiment(paths[0])
-    published = published_table(recipe, folders)
-    return recipe.title, recipe.source, [published] if published else []
+    return recipe.title, recipe.source, published_files(recipe, folders, models=backbones)
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:

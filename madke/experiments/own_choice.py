@@ -61,10 +61,16 @@ def same_model(name: str, published: str) -> bool:
     return published.casefold() in (own.casefold(), _SNAPSHOT.sub("", own).casefold())
 
 
+def named_for(arm: str, model: str) -> str:
+    """The name of an arm in its recipe: without that of the model, which :func:`with_models` adds."""
+    return arm.removesuffix(f"-{_label(split_address(model)[0].rpartition('/')[2])}") if model else arm
+
+
 def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     """The recipe with each arm once for every model, whose name follows that of the arm.
 
-    The paper's figures follow the arms of the same model. A model that the paper does not have gets none.
+    The paper's figures follow the arms of the same model. Ours are shown alone for a model that the paper does not
+    have.
 
     Raises:
         UserError: An arm names its model, a model is named twice, or one has no name.
@@ -90,8 +96,15 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
         for model, label in zip(models, labels, strict=True)
         if same_model(model, backbone)
     }
-    changed = {"grid": {}, "arms": arms, "base": Changes(), "reference": f"{reference}-{labels[0]}"}
+    changed: dict[str, object] = {"grid": {}, "arms": arms, "base": Changes()}
+    changed["reference"] = f"{reference}-{labels[0]}"
+    kinds: dict[str, dict[str, None]] = {}
+    for _, _, dataset, metric, _ in recipe.figures():
+        kinds.setdefault(dataset, {})[metric] = None
     changed["published"] = published
+    changed["published_with"] = recipe.published_with.model_copy(
+        update={"figures": {dataset: tuple(metrics) for dataset, metrics in kinds.items()}}
+    )
     return _changed(recipe, changed, "--models")
 
 

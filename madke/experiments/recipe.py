@@ -84,6 +84,8 @@ class PublishedWith(BaseModel, extra="forbid", frozen=True):
     """Source -> a word that is in the description of the index or service that the paper used."""
     grader: str | None = None
     """The grading model."""
+    figures: dict[str, tuple[str, ...]] = {}
+    """Dataset -> metrics to show for arms without published figures, whose models the paper does not have."""
 
 
 class Recipe(BaseModel, extra="forbid", frozen=True):

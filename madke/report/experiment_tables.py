@@ -1,54 +1,15 @@
-"""Tables of an experiment: published figures, and planned and real usage of its arms."""
+"""The table of an experiment's planned and real usage."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from madke.endpoints.prices import Prices, cost, price_of
 from madke.experiments.load import Planned
-from madke.experiments.recipe import Recipe
 from madke.llm.store import Paid
-from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, percent_cell, score_cell, table_of
+from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, count_cell, table_of
 from madke.runs.pool_stages import POOLS
-from madke.scoring.arms import Results, of_dataset, open_results
-from madke.scoring.metrics import heading_of
-from madke.scoring.outside import arm_of
 from madke.scoring.scores import Scores
 
 OURS = "ours"
-
-
-def published_table(recipe: Recipe, folders: Sequence[Path] = ()) -> Table | None:
-    """The published figures of a recipe, below ours of the arms in ``folders``; None if the recipe quotes none."""
-    quoted: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for model, arm, dataset, metric, value in recipe.figures():
-        quoted.setdefault((arm, dataset), {}).setdefault(model, {})[metric] = value
-    if not quoted:
-        return None
-    opened = {folder.name: open_results([folder])[0] for folder in folders}
-    arms = {name: arm_of(arm) for name, arm in opened.items()}
-    rows = []
-    for (arm, dataset), by_model in quoted.items():
-        if arm in arms:
-            row: TableRow = {"arm": arm, "dataset": dataset, "model": _models(opened[arm])}
-            ours = of_dataset(arms[arm], None if dataset == "all" else dataset)
-            quoted_metrics = dict.fromkeys(metric for figures in by_model.values() for metric in figures)
-            rows.append(row | {heading_of(each): percent_cell(ours.mean(each)) for each in quoted_metrics})
-        for model, figures in by_model.items():
-            row = {"arm": arm, "dataset": dataset, "model": model}
-            rows.append(row | {heading_of(metric): _figure(value) for metric, value in figures.items()})
-    notes = [f"Published: {recipe.source}. Shares are in percent."]
-    if folders:
-        notes.append(f'Rows with "{OURS}" are from this experiment, with intervals. The others are published.')
-    notes.append("Models, samples and prompts differ, so the figures need not be equal.")
-    return table_of("Published figures", rows, notes)
-
-
-def _models(arm: Results) -> str:
-    return f"{OURS}: {', '.join(dict.fromkeys(arm.config.models.values() if arm.config else ()))}"
-
-
-def _figure(value: float) -> Cell:
-    return percent_cell(value) if 0 <= value <= 1 else score_cell(value, digits=".2f")
 
 
 def spending_table(

@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from madke.experiments.own_choice import same_model
+from madke.experiments.claims import Claim, Place
+from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
@@ -24,6 +25,9 @@ Verdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 MARKS: Mapping[Verdict, str] = {"reproduced": "=", "higher": "^", "lower": "v", "not comparable": "?", "not run": ""}
 
 ALL, AVERAGE = "all", "average"
+
+SINGLE_FIGURES = "published"
+"""The name of the file with one figure a row."""
 
 OURS, PUBLISHED = "ours", "published"
 
@@ -74,14 +78,9 @@ class _Arm:
         return list(dict.fromkeys(self.results.config.models.values() if self.results.config else ()))
 
     def plays(self, published: str) -> bool:
-        """Whether the paper's model plays all roles; where the recipe's arm names its models, they are the paper's."""
-        named = {arm.name: arm for arm in self.recipe.all_arms()}[self.results.name]
-        if named.cast:
-            wanted = {*named.cast.values(), named.model or self.recipe.model}
-            return set(self.models) <= wanted
-        if named.model in self.models and len(self.models) == 1 and len(self.recipe.published) == 1:
-            return True
-        return bool(self.models) and all(same_model(model, published) for model in self.models)
+        """Whether the paper's model (or its models, joined by "and") plays all roles."""
+        theirs = published.split(" and ")
+        return bool(self.models) and all(any(same_model(own, each) for each in theirs) for own in self.models)
 
     def reasons(self, dataset: str, metric: str, *, model: str | None) -> Iterator[str]:
         """Why a figure of this arm is not comparable with that of a paper."""
@@ -120,8 +119,13 @@ def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[st
             played.add(arm)
             figure = _with_ours(figure, arms[arm], model)
         found.append(figure)
-    asked = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
-    for arm, dataset, metric in asked:
+    quoted = dict.fromkeys((arm, dataset, metric) for _, arm, dataset, metric, _ in recipe.figures())
+    kinds = recipe.published_with.figures
+    wanted = [
+        *quoted,
+        *((arm, dataset, each) for arm in arms for dataset, metrics in kinds.items() for each in metrics),
+    ]
+    for arm, dataset, metric in dict.fromkeys(wanted):
         if arm in arms and arm not in played:
             own = Figure(model=", ".join(arms[arm].models) or OURS, arm=arm, dataset=dataset, metric=metric)
             found.append(_with_ours(own, arms[arm], None))
@@ -188,22 +192,22 @@ def reproduction_tables(
     return tables
 
 
+def published_files(recipe: Recipe, folders: Sequence[Path], *, models: Sequence[str] = ()) -> dict[str, Table]:
+    """The tables of a recipe's figures by the names of their files, the one of single figures last."""
+    tables = {f"published_{name}": each for name, each in reproduction_tables(recipe, folders, models=models).items()}
+    return tables | ({SINGLE_FIGURES: cells_table(figures(recipe, folders, models=models))} if tables else {})
+
+
 def _grids(found: Sequence[Figure]) -> list[_Grid]:
     by_dataset: dict[str, dict[str, None]] = {}
     for each in found:
         by_dataset.setdefault(each.dataset, {})[each.metric] = None
     single = {dataset: next(iter(metrics)) for dataset, metrics in by_dataset.items() if len(metrics) == 1}
-    grids = []
-    for metric in dict.fromkeys(each.metric for each in found):
-        own = {dataset: metric for dataset, metrics in by_dataset.items() if metric in metrics}
-        if set(own) <= set(single) and len({*single.values()}) > 1 and set(single) != set(by_dataset):
-            continue  # shown next to the metrics of the other datasets
-        grids.append(_Grid(metric=metric, of=single | own if metric not in _ALONE else own))
-    return grids
-
-
-_ALONE = ("cons_judge", "cons_matcher")
-"""Metrics that every dataset has."""
+    if single.keys() == by_dataset.keys():
+        return [_Grid(metric=next(iter(single.values())), of=single)] if single else []
+    several = dict.fromkeys(each.metric for each in found if each.dataset not in single)
+    of = {metric: [dataset for dataset, metrics in by_dataset.items() if metric in metrics] for metric in several}
+    return [_Grid(metric=metric, of=single | dict.fromkeys(of[metric], metric)) for metric in several]
 
 
 def _rows(of_row: Sequence[Figure], grid: _Grid) -> Iterator[TableRow]:
@@ -241,6 +245,11 @@ def _cell(found: Estimate | float | None, each: Figure) -> Cell:
     return score_cell(found, mark, "z.1f", times=100) if _in_percent(each) else score_cell(found, mark, ".2f")
 
 
+def figures_in_units(each: Figure) -> str:
+    """The published figure as tables show it."""
+    return _cell(each.published, each).text
+
+
 def _notes(recipe: Recipe, found: Sequence[Figure]) -> list[str]:
     notes = [f"Published: {recipe.source}. Shares are in percent. average: each dataset counts the same."]
     held = {each.verdict for each in found}
@@ -269,3 +278,36 @@ def cells_table(found: Sequence[Figure], title: str = "Published figures") -> Ta
         for each in found
     ]
     return table_of(title, rows)
+
+
+def claims_table(claims: Sequence[Claim], found: Sequence[Figure]) -> Table | None:
+    """The claims with their differences, computed from the published figures and from ours.
+
+    None if no claim has all of its parts among the figures.
+    """
+    published: dict[Place, float] = {}
+    ours: dict[Place, float] = {}
+    for each in found:
+        place = (each.model, named_for(each.arm, each.ours_by), each.dataset, each.metric)
+        if each.published is not None:
+            published.setdefault(place, each.published)
+        if each.ours is not None:
+            ours.setdefault(place, each.ours.value)
+    rows: list[TableRow] = []
+    for claim in claims:
+        theirs, own = claim.computed(published), claim.computed(ours)
+        if theirs is None and own is None:
+            continue
+        rows.append(
+            {
+                "claim": claim.says,
+                "stated, points": _points(claim.published),
+                "from published figures": _points(theirs),
+                "from ours": _points(own),
+            }
+        )
+    return table_of("Claims", rows, ["Means over datasets, each counting the same."]) if rows else None
+
+
+def _points(value: float | None) -> Cell:
+    return score_cell(value, digits="+z.2f", times=100)

@@ -80,6 +80,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "marker": ({}, {"marker": "brackets"}),
     "examples": ({}, {"examples": 2}),
+    "cite": ({}, {"cite": True}),
     "level": ({}, {"level": 3}),
     "temperature": ({}, {"temperature": 0}),
     "max_tokens": ({}, {"max_tokens": 10}),

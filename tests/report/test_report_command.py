@@ -64,7 +64,7 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert re.findall(r'<th scope="row"><span class="name">(\w+)<', page)[:2] == ["two", "one"]
     assert "<h1>Lakes</h1>" in page
-    assert "Published figures" in page
+    assert "Published and ours: EM" in page
 
 
 def test_answers_from_elsewhere_have_a_page(tmp_path: Path) -> None:

@@ -1,0 +1,229 @@
+"""A paper's figures beside those of an experiment that follows it: every verdict is known from the answers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.experiments.own_choice import same_model, with_models
+from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
+from madke.report.tables import interval, table_csv, table_latex
+from madke.scoring.debate_rows import GRADER
+from madke.scoring.outside import answers_of, keep_scores
+from madke.scoring.statistics import Estimate, estimate, wilson
+from tests.report.run_folders import debate
+from tests.support.run_folder import write_run
+
+RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
+TURBO = {"debater-1": "openai/gpt-9-turbo", "judge": "openai/gpt-9-turbo"}
+
+
+def recipe_of(published: Any, *arms: str, **more: Any) -> Recipe:
+    described = {"title": "A test", "source": "a test", "arms": [{"name": name} for name in arms or ("one",)]}
+    return Recipe.model_validate({**described, "published": published, **more})
+
+
+def lakes(right: int, of: int, dataset: str = "lakes", **changes: Any) -> list[Any]:
+    """Debates of a mock that is right on the first ``right`` questions."""
+    said = [RIGHT] * right + [WRONG] * (of - right)
+    return [debate(f"{dataset}{n}", (text, text), dataset=dataset, **changes) for n, text in enumerate(said)]
+
+
+def only(recipe: Recipe, folder: Path) -> Figure:
+    (found,) = figures(recipe, [folder])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("right", "published", "verdict"),
+    [
+        (20, 0.5, "reproduced"),
+        (20, wilson(20, 40)[0], "reproduced"),
+        (20, wilson(20, 40)[1], "reproduced"),
+        (20, wilson(20, 40)[0] - 0.001, "higher"),
+        (20, wilson(20, 40)[1] + 0.001, "lower"),
+        (40, 0.9, "higher"),
+        (40, 1.0, "reproduced"),
+        (0, 0.0, "reproduced"),
+        (0, 0.1, "lower"),
+    ],
+)
+def test_a_verdict_says_where_the_published_figure_is(
+    tmp_path: Path, right: int, published: float, verdict: str
+) -> None:
+    folder = write_run(tmp_path / "one", *lakes(right, 40), models=TURBO)
+    found = only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": published}}}}, limit=40), folder)
+    assert found.ours == estimate([1.0] * right + [0.0] * (40 - right))
+    assert (found.verdict, found.reasons) == (verdict, ())
+
+
+def test_what_was_made_differently_is_not_comparable(tmp_path: Path) -> None:
+    served = {"wiki": "BM25 over sample (120 passages)", "google": "web search through https://google.serper.dev"}
+    played = lakes(5, 9)
+    folder = write_run(tmp_path / "one", *played, models=TURBO, sources=served)
+    keep_scores(folder, GRADER, answers_of(played), command="tiny", scores=dict.fromkeys(answers_of(played), 1.0))
+    made = {"sources": {"wiki": "wikipedia-dpr-100w", "google": "google.serper.dev"}, "grader": "gpt-4"}
+    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"grader": 0.5}}}}, limit=500, published_with=made)
+    found = only(recipe, folder)
+    assert found.verdict == "not comparable"
+    assert found.reasons == ("n = 9, not 500", "other index (wiki)", "other grader")
+
+
+def test_failed_debates_are_not_comparable(tmp_path: Path) -> None:
+    played = [*lakes(5, 9), debate("gone", (RIGHT, RIGHT), answer=None, status="failed")]
+    folder = write_run(tmp_path / "one", *played, models=TURBO)
+    found = only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}}), folder)
+    assert (found.verdict, found.reasons) == ("not comparable", ("1 failed",))
+
+
+def test_a_model_that_the_paper_does_not_have_is_shown_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "one", *lakes(2, 4), models={"debater-1": "scripted/a"})
+    recipe = recipe_of({name: {"one": {"lakes": {"em": 0.5}}} for name in ("GPT-8", "GPT-9-Turbo")})
+    theirs, others, ours = figures(recipe, [folder])
+    assert [each.verdict for each in (theirs, others)] == ["not run"] * 2
+    assert (ours.model, ours.published, ours.verdict) == ("scripted/a", None, "not comparable")
+    assert ours.reasons == ("other model",)
+
+
+def test_backbones_are_rows_and_datasets_columns(tmp_path: Path) -> None:
+    published = {
+        "GPT-8": {"two": {"lakes": {"em": 0.7, "f1": 0.7}, "rivers": {"em": 0.1, "f1": 0.2}}},
+        "GPT-9-Turbo": {"one": {"lakes": {"em": 0.5, "f1": 0.6}, "rivers": {"em": 0.9, "f1": 0.9}}},
+    }
+    played = [*lakes(20, 40), *lakes(20, 40, "rivers")]
+    folder = write_run(tmp_path / "one", *played, models=TURBO)
+    recipe = recipe_of(published, "one", "two", limit=40)
+    tables = reproduction_tables(recipe, [folder])
+    assert [*tables] == ["em", "f1"]
+    table = tables["em"]
+    assert table.columns[:6] == ("model", "arm", "figures", "lakes %", "rivers %", "average %")
+    assert [[f"{cell.text}{cell.mark}" for cell in row[:6]] for row in table.rows] == [
+        ["GPT-8", "two", "published", "70.0", "10.0", "40.0"],
+        ["GPT-9-Turbo", "one", "published", "50.0", "90.0", "70.0"],
+        ["GPT-9-Turbo", "one", "ours", "50.0 =", "50.0 v", "50.0 v"],
+    ]
+    assert table.rows[2][3].whole == interval(estimate([1.0] * 20 + [0.0] * 20))
+    assert "lakes % mark" in table_csv(table)
+    assert "50.0 v" in table_latex(table)
+    (only_one,) = reproduction_tables(recipe, [folder], models=["gpt-8"])["em"].rows
+    assert only_one[0].text == "GPT-8"
+    files = published_files(recipe, [folder])
+    assert [*files] == ["published_em", "published_f1", "published"]
+    assert [row[6].text for row in files["published"].rows] == ["not run"] * 4 + [
+        "reproduced",
+        "reproduced",
+        "lower",
+        "lower",
+    ]
+
+
+def test_an_average_counts_each_dataset_the_same() -> None:
+    parts = [
+        Figure(
+            model="m",
+            arm="a",
+            dataset=name,
+            metric="em",
+            published=0.5,
+            ours=Estimate(value=v, low=low, high=high, n=9),
+        )
+        for name, v, low, high in (("x", 0.2, 0.1, 0.3), ("y", 0.6, 0.4, 0.8))
+    ]
+    mean = averages(parts)
+    assert mean is not None
+    assert mean.ours is not None
+    half = (0.1**2 + 0.2**2) ** 0.5 / 2  # the standard error of a mean of two independent means
+    assert (mean.ours.value, mean.ours.low, mean.ours.high) == pytest.approx((0.4, 0.4 - half, 0.4 + half))
+    assert averages(parts[:1]) is None
+
+
+def test_one_command_with_the_models_of_a_paper_keeps_their_figures() -> None:
+    changed = with_models(read_recipe("madke-table-2"), ["openai/gpt-3.5-turbo", "openai/Qwen1.5-32B-Chat", "offline"])
+    assert changed.published["GPT-3.5-Turbo"]["rag-gpt-3.5-turbo"]["nq_open"] == {"f1": 0.450, "grader": 0.436}
+    assert next(iter(changed.published["Qwen1.5-32B-Chat"])) == "standard-Qwen1.5-32B-Chat"
+    assert "GPT-4-Turbo" not in changed.published
+    assert changed.published_with.figures["fever"] == ("label_accuracy",)
+
+
+def test_table_2_has_one_table_for_each_of_its_metrics() -> None:
+    tables = reproduction_tables(read_recipe("madke-table-2"))
+    assert [*tables] == ["f1", "grader"]
+    for table in tables.values():
+        assert table.columns[3:] == (
+            "triviaqa %",
+            "nq_open %",
+            "hotpotqa %",
+            "2wikimultihopqa %",
+            "fever (label) %",
+            "average %",
+        )
+
+
+@pytest.mark.parametrize("name", recipe_files())
+def test_every_published_figure_of_a_recipe_is_in_a_table(name: str) -> None:
+    recipe = read_recipe(name)
+    shown = sum(
+        cell.value is not None
+        for table in reproduction_tables(recipe).values()
+        for row in table.rows
+        for heading, cell in zip(table.columns, row, strict=True)
+        if not heading.startswith("average")
+    )
+    assert shown >= len([*recipe.figures()])
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "same"),
+    [
+        ("openai/gpt-3.5-turbo", "GPT-3.5-Turbo", True),
+        ("openai/gpt-3.5-turbo-0613", "GPT-3.5-Turbo", True),
+        ("openai/gpt-4o-mini-2024-07-18", "GPT-4o-mini", True),
+        ("openai/gpt-3.5-turbo-16k", "GPT-3.5-Turbo", False),
+        ("openai/Qwen/Qwen1.5-32B-Chat@http://127.0.0.1:8000/v1", "Qwen1.5-32B-Chat", True),
+        ("hf/Qwen/Qwen1.5-32B-Chat", "Qwen1.5-72B-Chat", False),
+        ("gpt-4-turbo", "GPT-4", False),
+    ],
+)
+def test_the_same_model_has_many_names(name: str, published: str, same: bool) -> None:
+    assert same_model(name, published) is same
+
+
+def graded(folder: Path, transcripts: Any, grades: Any) -> Figure:
+    """Ours of Co2 by a grader."""
+    run = write_run(folder / "one", *transcripts, models=TURBO)
+    if grades:
+        answers = answers_of(transcripts)
+        keep_scores(run, GRADER, answers, command="m", scores=dict(zip(answers, grades, strict=False)))
+    return only(recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"co2_judge_grader": 0.5}}}}), run)
+
+
+def test_co2_by_a_grader_takes_its_grade_for_right(tmp_path: Path) -> None:
+    played = [
+        debate("q0", (RIGHT, RIGHT)),
+        debate("q1", (WRONG, WRONG)),
+        debate("q2", (RIGHT, RIGHT), consensus=False),
+        debate("q3", (RIGHT, RIGHT)),
+    ]
+    assert graded(tmp_path, played, [1, 1, 1, 0]).ours == estimate([1.0, 1.0, 0.0, 0.0])
+
+
+def test_an_agreement_without_a_grade_is_left_out_and_a_disagreement_is_not(tmp_path: Path) -> None:
+    played = [debate(f"q{n}", (RIGHT, RIGHT), consensus=n < 2) for n in range(4)]
+    # Graded: the first alone. The second agreed, and nobody knows; the others did not agree.
+    assert graded(tmp_path, played, [1]).ours == estimate([1.0, 0.0, 0.0])
+
+
+def test_without_grades_there_is_no_co2_by_a_grader(tmp_path: Path) -> None:
+    assert graded(tmp_path, [debate("q0", (RIGHT, RIGHT))], ()).verdict == "not run"
+
+
+def test_the_mean_of_all_questions_is_one_sample(tmp_path: Path) -> None:
+    played = [*lakes(9, 10), *lakes(2, 10, "rivers")]
+    folder = write_run(tmp_path / "one", *played, models=TURBO)
+    found = only(recipe_of({"GPT-9-Turbo": {"one": {"all": {"em": 0.5}}}}), folder)
+    assert found.ours == estimate([1.0] * 11 + [0.0] * 9)
+
+
+def test_a_recipe_that_quotes_nothing_has_no_table() -> None:
+    assert reproduction_tables(recipe_of({})) == published_files(recipe_of({}), []) == {}
