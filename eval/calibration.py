@@ -23,7 +23,7 @@ from madke.core.transcript import Final, Round, Stance, Transcript, Turn
 from madke.data import read_dataset
 from madke.engine.agreement import answer_groups
 from madke.scoring.arms import open_results
-from madke.scoring.calibration import Evaluated, Judged, evaluated, fitted, judged
+from madke.scoring.calibration import Evaluated, JudgedDebate, evaluated, fitted, judged
 from madke.scoring.risk import quality
 
 PANELS = {"GPT-3.5 twice": (0, 1), "GPT-4 twice": (2, 3), "all four": (0, 1, 2, 3)}
@@ -50,7 +50,7 @@ def panel(answers: Sequence[Transcript], names: Sequence[str]) -> Transcript:
     )
 
 
-def unanimity_table(panels: dict[str, list[Judged]]) -> Iterator[str]:
+def unanimity_table(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
     """How often a panel is right, by how many agree."""
     yield "| panel | share for the answer | n | right, % (95 %) |"
     yield "|---|---|---|---|"
@@ -60,7 +60,7 @@ def unanimity_table(panels: dict[str, list[Judged]]) -> Iterator[str]:
             yield f"| {name} | {one.low:.2f} | {one.right.n} | {right} |"
 
 
-def signal_rows(panels: dict[str, list[Judged]]) -> Iterator[str]:
+def signal_rows(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
     """AURC and accuracy at 80 % coverage."""
     yield "| panel | wrong, % | AURC, % | best possible AURC, % | accuracy at 80 % coverage, % |"
     yield "|---|---|---|---|---|"
@@ -70,7 +70,7 @@ def signal_rows(panels: dict[str, list[Judged]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{100 * each:.1f}' for each in figures)} |"
 
 
-def split_table(panels: dict[str, list[Judged]]) -> Iterator[str]:
+def split_table(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
     """The bound on held-out halves, a row for each panel, signals and level."""
     headings = (
         "panel", "signals", "error at most, %", "splits with a threshold", "acted on, % (95 % of splits)",
@@ -85,7 +85,7 @@ def split_table(panels: dict[str, list[Judged]]) -> Iterator[str]:
                 yield f"| {name} | {signals} | {100 * level:.0f} | {' | '.join(_cells(found, level))} |"
 
 
-def _split(debates: Sequence[Judged], names: Sequence[str], level: float, seed: int) -> Evaluated:
+def _split(debates: Sequence[JudgedDebate], names: Sequence[str], level: float, seed: int) -> Evaluated:
     shuffled = random.Random(seed).sample(debates, len(debates))
     half = len(shuffled) // 2
     described = {"run": "", "variant": "", "tasks": (), "models": ()}
@@ -110,7 +110,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{100 * fmean(values):.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def report(panels: dict[str, list[Judged]]) -> str:
+def report(panels: dict[str, list[JudgedDebate]]) -> str:
     """The page."""
     n = {name: len(debates) for name, debates in panels.items()}
     parts = [

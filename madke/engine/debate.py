@@ -87,7 +87,7 @@ def _agreement(scene: Scene, rounds: Sequence[Round], final: Final) -> Agreement
     debaters = {debater.name: debater for debater in scene.protocol.cast}
 
     def shown(turn: Turn) -> Sequence[int]:
-        return roles.readable(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
+        return roles.citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
 
     return agreement_of(rounds, final, task=scene.task, question=scene.question, texts=texts, shown=shown)
 
@@ -205,7 +205,7 @@ async def _speak(scene: Scene, debater: Debater, n: int, view: View, turn: Turn)
     if turn.stance.status != "failed":
         # A sample is the same call in whichever round it is taken, so a vote that takes all at once shares it.
         asked_in = 1 if scene.protocol.samples else n
-        numbers = roles.readable(scene, debater, turn)
+        numbers = roles.citable_numbers(scene, debater, turn)
         turn = replace(turn, stance=await roles.speak(scene, debater, asked_in, numbers, view))
     scene.tell(events.StanceGiven, n=n, agent=debater.name, stance=turn.stance)
     return replace(turn, usage=scene.turn_usage.pop(debater.name, None))

@@ -17,7 +17,7 @@ from madke.core.transcript import Deferral, Transcript
 from madke.engine.signals import Settle, signals
 from madke.tasks.base import Task
 
-FORMAT = 1
+CALIBRATION_FORMAT = 1
 Level = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -32,7 +32,7 @@ class Weight(BaseModel, frozen=True, extra="forbid"):
 class Calibration(BaseModel, frozen=True, extra="forbid"):
     """What ``madke calibrate`` learned from a run: a score of debates, and how often each score was right."""
 
-    format: int = FORMAT
+    format: int = CALIBRATION_FORMAT
     run: str
     """The run's name, for display."""
     variant: str

@@ -158,7 +158,7 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
 
 
-def readable(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
+def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:
     """The numbers of the passages that a debater reads in its turn: those it chose and found, or else all."""
     if turn.selection is None:
         return allowed(scene, debater)

@@ -28,7 +28,7 @@ SIGNALS: Mapping[str, str] = {
 def signals(transcript: Transcript, task: Task) -> dict[str, float]:
     """The signals of a debate with an answer; those that do not apply are missing, and all without an answer."""
     agreement = recorded_agreement(transcript, task)
-    if answer_of(transcript) is None or agreement is None:
+    if stated_answer(transcript) is None or agreement is None:
         return {}
     same = matcher(task, _asked(transcript))
     agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
@@ -50,7 +50,7 @@ def signals(transcript: Transcript, task: Task) -> dict[str, float]:
     return found | _stated(transcript, agreement) | _looked_up(agreement)
 
 
-def answer_of(transcript: Transcript) -> str | None:
+def stated_answer(transcript: Transcript) -> str | None:
     """The final answer, also a deferred one."""
     return transcript.answer if transcript.deferral is None else transcript.deferral.answer
 

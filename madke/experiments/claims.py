@@ -21,7 +21,7 @@ class Side(BaseModel, extra="forbid", frozen=True):
     arm: str
 
 
-class Claim(BaseModel, extra="forbid", frozen=True):
+class DerivedClaim(BaseModel, extra="forbid", frozen=True):
     """A difference that a paper states."""
 
     says: str
@@ -49,9 +49,9 @@ class Claim(BaseModel, extra="forbid", frozen=True):
 
 
 class _File(BaseModel, extra="forbid", frozen=True):
-    claims: tuple[Claim, ...]
+    claims: tuple[DerivedClaim, ...]
 
 
-def read_claims() -> tuple[Claim, ...]:
+def read_claims() -> tuple[DerivedClaim, ...]:
     """All claims of the papers, in the order of their file."""
     return read_yaml(asset("eval", "reproduction", "claims.yaml"), _File).claims

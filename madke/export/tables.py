@@ -18,14 +18,14 @@ from madke.runs.spec import run_files
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
 
-Row = dict[str, Any]
+ExportRow = dict[str, Any]
 
 _TEXT, _TEXTS, _WHOLE, _WHOLES, _REAL, _FLAG = "text", "texts", "whole", "wholes", "real", "flag"
 _ROW_OF = {"run": _TEXT, "id": _TEXT, "repeat": _WHOLE}
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 _CALL_COUNTS = ("calls", "failed", *_TOKENS)
 
-COLUMNS: Mapping[str, Mapping[str, str]] = {
+TABLE_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "questions": {
         **_ROW_OF,
         **dict.fromkeys(("dataset", "question", "task"), _TEXT),
@@ -69,7 +69,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 }
 """Table -> column -> kind of its values."""
 
-FILES = tuple(f"{name}.parquet" for name in COLUMNS)
+FILES = tuple(f"{name}.parquet" for name in TABLE_COLUMNS)
 _ROWS_AT_A_TIME = 1000
 
 
@@ -80,7 +80,7 @@ def write_tables(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     """
     require("Parquet files need", "report", "pyarrow")
     folder.mkdir(parents=True, exist_ok=True)
-    rows_of: Mapping[str, Callable[[Results], Iterator[Row]]] = {
+    rows_of: Mapping[str, Callable[[Results], Iterator[ExportRow]]] = {
         "questions": _questions,
         "turns": _turns,
         "calls": _calls,
@@ -88,11 +88,11 @@ def write_tables(arms: Sequence[Results], folder: Path) -> dict[str, int]:
     }
     return {
         name: _write(folder / f"{name}.parquet", columns, (row for arm in arms for row in rows_of[name](arm)))
-        for name, columns in COLUMNS.items()
+        for name, columns in TABLE_COLUMNS.items()
     }
 
 
-def _write(path: Path, columns: Mapping[str, str], rows: Iterable[Row]) -> int:
+def _write(path: Path, columns: Mapping[str, str], rows: Iterable[ExportRow]) -> int:
     import pyarrow
     from pyarrow import parquet
 
@@ -108,15 +108,15 @@ def _write(path: Path, columns: Mapping[str, str], rows: Iterable[Row]) -> int:
     return count
 
 
-def _key(arm: Results, t: Transcript) -> Row:
+def _key(arm: Results, t: Transcript) -> ExportRow:
     return {"run": arm.name, "id": t.id, "repeat": t.repeat}
 
 
-def _counts(usage: StageUsage) -> Row:
+def _counts(usage: StageUsage) -> ExportRow:
     return {name: getattr(usage, name) for name in _CALL_COUNTS}
 
 
-def _questions(arm: Results) -> Iterator[Row]:
+def _questions(arm: Results) -> Iterator[ExportRow]:
     for t in arm.transcripts():
         asked = {"dataset": t.dataset, "question": t.question, "task": t.task, "choices": t.choices, "gold": t.answers}
         found = {"answer": t.answer, "status": t.status, "reading": t.reading, "correct": correct(t)}
@@ -124,7 +124,7 @@ def _questions(arm: Results) -> Iterator[Row]:
         yield _key(arm, t) | asked | found | end | _counts(t.total) | {"seconds": t.total.seconds}
 
 
-def _turns(arm: Results) -> Iterator[Row]:
+def _turns(arm: Results) -> Iterator[ExportRow]:
     for t in arm.transcripts():
         for each in t.rounds:
             for turn in each.turns:
@@ -144,7 +144,7 @@ def _turns(arm: Results) -> Iterator[Row]:
                 )
 
 
-def _calls(arm: Results) -> Iterator[Row]:
+def _calls(arm: Results) -> Iterator[ExportRow]:
     """The recorded calls that this run made itself; none if its call store is gone."""
     if not arm.path.is_dir() or not (file := run_files(arm.path).calls).is_file():
         return
@@ -157,10 +157,10 @@ def _calls(arm: Results) -> Iterator[Row]:
             prompt = "\n\n".join(f"{each.role}: {each.content}" for each in call.messages)
             merged = {**purpose, **reply, **usage, "run": arm.name, "id": call.purpose.question}
             merged |= {"model": call.model, "prompt": prompt}
-            yield {name: merged[name] for name in COLUMNS["calls"]}
+            yield {name: merged[name] for name in TABLE_COLUMNS["calls"]}
 
 
-def _passages(arm: Results) -> Iterator[Row]:
+def _passages(arm: Results) -> Iterator[ExportRow]:
     """The pool of each debate. Texts are in the pool file: none if it is gone, or for a debater's own search."""
     file = run_files(arm.path).pools if arm.path.is_dir() else None
     lines = PoolLines(file) if file is not None and file.is_file() else None

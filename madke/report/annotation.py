@@ -21,7 +21,7 @@ from madke._util.files import atomic_write, refuse_repeated, text_lines
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.engine.signals import answer_of
+from madke.engine.signals import stated_answer
 from madke.report.tables import Cell, Table, count_cell, csv_cell, percent_cell, score_cell
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats
@@ -127,7 +127,7 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow]
             if t.id not in chosen or t.status == "failed":
                 continue
             scales.setdefault(("ambiguity_resolved", "quality") if t.task == "translation" else ("right",), t.task)
-            if (answer := answer_of(t)) is None:
+            if (answer := stated_answer(t)) is None:
                 abstained.append((result.name, t.id))
                 continue
             row = answers.get((t.id, answer)) or _row(t, answer)

@@ -210,7 +210,8 @@ def _prompts(protocol: Protocol) -> str:
     examples = f"a first stance sees worked examples: {protocol.examples}" if protocol.examples else ""
     usual = Protocol.model_fields["level"].default
     level = f"tit-for-tat level {protocol.level}" if protocol.level != usual else ""
-    return "; ".join(filter(None, (_MARKERS[protocol.marker], examples, level)))
+    quotes = "each passage that is used is quoted" if protocol.cite else ""
+    return "; ".join(filter(None, (_MARKERS[protocol.marker], examples, quotes, level)))
 
 
 def _parameters(protocol: Protocol) -> str:

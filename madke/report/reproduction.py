@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from madke.experiments.claims import Claim, Place
+from madke.experiments.claims import DerivedClaim, Place
 from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
@@ -20,16 +20,22 @@ from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of, grader_of
 from madke.scoring.statistics import Estimate
 
-Verdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
+CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 
-MARKS: Mapping[Verdict, str] = {"reproduced": "=", "higher": "^", "lower": "v", "not comparable": "?", "not run": ""}
+MARKS: Mapping[CellVerdict, str] = {
+    "reproduced": "=",
+    "higher": "^",
+    "lower": "v",
+    "not comparable": "?",
+    "not run": "",
+}
 
-ALL, AVERAGE = "all", "average"
+ALL_DATASETS, AVERAGE = "all", "average"
 
 SINGLE_FIGURES = "published"
 """The name of the file with one figure a row."""
 
-OURS, PUBLISHED = "ours", "published"
+OUR_COLUMN, PUBLISHED = "ours", "published"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +57,7 @@ class Figure:
     """Why the two are not comparable."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CellVerdict:
         """``reproduced`` if the published figure is inside our interval; ``higher`` if all of our interval is above."""
         if self.ours is None:
             return "not run"
@@ -87,8 +93,8 @@ class _Arm:
         made = self.recipe.published_with
         if model is None:
             yield "other model"
-        values = of_dataset(self.values, None if dataset == ALL else dataset)
-        wanted = made.questions.get(dataset, self.recipe.limit if dataset != ALL else None)
+        values = of_dataset(self.values, None if dataset == ALL_DATASETS else dataset)
+        wanted = made.questions.get(dataset, self.recipe.limit if dataset != ALL_DATASETS else None)
         if wanted is not None and len(values.questions) != wanted:
             yield f"n = {len(values.questions)}, not {wanted}"
         if values.failed:
@@ -127,13 +133,13 @@ def figures(recipe: Recipe, folders: Sequence[Path] = (), *, models: Sequence[st
     ]
     for arm, dataset, metric in dict.fromkeys(wanted):
         if arm in arms and arm not in played:
-            own = Figure(model=", ".join(arms[arm].models) or OURS, arm=arm, dataset=dataset, metric=metric)
+            own = Figure(model=", ".join(arms[arm].models) or OUR_COLUMN, arm=arm, dataset=dataset, metric=metric)
             found.append(_with_ours(own, arms[arm], None))
     return [each for each in found if not models or any(name.casefold() in each.model.casefold() for name in models)]
 
 
 def _with_ours(figure: Figure, arm: _Arm, model: str | None) -> Figure:
-    values = of_dataset(arm.values, None if figure.dataset == ALL else figure.dataset)
+    values = of_dataset(arm.values, None if figure.dataset == ALL_DATASETS else figure.dataset)
     ours = values.mean(figure.metric)
     reasons = tuple(arm.reasons(figure.dataset, figure.metric, model=model)) if ours else ()
     return replace(figure, ours=ours, ours_by=", ".join(arm.models), reasons=reasons)
@@ -145,7 +151,7 @@ def averages(found: Sequence[Figure]) -> Figure | None:
     Our interval is normal, from the intervals of the datasets, which are independent samples. Ours is missing if it
     lacks a dataset that the paper has.
     """
-    parts = [each for each in found if each.dataset != ALL]
+    parts = [each for each in found if each.dataset != ALL_DATASETS]
     if len(parts) < 2:
         return None
     published = [each.published for each in parts if each.published is not None]
@@ -184,7 +190,7 @@ def reproduction_tables(
     found = figures(recipe, folders, models=models)
     tables = {}
     for grid in _grids(found):
-        rows = []
+        rows: list[TableRow] = []
         for model, arm in dict.fromkeys((each.model, each.arm) for each in found):
             of_row = [e for e in found if (e.model, e.arm) == (model, arm) and grid.of.get(e.dataset) == e.metric]
             rows += _rows(of_row, grid)
@@ -222,7 +228,7 @@ def _rows(of_row: Sequence[Figure], grid: _Grid) -> Iterator[TableRow]:
     if any(each.ours is not None for each in shown):
         why = "; ".join(dict.fromkeys(reason for each in of_row for reason in each.reasons))
         ours: TableRow = {_heading(e, grid): _cell(e.ours, e) for e in shown}
-        yield {**start, "figures": OURS} | ours | {"not comparable because": why or NO_FIGURE}
+        yield {**start, "figures": OUR_COLUMN} | ours | {"not comparable because": why or NO_FIGURE}
 
 
 def _heading(each: Figure, grid: _Grid) -> str:
@@ -280,7 +286,7 @@ def cells_table(found: Sequence[Figure], title: str = "Published figures") -> Ta
     return table_of(title, rows)
 
 
-def claims_table(claims: Sequence[Claim], found: Sequence[Figure]) -> Table | None:
+def claims_table(claims: Sequence[DerivedClaim], found: Sequence[Figure]) -> Table | None:
     """The claims with their differences, computed from the published figures and from ours.
 
     None if no claim has all of its parts among the figures.

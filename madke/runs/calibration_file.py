@@ -7,7 +7,7 @@ from pathlib import Path
 
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
-from madke.engine.deferral import FORMAT, Calibration, Deferring
+from madke.engine.deferral import CALIBRATION_FORMAT, Calibration, Deferring
 
 _log = logging.getLogger(__name__)
 
@@ -15,8 +15,10 @@ _log = logging.getLogger(__name__)
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a file; UserError if it holds none, or one of another format."""
     found = read_json(path, Calibration, "is not a calibration that `madke calibrate` wrote")
-    if found.format != FORMAT:
-        raise UserError(f"has format {found.format}; this version of madke reads format {FORMAT}", file=path)
+    if found.format != CALIBRATION_FORMAT:
+        raise UserError(
+            f"has format {found.format}; this version of madke reads format {CALIBRATION_FORMAT}", file=path
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.engine.deferral import Calibration, Weight
 from madke.engine.evidence import recorded_agreement
-from madke.engine.signals import SIGNALS, answer_of, signals
+from madke.engine.signals import SIGNALS, signals, stated_answer
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -23,7 +23,7 @@ _FEWEST = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class JudgedDebate:
     """A debate with an answer whose gold is known."""
 
     id: str
@@ -34,16 +34,16 @@ class Judged:
     """Whether the debaters agreed."""
 
 
-def judged(transcripts: Iterable[Transcript]) -> list[Judged]:
+def judged(transcripts: Iterable[Transcript]) -> list[JudgedDebate]:
     """The first debate of each question that has an answer, also a deferred one, and a gold answer."""
-    held: dict[tuple[str, str], Judged] = {}
+    held: dict[tuple[str, str], JudgedDebate] = {}
     for transcript in transcripts:
-        answer, key = answer_of(transcript), (transcript.id, transcript.question)
+        answer, key = stated_answer(transcript), (transcript.id, transcript.question)
         if answer is None or not transcript.answers or not transcript.rounds or key in held or transcript.oracle:
             continue
         task = get_task(transcript.task)
         agreement = recorded_agreement(transcript, task)
-        held[key] = Judged(
+        held[key] = JudgedDebate(
             id=transcript.id,
             found=signals(transcript, task),
             wrong=is_wrong(transcript, answer),
@@ -60,7 +60,7 @@ def is_wrong(transcript: Transcript, answer: str) -> bool:
     return value < 1 if is_binary(name) else value < RIGHT_FROM
 
 
-def present(debates: Sequence[Judged]) -> list[str]:
+def present(debates: Sequence[JudgedDebate]) -> list[str]:
     """The signals that every debate of these has, and that are not the same for all."""
     return [
         name
@@ -70,7 +70,7 @@ def present(debates: Sequence[Judged]) -> list[str]:
 
 
 def fitted(
-    debates: Sequence[Judged], names: Sequence[str], described: Mapping[str, object], *, delta: float = 0.1
+    debates: Sequence[JudgedDebate], names: Sequence[str], described: Mapping[str, object], *, delta: float = 0.1
 ) -> Calibration:
     """A calibration on these signals. One signal is its own score, and all questions test thresholds.
 
@@ -96,12 +96,12 @@ def fitted(
     return blank.model_copy(update={"points": points})
 
 
-def _halves(debates: Sequence[Judged]) -> tuple[list[Judged], list[Judged]]:
+def _halves(debates: Sequence[JudgedDebate]) -> tuple[list[JudgedDebate], list[JudgedDebate]]:
     ordered = sorted(debates, key=lambda each: sha256(each.id.encode()).hexdigest())
     return ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
 
 
-def _weights(debates: Sequence[Judged], names: Sequence[str]) -> dict[str, Weight]:
+def _weights(debates: Sequence[JudgedDebate], names: Sequence[str]) -> dict[str, Weight]:
     """A logistic regression of right answers on standardised signals, with a ridge penalty, by Newton's method."""
     import numpy
 
@@ -149,7 +149,7 @@ class Evaluated:
         return self.error is None or self.error.low <= self.level
 
 
-def evaluated(calibration: Calibration, debates: Sequence[Judged], level: float) -> Evaluated:
+def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: float) -> Evaluated:
     """Test a calibration at a level; ``debates`` is not empty."""
     least = calibration.threshold(level)
     scores = [calibration.score(each.found) for each in debates]

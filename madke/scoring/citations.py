@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 Support = Callable[[str, str], float]
 """How far a premise supports a hypothesis: 1 fully, 0.5 partly, 0 not."""
 
-FULL, PARTIAL, NONE = 1.0, 0.5, 0.0
+FULL, PARTIAL, NO_SUPPORT = 1.0, 0.5, 0.0
 MOST_CITATIONS = 3
 """Citations of a sentence that ALCE counts; those after them are ignored."""
 
@@ -88,7 +88,9 @@ class SupportScores:
 def trec_support(sentences: Sequence[Cited], passages: Sequence[str], support: Support) -> SupportScores:
     """TREC RAG's support of one answer by the passage that each sentence cites first; ``sentences`` is not empty."""
     levels = [
-        support(passages[sentence.citations[0]], sentence.text) if 0 <= sentence.citations[0] < len(passages) else NONE
+        support(passages[sentence.citations[0]], sentence.text)
+        if 0 <= sentence.citations[0] < len(passages)
+        else NO_SUPPORT
         for sentence in sentences
         if sentence.citations
     ]
@@ -121,7 +123,7 @@ class NuggetScores:
     all: float
 
 
-_ASSIGNED = {"support": FULL, "partial_support": PARTIAL, "not_support": NONE}
+_ASSIGNED = {"support": FULL, "partial_support": PARTIAL, "not_support": NO_SUPPORT}
 
 
 def nugget_scores(nuggets: Sequence[Nugget], answer: str, support: Support) -> NuggetScores:
@@ -158,7 +160,7 @@ def settled(measure: Callable[[Support], T], ask: Callable[[set[Pair]], Mapping[
         def support(premise: str, hypothesis: str, missing: set[Pair] = missing, known: _Known = known) -> float:
             if (premise, hypothesis) not in known:
                 missing.add((premise, hypothesis))
-            return known.get((premise, hypothesis), NONE)
+            return known.get((premise, hypothesis), NO_SUPPORT)
 
         found = measure(support)
         if not missing:

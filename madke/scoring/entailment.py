@@ -26,11 +26,11 @@ from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
 from madke.llm.batching import Batching
 from madke.runs.guard import Guard
-from madke.scoring.citations import FULL, NONE, PARTIAL, Pair
+from madke.scoring.citations import FULL, NO_SUPPORT, PARTIAL, Pair
 
 _MAX_TOKENS = 512
 _LEVEL = re.compile(r"\[\W{0,3}(full|partial|none)\W{0,3}\]", re.IGNORECASE)
-_LEVELS = {"full": FULL, "partial": PARTIAL, "none": NONE}
+_LEVELS = {"full": FULL, "partial": PARTIAL, "none": NO_SUPPORT}
 _FULL_FROM, _PARTIAL_FROM = 0.75, 0.25
 _MODELS = ("openai/", "azure/", "scripted/", "gguf/", "offline")
 _BATCH = 32
@@ -144,10 +144,10 @@ class Entailment:
     def _read(self, reply: str) -> float:
         if not self.is_chat:
             score = float(json.loads(reply))
-            return FULL if score >= _FULL_FROM else PARTIAL if score >= _PARTIAL_FROM else NONE
+            return FULL if score >= _FULL_FROM else PARTIAL if score >= _PARTIAL_FROM else NO_SUPPORT
         named = _LEVEL.findall(without_reasoning(reply))
         if not named:
-            raise UserError(f"{self.judge} gave no [FULL], [PARTIAL] or [NONE]: {' '.join(reply.split())[:80]!r}")
+            raise UserError(f"{self.judge} gave no [FULL], [PARTIAL] or [NO_SUPPORT]: {' '.join(reply.split())[:80]!r}")
         return _LEVELS[named[-1].casefold()]
 
 

@@ -53,7 +53,7 @@ GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spent:
+class GateCost:
     """Calls and tokens, and money where all models have a price."""
 
     calls: int = 0
@@ -61,10 +61,10 @@ class Spent:
     """None: older transcripts do not say what a turn used."""
     cost: float | None = None
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: GateCost) -> GateCost:
         tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
         money = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return Spent(calls=self.calls + other.calls, tokens=tokens, cost=money)
+        return GateCost(calls=self.calls + other.calls, tokens=tokens, cost=money)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class GateFigures:
 
     skipped: int
     """Debates that it skips."""
-    spent: Spent
+    spent: GateCost
     """What all debates cost with it."""
     correct: Estimate | None
     """Accuracy with it, by the task's first metric; None without gold answers."""
@@ -94,7 +94,7 @@ class Shadow:
     judged: int
     """Debates with gold answers."""
     correct: Estimate | None
-    spent: Spent
+    spent: GateCost
     gates: Mapping[str, GateFigures]
     sentence: str = ""
     """What the debates changed, and what a vote on round 1 gives, in one sentence."""
@@ -154,8 +154,8 @@ class _Debate:
     score: float | None
     voted: float | None
     """The score of the most frequent answer of round 1."""
-    whole: Spent
-    first: Spent
+    whole: GateCost
+    first: GateCost
     skips: Mapping[str, bool]
 
     @property
@@ -181,7 +181,7 @@ def _sentence(shadow: Shadow) -> str:
     return f"{told}; voting on round 1 gives {figures} for {paid}."
 
 
-def share_of(part: Spent, whole: Spent) -> str:
+def share_of(part: GateCost, whole: GateCost) -> str:
     """The share of the tokens that one way costs of another; of the calls where the tokens are unknown."""
     if part.tokens is None or not whole.tokens:
         return f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"
@@ -231,7 +231,7 @@ def _compared(transcript: Transcript, price_of: PriceOf) -> _Debate:
     )
 
 
-def _whole(transcript: Transcript, price_of: PriceOf) -> Spent:
+def _whole(transcript: Transcript, price_of: PriceOf) -> GateCost:
     total = transcript.total
     turns = [turn for entry in transcript.rounds for turn in entry.turns]
     prices = [_priced(turn.usage, price_of(turn.agent)) for turn in turns if turn.usage is not None]
@@ -241,10 +241,10 @@ def _whole(transcript: Transcript, price_of: PriceOf) -> Spent:
         if stage in _ROLES or stage in _BEFORE
     ]
     known = all(turn.usage is not None for turn in turns) and "reflect" not in transcript.usage
-    return Spent(calls=total.calls, tokens=total.tokens, cost=_total(prices) if known else None)
+    return GateCost(calls=total.calls, tokens=total.tokens, cost=_total(prices) if known else None)
 
 
-def _first(transcript: Transcript, price_of: PriceOf) -> Spent:
+def _first(transcript: Transcript, price_of: PriceOf) -> GateCost:
     turns = transcript.rounds[0].turns
     before = [used for stage, used in transcript.usage.items() if stage in _BEFORE]
     used = [turn.usage for turn in turns if turn.usage is not None]
@@ -253,8 +253,8 @@ def _first(transcript: Transcript, price_of: PriceOf) -> Spent:
     total = sum([*used, *before], StageUsage())
     if len(used) < len(turns):
         calls = sum(1 + (turn.selection is not None) for turn in turns if turn.stance.rule != "given")
-        return Spent(calls=calls + sum(each.calls for each in before), tokens=None)
-    return Spent(calls=total.calls, tokens=total.tokens, cost=_total(prices))
+        return GateCost(calls=calls + sum(each.calls for each in before), tokens=None)
+    return GateCost(calls=total.calls, tokens=total.tokens, cost=_total(prices))
 
 
 def _priced(used: StageUsage | None, price: Price | None) -> float | None:
@@ -269,8 +269,8 @@ def _total(prices: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(prices) else None
 
 
-def _sum(spent: Iterable[Spent]) -> Spent:
-    return sum(spent, Spent(cost=0.0))
+def _sum(spent: Iterable[GateCost]) -> GateCost:
+    return sum(spent, GateCost(cost=0.0))
 
 
 def _figures(held: list[_Debate], gate: str) -> GateFigures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from madke.core.chat import Completion, Message, Usage, shared_length
 from madke.core.errors import CallError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
+from madke.core.transcript import to_json
 from madke.endpoints.prefixes import LOCAL_TIME_TO_LIVE, Prefixes
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene

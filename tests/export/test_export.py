@@ -11,7 +11,7 @@ import pytest
 
 from madke.core.knowledge import Passage
 from madke.core.transcript import PoolEntry, Transcript
-from madke.export.tables import COLUMNS
+from madke.export.tables import TABLE_COLUMNS
 from madke.pools.pool_file import PoolRecord, write_pools
 from tests.support.cli import madke, refused
 from tests.support.run_folder import write_run
@@ -53,9 +53,11 @@ def exported(*arguments: object) -> None:
 def test_tables_have_their_columns_and_the_values_of_the_run(run: Path, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     exported(run, "--parquet", tmp_path / "out")
-    tables = {name: pandas.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in COLUMNS}
+    tables = {name: pandas.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in TABLE_COLUMNS}
 
-    assert {name: list(table) for name, table in tables.items()} == {name: list(each) for name, each in COLUMNS.items()}
+    assert {name: list(table) for name, table in tables.items()} == {
+        name: list(each) for name, each in TABLE_COLUMNS.items()
+    }
     assert list(tables["questions"]["correct"]) == [1.0, 1.0]
     assert list(tables["questions"]["repeat"]) == [0, 1]
     assert list(tables["turns"]["answer"]) == ["Lake Baikal", "Tanganyika"] * 2
@@ -115,7 +117,7 @@ def rows_with_datasets(file: Path) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("read", [rows_with_pandas, rows_with_polars, rows_with_duckdb, rows_with_datasets])
 def test_other_tools_read_the_tables(played: Path, read: Any) -> None:
-    for name, columns in COLUMNS.items():
+    for name, columns in TABLE_COLUMNS.items():
         file = played / f"{name}.parquet"
         rows, names = read(file)
         assert rows == pytest.importorskip("pyarrow.parquet").read_metadata(file).num_rows > 0
@@ -135,7 +137,7 @@ def test_the_calls_of_a_run_add_up_to_its_debates(played: Path) -> None:
 def test_every_column_is_explained() -> None:
     page = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
 
-    assert {name for columns in COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
+    assert {name for columns in TABLE_COLUMNS.values() for name in columns if f"`{name}`" not in page} == set()
 
 
 def test_trec_runs_and_judgements(run: Path, tmp_path: Path) -> None:

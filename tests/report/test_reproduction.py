@@ -110,12 +110,9 @@ def test_backbones_are_rows_and_datasets_columns(tmp_path: Path) -> None:
     assert only_one[0].text == "GPT-8"
     files = published_files(recipe, [folder])
     assert [*files] == ["published_em", "published_f1", "published"]
-    assert [row[6].text for row in files["published"].rows] == ["not run"] * 4 + [
-        "reproduced",
-        "reproduced",
-        "lower",
-        "lower",
-    ]
+    # The wrong lake shares a word with the right one, so the F1 of 20 right of 40 is 0.75: above 0.6, below 0.9.
+    verdicts = [row[6].text for row in files["published"].rows]
+    assert verdicts == ["not run"] * 4 + ["reproduced", "higher", "lower", "lower"]
 
 
 def test_an_average_counts_each_dataset_the_same() -> None:

@@ -13,7 +13,7 @@ from madke.core.errors import UserError
 from madke.engine.deferral import Calibration, Deferring, Weight, binomial_tail, fewest, threshold
 from madke.engine.signals import SIGNALS, signals
 from madke.runs.calibration_file import deferring_of, level_of
-from madke.scoring.calibration import Judged, evaluated, fitted, judged
+from madke.scoring.calibration import JudgedDebate, evaluated, fitted, judged
 from madke.scoring.risk import accuracy_at, aurc, reliability, risk_coverage
 from madke.tasks import get_task
 from tests.support.transcripts import transcript
@@ -22,7 +22,7 @@ TASK = get_task("short_answer")
 DESCRIBED: dict[str, Any] = {"run": "r", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
 
 
-def questions(draw: random.Random, n: int, error: float = 0.3) -> list[Judged]:
+def questions(draw: random.Random, n: int, error: float = 0.3) -> list[JudgedDebate]:
     """Debates whose agreement tells something of whether they are right."""
     found = []
     for k in range(n):
@@ -30,7 +30,7 @@ def questions(draw: random.Random, n: int, error: float = 0.3) -> list[Judged]:
         agreement = min(1.0, max(0.0, draw.gauss(0.35 if wrong else 0.75, 0.2)))
         noise = draw.random()
         values = {"agreement_last": agreement, "steady": noise, "support": min(1.0, max(0.0, agreement + noise - 0.5))}
-        found.append(Judged(id=f"q{k}", found=values, wrong=wrong, consensus=agreement > 0.5))
+        found.append(JudgedDebate(id=f"q{k}", found=values, wrong=wrong, consensus=agreement > 0.5))
     return found
 
 

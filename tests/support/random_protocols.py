@@ -50,6 +50,7 @@ def protocols(draw: Any, *, largest: int = 3, longest: int = 3) -> Protocol:
         "order": draw(st.sampled_from([{"by": "fixed"}, {"by": "random"}, {"by": "madc"}, {"by": "truth_last"}])),
         "marker": draw(st.sampled_from(values_of("marker"))),
         "examples": draw(st.sampled_from([0, 0, 1, 2])),
+        "cite": draw(st.booleans()),
         "level": draw(st.sampled_from(values_of("level"))),
         "temperature": draw(st.sampled_from([0.0, 0.5, 1.0])),
         "max_tokens": draw(st.sampled_from([256, 1024])),
