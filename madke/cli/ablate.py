@@ -58,6 +58,10 @@ def command(
         list[Path] | None,
         flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
+    grader: Annotated[
+        str | None,
+        flags.option("Let these models grade all answers; the first is the score.", "MODEL,...", flags.GRADING),
+    ] = None,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,
@@ -68,6 +72,7 @@ def command(
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
     from madke.knowledge.named import source_paths
+    from madke.scoring.outside import graders_of
 
     if recipe is None:
         recipes = {name: read_recipe(name) for name in recipe_files()}
@@ -95,10 +100,11 @@ def command(
         files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
         refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
+    graders = graders_of(grader, base_url=options.base_url) if grader else []
     pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
-        show_experiment_plan(experiment_spec, options, pace, as_json=as_json)
+        show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, pace)
+    run_arms(experiment_spec, out, options, pace, graders)

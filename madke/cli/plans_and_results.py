@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from madke._util.terminal import console, say, say_json, say_table, say_wrapped
-from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
+from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import Meter, prices_of
+from madke.runs.meter import Meter, account, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.own_files import refuse_own_files
 from madke.runs.request import RunRequest
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
     from madke.experiments.load import Load, Pace, Planned
+    from madke.scoring.outside import Grader
 
 _SHOWN_REASONS = 3
 
@@ -68,8 +69,11 @@ def show_run_plan(
     show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
 
 
-def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
+def show_experiment_plan(
+    experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, graders: Sequence[Grader], *, as_json: bool
+) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
+    from madke.experiments.grading_plan import planned_grading
     from madke.experiments.plan import Planner, planned
     from madke.report.reproduction import reproduction_tables
     from madke.report.tables import rich_table
@@ -78,6 +82,7 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options)
     plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
+    plans += planned_grading(experiment_spec, graders, prices, pace.reply_tokens)
     if as_json:
         say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
@@ -210,11 +215,17 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         raise typer.Exit(1)
 
 
-def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
-    """Run all arms into an experiment's folder, with their progress, and show the results."""
+def run_arms(
+    experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace, graders: Sequence[Grader] = ()
+) -> None:
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
     from madke.experiments.ablation import run_experiment
+    from madke.experiments.grading_plan import planned_grading
 
     prices = prices_of(options)
+    account(options).budget.check([grader.model for grader in graders])
+    grading = planned_grading(experiment_spec, graders, prices, pace.reply_tokens)
+    ungraded = 0
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -222,14 +233,29 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans(plans, prices, pace),
+                on_plans=lambda plans: show_plans([*plans, *grading], prices, pace),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=pace.reply_tokens,
                 signals=True,
             )
         show_spent(done.sources.values())
+        if graders:
+            ungraded = _grade(done, graders)
         _show_results(done)
     _show_unfinished(done, options)
+    if ungraded:
+        ungraded_answers = count_of(ungraded, "answer has", "answers have")
+        say(f"madke: {ungraded_answers} no grade; the same command retries them", err=True)
+        raise typer.Exit(1)
+
+
+def _grade(done: Experiment, graders: Sequence[Grader]) -> int:
+    """Grade the answers of all arms, within the limits of the experiment. Return the number without a grade."""
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import ask_outside
+
+    arms = open_results([*done.arms.values()])
+    return ask_outside(arms, graders, budget=done.account.budget, watch=lambda: run_progress("graded answers"))
 
 
 def _show_results(done: Experiment) -> None:

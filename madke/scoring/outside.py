@@ -101,9 +101,9 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     return found
 
 
-def grader_of(arm: Results) -> str | None:
-    """The model that graded an arm; None without grades."""
-    kept = _read(arm.path).get(GRADER)
+def grader_of(arm: Results, name: str = GRADER) -> str | None:
+    """The model that graded an arm under this name; None without such grades."""
+    kept = _read(arm.path).get(name)
     return kept.command if kept else None
 
 
@@ -294,11 +294,27 @@ def grading_request(question: Question, answer: str) -> ChatRequest:
     )
 
 
-def known_grades(arms: Iterable[Results]) -> Known:
-    """All grades in the stores of some arms, and of the other arms of their experiments."""
+def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 16) -> list[Grader]:
+    """The graders of ``A,B``: the first one's grades are the score, the others are second opinions."""
+    names = [name.strip() for name in models.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UserError(f"--grader {models!r}: expected MODEL,... with a different model each")
+    return [
+        Grader(model=each, name=f"{GRADER}:{each}" if n else GRADER, base_url=base_url, concurrency=concurrency)
+        for n, each in enumerate(names)
+    ]
+
+
+def known_grades(arms: Iterable[Results], budget: Budget | None = None) -> Known:
+    """All grades in the stores of some arms, and of the other arms of their experiments.
+
+    A ``budget`` counts what they cost.
+    """
     known: Known = {}
     for file in grade_stores(companion_file(arm.path, GRADES) for arm in arms):
         with CallStore(file) as calls:
+            if budget is not None:
+                budget.pay_stored(calls)
             for call in calls.recorded():
                 found = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
                 if found is not None:

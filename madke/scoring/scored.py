@@ -111,7 +111,7 @@ def ask_outside(
     if grader is None:
         return 0
     graders = [Grader(model=grader)] if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else grader
-    known = known_grades(arms)
+    known = known_grades(arms, budget)
     return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
 
 
