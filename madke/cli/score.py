@@ -33,8 +33,8 @@ EPILOG = flags.epilog(
     flags.TASK_NAMES,
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
-    "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, also not for the same answer in another PATH "
-    "or arm. With two graders, their agreement is shown.",
+    "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
+    "also not for the same answer in another PATH or arm. With two graders, their agreement is shown.",
     "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
@@ -80,9 +80,8 @@ def command(
     from madke._util.files import write_file
     from madke.endpoints.prices import read_prices
     from madke.report.answer_files import write_answers
-    from madke.report.grader_agreement import agreement_table
     from madke.report.score_tables import score_table_of
-    from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, rich_table, write_table
+    from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_table
     from madke.runs.meter import Budget
     from madke.scoring.outside import graders_of
     from madke.scoring.scored import score_run, scores_by_dataset
@@ -95,9 +94,8 @@ def command(
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
-    of_grader = {"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost}
-    if grader is None and (given := [name for name, value in of_grader.items() if value is not None]):
-        raise UserError(f"{given[0]} needs --grader MODEL")
+    if grader is None:
+        _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
     scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
     refuse_overwriting(written, [*paths, *question_files(data), prices, *scripts], own="metrics.json")
@@ -122,13 +120,25 @@ def command(
             say_json(rows[name] if by_dataset else found)
     else:
         _show(arms, scores, rows, details=details)
-        if len(graders) > 1 and (agreement := agreement_table(arms)) is not None:
-            console().print(rich_table(agreement, details=details))
+        _show_agreement(arms if len(graders) > 1 else ())
     if failed:
         say(
             f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
         )
         raise typer.Exit(1)
+
+
+def _refuse_given(of_grader: Mapping[str, object]) -> None:
+    if given := [name for name, value in of_grader.items() if value is not None]:
+        raise UserError(f"{given[0]} needs --grader MODEL")
+
+
+def _show_agreement(arms: Sequence[Results]) -> None:
+    from madke.report.grader_agreement import agreement_table
+    from madke.report.tables import rich_table
+
+    if (agreement := agreement_table(arms)) is not None:
+        console().print(rich_table(agreement))
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:

@@ -33,14 +33,13 @@ def planned_grading(
         ]
         once = sum((load_of(usage, price, 1, 1) for usage in usages), Load()) * (len(asked) / len(sample))
         name = GRADING if len(graders) == 1 else f"{GRADING} by {grader.model}"
-        unpriced = () if price else (grader.model,)
         plan = Planned(
             name=name,
             debates=round(each * len(asked)),
             least=once,
             most=once * each,
             models=(grader.model,),
-            unpriced=unpriced,
+            unpriced=() if price else (grader.model,),
         )
         plans.append(plan)
     return plans

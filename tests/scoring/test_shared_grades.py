@@ -67,7 +67,7 @@ def test_arms_of_an_experiment_share_grades_whenever_they_are_graded(tmp_path: P
 def test_grading_stops_at_the_cost_limit_and_goes_on_with_a_higher_one(tmp_path: Path) -> None:
     answers = {f"q{n}": f"Lake {n}" for n in range(6)}
     (one,) = arms(tmp_path, one=answers)
-    (tmp_path / "prices.yaml").write_text("openai/gpt-4o: {input: 1000000, output: 0}\n")
+    (tmp_path / "prices.yaml").write_text("openai/gpt-4o: {prompt: 1000000, completion: 0}\n")
     with openai_server(grading) as server:
         options = ["--grader", "openai/gpt-4o", "--base-url", server.url, "--concurrency", "1"]
         options += ["--prices", str(tmp_path / "prices.yaml")]
