@@ -30,6 +30,7 @@ from madke.scoring.outside import (
     Grader,
     external_values,
     grade_results,
+    graders_of,
     known_grades,
     require_answers,
     score_outside,
@@ -110,7 +111,7 @@ def ask_outside(
         score_outside(arm, commands)
     if grader is None:
         return 0
-    graders = [Grader(model=grader)] if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else grader
+    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
     known = known_grades(arms, budget)
     return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
 
