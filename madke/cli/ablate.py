@@ -62,21 +62,17 @@ def command(
         list[Path] | None,
         flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
-    grader: Annotated[
-        str | None,
-        flags.option("Let these models grade all answers; the first is the score.", "MODEL,...", flags.GRADING),
-    ] = None,
+    grader: flags.GraderOption = None,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
-    from madke.cli.plans_and_results import pace_of, refuse_limits, run_arms, show_experiment_plan
+    from madke.cli.plans_and_results import graders_for, pace_of, refuse_limits, run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
     from madke.knowledge.named import source_paths
-    from madke.scoring.outside import graders_of
 
     if recipe is None:
         recipes = {name: read_recipe(name) for name in recipe_files()}
@@ -105,7 +101,7 @@ def command(
         files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
         refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
-    graders = graders_of(grader, base_url=options.base_url) if grader else []
+    graders = graders_for(grader, options)
     pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
         show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)

@@ -1,9 +1,9 @@
-"""The calls, tokens and cost of grading an experiment's answers, in advance."""
+"""The calls, tokens and cost of grading answers, in advance."""
 
 from collections.abc import Sequence
 
+from madke.core.question import Question
 from madke.endpoints.prices import Prices, price_of
-from madke.experiments.experiment_spec import ExperimentSpec
 from madke.experiments.load import Load, Planned, load_of, planned_usage
 from madke.experiments.plan import spread
 from madke.scoring.outside import Grader, grading_request
@@ -13,17 +13,17 @@ GRADING = "grading"
 
 
 def planned_grading(
-    experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, reply_tokens: int
+    questions: Sequence[Question], debates: int, graders: Sequence[Grader], prices: Prices, reply_tokens: int
 ) -> list[Planned]:
-    """One estimate per grader: from one answer to a question in all arms and repeats, to a different one in each.
+    """One estimate per grader: from one answer to a question in all its debates, to a different one in each.
 
-    An answer is assumed as long as the first reference. Questions without a reference are not graded.
+    ``debates``: the number of all debates of these questions. An answer is assumed as long as the first reference.
+    Questions without a reference are not graded.
     """
-    asked = [question for question in experiment_spec.questions if question.answers]
+    asked = [question for question in questions if question.answers]
     if not asked:
         return []
-    debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
-    each = debates / len(experiment_spec.questions)
+    each = debates / len(questions)
     sample = spread(asked)
     plans = []
     for grader in graders:

@@ -9,12 +9,14 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
+from madke.llm import CallStore
 from madke.report.grader_agreement import agreement_table
 from madke.scoring.arms import Results, open_results
 from madke.scoring.outside import Grader, external_values, graders_of
 from madke.scoring.scored import ask_outside
 from tests.scoring.test_grades import answer_in
 from tests.support.cli import madke, refused
+from tests.support.dataset import write_dataset
 from tests.support.openai_server import chat, openai_server
 from tests.support.run_folder import write_run
 from tests.support.transcripts import transcript
@@ -112,3 +114,27 @@ def test_two_graders_are_compared_and_the_first_is_the_score(tmp_path: Path) -> 
 def test_graders_are_different_models(models: str) -> None:
     with pytest.raises(UserError, match="--grader"):
         graders_of(models)
+
+
+@pytest.mark.slow
+def test_an_experiment_plans_pays_and_shows_its_grades(tmp_path: Path) -> None:
+    questions, _ = write_dataset(tmp_path, 3)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "title: T\nsource: a test\narms:\n  - {name: a, protocol: standard}\n  - {name: b, protocol: cot}\n"
+    )
+    replies = tmp_path / "model.yaml"
+    replies.write_text('[{"stage": "grade", "reply": "[True]"}, {"reply": "The answer is [Lake Baikal]."}]')
+    model = f"scripted/{replies}"
+    options = ["ablate", recipe, "--data", questions, "--model", model, "--grader", model]
+    assert "grading" in madke(*options, "--plan").stdout
+    done = madke(*options, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "grader" in done.stdout
+    stores = [*(tmp_path / "out" / "arms").glob("*/grades.sqlite")]
+    calls = 0
+    for file in stores:
+        with CallStore(file) as store:
+            calls += len(list(store.recorded()))
+    assert calls == 3  # both arms give the same answer to each of three questions
+    assert "leave out --grader" in refused(*options, "--out", tmp_path / "out", "--replay")
