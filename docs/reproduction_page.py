@@ -93,7 +93,7 @@ def _claims(found: Sequence[Figure]) -> Iterator[str]:
     computed = {row[0].text: row[2].text for row in table.rows} if table else {}
     yield (
         "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables. An "
-        "empty cell: the parts are only in a plot. `madke ablate` computes them from our figures where both arms ran."
+        "empty cell: the parts are only in a plot. `madke ablate` computes them from ours where both arms have run."
     )
     lines = ["| claim | source | stated | from their tables |", "|---|---|---|---|"]
     for claim in claims:

@@ -28,7 +28,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="engine address retry_failed retry_degraded")
+@flags.request_options("experiment", without="repeats engine address retry_failed retry_degraded")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -46,6 +46,10 @@ def command(
     models: Annotated[
         str | None, flags.option("Run every arm with each of these models.", "MODEL,...", flags.MODELS)
     ] = None,
+    repeats: Annotated[
+        int | None,
+        flags.option("Debates per question. Default: the recipe's.", "N", flags.PROTOCOL, min=1),
+    ] = None,
     wordings: Annotated[
         str | None,
         flags.option("Run arms also with the prompts of each folder.", "DIR,...", flags.PROTOCOL),
@@ -58,13 +62,14 @@ def command(
         list[Path] | None,
         flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
     ] = None,
+    grader: flags.GraderOption = None,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,
     call_seconds: flags.CallSeconds = None,
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
-    from madke.cli.plans_and_results import pace_of, refuse_limits, run_arms, show_experiment_plan
+    from madke.cli.plans_and_results import graders_for, pace_of, refuse_limits, run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
     from madke.knowledge.named import source_paths
@@ -89,16 +94,18 @@ def command(
         wordings=() if wordings is None else [folder.strip() for folder in wordings.split(",")],
         pools=pools or (),
         sources={} if sources is None else sources,
+        repeats=repeats,
     )
     if out is not None and not plan:
         files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
         files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
         refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
+    graders = graders_for(grader, options)
     pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
     if plan:
-        show_experiment_plan(experiment_spec, options, pace, as_json=as_json)
+        show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, pace)
+    run_arms(experiment_spec, out, options, pace, graders)

@@ -85,6 +85,9 @@ ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N
 CallSeconds = Annotated[
     float | None, option("With --plan: seconds per call. Default: measured in OUT.", "S", COST, min=0.001)
 ]
+GraderOption = Annotated[
+    str | None, option("Let these models grade all answers; the first is the score.", "MODEL,...", GRADING)
+]
 Qrels = Annotated[Path, option("Judgements: which passages are relevant, see below.", "FILE")]
 Depths = Annotated[str, option("Numbers of first passages to measure.", "N,N", names="--k")]
 Relevance = Annotated[int, option("Lowest relevance that counts.", "N", names="--relevance", min=1)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from madke._util.terminal import console, say, say_json, say_table, say_wrapped
-from madke.cli.progress import duration, exit_status, listening, resumable, show_spent, why_stopped
+from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
 from madke.engine.cost import equal_vote
@@ -22,7 +22,7 @@ from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import Meter, prices_of
+from madke.runs.meter import Budget, Meter, account, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.own_files import refuse_own_files
 from madke.runs.request import RunRequest
@@ -33,8 +33,20 @@ if TYPE_CHECKING:
     from madke.experiments.experiment import Experiment
     from madke.experiments.experiment_spec import ExperimentSpec
     from madke.experiments.load import Load, Pace, Planned
+    from madke.scoring.outside import Grader
 
 _SHOWN_REASONS = 3
+
+
+def graders_for(models: str | None, options: RunOptions) -> list[Grader]:
+    """The graders of ``--grader``; UserError with ``--replay``, which makes no calls."""
+    from madke.scoring.outside import graders_of
+
+    if models is None:
+        return []
+    if options.replay:
+        raise UserError("--replay makes no calls; leave out --grader (grades that are stored are shown)")
+    return graders_of(models, base_url=options.base_url)
 
 
 def refuse_limits(options: RunOptions) -> None:
@@ -51,10 +63,16 @@ def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, 
 
 
 def show_run_plan(
-    request: RunRequest, out: Path, options: RunOptions, reply_tokens: int, call_seconds: float | None
+    request: RunRequest,
+    out: Path,
+    options: RunOptions,
+    reply_tokens: int,
+    call_seconds: float | None,
+    graders: Sequence[Grader] = (),
 ) -> None:
     """Print the plan of a run."""
     from madke.api.batch import check_pools, inputs_of
+    from madke.experiments.grading_plan import planned_grading
     from madke.experiments.plan import Planner
 
     refuse_limits(options)
@@ -67,7 +85,8 @@ def show_run_plan(
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
     prices = prices_of(options)
     plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    show_plans([plan], prices, pace_of(options, reply_tokens, call_seconds, [out]))
+    grading = planned_grading(job.questions, plan.debates, graders, prices, reply_tokens)
+    show_plans([plan, *grading], prices, pace_of(options, reply_tokens, call_seconds, [out]))
     if equal_vote(job.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolved(_sample_of_vote(request, knowledge))
@@ -103,7 +122,9 @@ def _equal_vote(plan: Planned, sample: Planned) -> str:
     )
 
 
-def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, *, as_json: bool) -> None:
+def show_experiment_plan(
+    experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, graders: Sequence[Grader], *, as_json: bool
+) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
     from madke.report.reproduction import reproduction_tables
@@ -113,6 +134,7 @@ def show_experiment_plan(experiment_spec: ExperimentSpec, options: RunOptions, p
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options)
     plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
+    plans += _planned_grading(experiment_spec, graders, prices, pace)
     if as_json:
         say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
@@ -180,10 +202,12 @@ def _cells(least: Load, most: Load, priced: bool) -> list[str]:
     return [*figures, planned_range(least.cost, most.cost, digits=4) if priced else "-"]
 
 
-def show_run(request: RunRequest, out: Path, options: RunOptions) -> None:
-    """Run a request into its directory, with its progress, and show the scores."""
+def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Sequence[Grader] = ()) -> None:
+    """Run a request into its directory, with its progress, grade its answers, and show the scores."""
     from madke.api.batch import run
 
+    account(options).budget.check([grader.model for grader in graders])
+    ungraded = 0
     asked = [request.model, *request.cast.values()]
     # A person types where the line of progress would be.
     with listening(line="human" not in asked) as listen:
@@ -195,7 +219,11 @@ def show_run(request: RunRequest, out: Path, options: RunOptions) -> None:
         assert done.job is not None
         assert done.meter is not None
         show_spent(done.job.opened)
+    if graders:
+        with resumable():
+            ungraded = _grade([out], graders, done.meter.budget)
     _show_scores(out, done.meter, prices_of(options), options, done.job.protocol.max_tokens)
+    _show_ungraded(ungraded)
 
 
 def _how_far(out: Path) -> str:
@@ -245,11 +273,16 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
         raise typer.Exit(1)
 
 
-def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace) -> None:
-    """Run all arms into an experiment's folder, with their progress, and show the results."""
+def run_arms(
+    experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace, graders: Sequence[Grader] = ()
+) -> None:
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
     from madke.experiments.ablation import run_experiment
 
     prices = prices_of(options)
+    account(options).budget.check([grader.model for grader in graders])
+    grading = _planned_grading(experiment_spec, graders, prices, pace)
+    ungraded = 0
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -257,14 +290,41 @@ def run_arms(experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pa
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans(plans, prices, pace),
+                on_plans=lambda plans: show_plans([*plans, *grading], prices, pace),
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=pace.reply_tokens,
                 signals=True,
             )
         show_spent(done.sources.values())
+        if graders:
+            ungraded = _grade([*done.arms.values()], graders, done.account.budget)
         _show_results(done)
     _show_unfinished(done, options)
+    _show_ungraded(ungraded)
+
+
+def _planned_grading(
+    experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, pace: Pace
+) -> list[Planned]:
+    from madke.experiments.grading_plan import planned_grading
+
+    debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
+    return planned_grading(experiment_spec.questions, debates, graders, prices, pace.reply_tokens)
+
+
+def _show_ungraded(ungraded: int) -> None:
+    if ungraded:
+        answers = count_of(ungraded, "answer has", "answers have")
+        say(f"madke: {answers} no grade; the same command retries them", err=True)
+        raise typer.Exit(1)
+
+
+def _grade(folders: Sequence[Path], graders: Sequence[Grader], budget: Budget | None) -> int:
+    """Grade the answers of runs, within the limits of the command. Return the number without a grade."""
+    from madke.scoring.arms import open_results
+    from madke.scoring.scored import ask_outside
+
+    return ask_outside(open_results(folders), graders, budget=budget, watch=lambda: run_progress("graded answers"))
 
 
 def _show_results(done: Experiment) -> None:

@@ -18,6 +18,7 @@ from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:
     from madke._util.command_scorer import CommandScorer
+    from madke.runs.meter import Budget
     from madke.scoring.arms import Results
     from madke.scoring.outside import Grader
     from madke.scoring.scores import Scores
@@ -32,7 +33,8 @@ EPILOG = flags.epilog(
     flags.TASK_NAMES,
     "Grading: MODEL is named as for `madke run`. A COMMAND (COMET, BLEURT, ...) reads JSON lines of source, candidate "
     "and references, and answers each with a number. Grades and scores are kept in the run directory, or next to the "
-    "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated.",
+    "prediction file: grades.sqlite, external.json. Finished grading calls are not repeated, "
+    "also not for the same answer in another PATH or arm. With two graders, their agreement is shown.",
     "Tables mark differences from the first PATH. A .tex table has only the columns that fit in a paper.",
     flags.PRICES,
     "Exit status: 0 done, 1 calls of the grader failed, 2 bad input, 130 interrupted.",
@@ -47,10 +49,15 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
-    grader: Annotated[str | None, option("Also let this model grade each answer.", "MODEL", GRADING)] = None,
+    grader: Annotated[
+        str | None, option("Also let these models grade each answer; the first is the score.", "MODEL,...", GRADING)
+    ] = None,
     base_url: Annotated[str | None, option("Endpoint of an openai/ or azure/ grader.", "URL", GRADING)] = None,
     concurrency: Annotated[
         int | None, option(f"Grader's calls at a time. Default: {_CONCURRENCY}.", "N", GRADING, min=1)
+    ] = None,
+    max_cost: Annotated[
+        float | None, option("Start no grading call once grading has cost this much.", "X", GRADING, min=0)
     ] = None,
     scorer: Annotated[
         list[str] | None, option("Also score the answers with a program. Repeatable.", "NAME=COMMAND", GRADING)
@@ -75,7 +82,8 @@ def command(
     from madke.report.answer_files import write_answers
     from madke.report.score_tables import score_table_of
     from madke.report.tables import ANSWER_FILES, TABLE_FILES, check_ending, write_table
-    from madke.scoring.outside import Grader
+    from madke.runs.meter import Budget
+    from madke.scoring.outside import graders_of
     from madke.scoring.scored import score_run, scores_by_dataset
     from madke.scoring.scores import scores_to_json
 
@@ -86,16 +94,17 @@ def command(
     commands = _scorers(scorer or ())
     written = {"--out": out, "--predictions": predictions}
     written |= {f"--tables {n}": path for n, path in enumerate(tables or (), start=1)}
-    if grader is None and (base_url is not None or concurrency is not None):
-        raise UserError(f"{'--base-url' if base_url is not None else '--concurrency'} needs --grader MODEL")
-    script = Path(grader.removeprefix("scripted/")) if grader and grader.startswith("scripted/") else None
-    refuse_overwriting(written, [*paths, *question_files(data), prices, script], own="metrics.json")
+    if grader is None:
+        _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
+    graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
+    scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
+    refuse_overwriting(written, [*paths, *question_files(data), prices, *scripts], own="metrics.json")
     priced = read_prices(prices) if prices else {}
+    budget = Budget(prices=priced, max_cost=max_cost) if graders else None
     arms = open_arms(paths, data, dataset, task)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
-    own = Grader(model=grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else None
-    failed = _grade(arms, own, commands)
+    failed = _grade(arms, graders, commands, budget)
     scores = {arm.name: score_run(arm, prices=priced) for arm in arms}
     rows: Rows = {arm.name: scores_by_dataset(arm) if by_dataset else {None: scores[arm.name]} for arm in arms}
     if out is not None:
@@ -111,11 +120,25 @@ def command(
             say_json(rows[name] if by_dataset else found)
     else:
         _show(arms, scores, rows, details=details)
+        _show_agreement(arms if len(graders) > 1 else ())
     if failed:
         say(
             f"madke: {count_of(failed, 'answer has', 'answers have')} no grade; the same command retries them", err=True
         )
         raise typer.Exit(1)
+
+
+def _refuse_given(of_grader: Mapping[str, object]) -> None:
+    if given := [name for name, value in of_grader.items() if value is not None]:
+        raise UserError(f"{given[0]} needs --grader MODEL")
+
+
+def _show_agreement(arms: Sequence[Results]) -> None:
+    from madke.report.grader_agreement import agreement_table
+    from madke.report.tables import rich_table
+
+    if (agreement := agreement_table(arms)) is not None:
+        console().print(rich_table(agreement))
 
 
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
@@ -132,13 +155,18 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
         say("")
 
 
-def _grade(arms: Sequence[Results], grader: Grader | None, commands: Mapping[str, CommandScorer]) -> int:
-    """Run the scorers and the grader. Return the number of answers without a grade because of failed calls."""
+def _grade(
+    arms: Sequence[Results],
+    graders: Sequence[Grader],
+    commands: Mapping[str, CommandScorer],
+    budget: Budget | None,
+) -> int:
+    """Run the scorers and the graders. Return the number of answers without a grade because of failed calls."""
     from madke.cli.progress import resumable, run_progress
     from madke.scoring.scored import ask_outside
 
     with resumable():
-        return ask_outside(arms, grader, commands, watch=lambda: run_progress("graded answers"))
+        return ask_outside(arms, graders or None, commands, budget=budget, watch=lambda: run_progress("graded answers"))
 
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:

@@ -72,6 +72,7 @@ def ablate(
         wordings=wordings,
         sources=sources,
         pools=files,
+        repeats=asked.get("repeats"),
     )
     work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
     return outside_loop(work)

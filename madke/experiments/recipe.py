@@ -102,6 +102,8 @@ class Recipe(BaseModel, extra="forbid", frozen=True):
     limit: _Count | None = None
     """Maximum number of questions per dataset."""
     sample_seed: int | None = None
+    repeats: _Count = 1
+    """Debates per question, of arms that name no number; ``--repeats`` overrides it."""
     fixed_sources: tuple[str, ...] = ()
     """Sources that ``--sources`` does not replace, such as the passages of a dataset."""
     model: str = "offline"

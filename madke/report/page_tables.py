@@ -6,6 +6,7 @@ from itertools import takewhile
 from urllib.parse import urlencode
 
 from madke.report.page_data import OUTCOMES
+from madke.report.reproduction import PUBLISHED
 from madke.report.tables import NO_FIGURE, Cell, Table, percent_cell
 from madke.scoring.metrics import METRICS, heading_of
 from madke.scoring.scores import Scores
@@ -69,7 +70,7 @@ def page_table(table: Table, runs: Collection[str], first: str) -> PageTable:
     rows = []
     for row in table.rows:
         texts = [cell.text for cell in row[:named]]
-        of_row = [text for text in texts if text in runs]
+        of_row = [text for text in texts if text in runs and PUBLISHED not in texts]
         decisive = f"{first} %" in texts or "correct %" in texts
         figures = [*zip(table.columns, row, best, strict=True)][named:]
         name = PageCell(text=joined(texts).replace(" %", "\N{NO-BREAK SPACE}%"), mark=row[0].mark)
@@ -216,6 +217,13 @@ EXPLANATIONS: Mapping[str, str] = {
     # Experiments
     "dataset": "The questions' dataset.",
     "model": "The model that plays the roles.",
+    "figures": "Published by the paper, or ours with the 95 % interval and the verdict.",
+    "average": "Mean over datasets, each counting the same.",
+    "not comparable because": "What differs from the paper: model, questions, index, grader; or failed debates.",
+    "claim": "A difference that the paper states, in our words.",
+    "stated, points": "As the paper states it.",
+    "from published figures": "Computed from the paper's own tables.",
+    "from ours": "Computed from this experiment.",
     "calls planned": f"Calls of the arm, {_PLANNED}",
     "paid calls planned": f"Calls that no other arm makes first, {_PLANNED}",
     "paid calls": "Calls that this arm has sent to a model.",

@@ -16,6 +16,12 @@ from madke.tasks import get_task
 GRADER = "grader"
 """The name of a model's grades among the external scores: right is 1, wrong is 0."""
 
+
+def is_grader(name: str) -> bool:
+    """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
+    return name == GRADER or name.startswith(f"{GRADER}:")
+
+
 DebateRow = dict[str, float]
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
@@ -34,7 +40,7 @@ _SHARE = "share_"
 
 def is_share(name: str) -> bool:
     """Whether a value is a metric or the like, from 0 to 1. External scorers have their own scales."""
-    return name in METRICS or name in ("correct", GRADER) or name.startswith(("cons_", "co2_"))
+    return name in METRICS or name == "correct" or is_grader(name) or name.startswith(("cons_", "co2_"))
 
 
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:

@@ -9,7 +9,6 @@ Calls are stored in ``grades.sqlite`` in a run's directory, or in ``NAME.grades.
 import asyncio
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,30 +18,29 @@ from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import BaseModel, Field, FiniteFloat, RootModel
+from pydantic import FiniteFloat, RootModel
 
 from madke._util.assets import asset
 from madke._util.command_scorer import CommandScorer, ScorerItem
 from madke._util.files import write_file
 from madke._util.terminal import without_keys
 from madke._util.yaml_file import read_json, read_yaml
-from madke.core.chat import ChatRequest, Message, Purpose
+from madke.core.chat import ChatRequest, Purpose
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
 from madke.core.question import Question
 from madke.core.transcript import Transcript
 from madke.endpoints.endpoint import refuse_unreachable
-from madke.engine.parse import parse_grade, without_reasoning
-from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
 from madke.runs.directory import Key
 from madke.runs.guard import Guard
-from madke.runs.meter import Meter
+from madke.runs.meter import Budget, Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
-from madke.scoring.debate_rows import GRADER
+from madke.scoring.debate_rows import GRADER, is_grader
+from madke.scoring.grading_prompt import GradingPrompt, read_grade
+from madke.scoring.known_grades import GRADES, Known, grade_stores, prompt_key
 from madke.scoring.metrics import question_of
-from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +85,7 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != held:
-            option = "--grader MODEL" if name == GRADER else f"--scorer {name}=..."
+            option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
             warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"
             _log.warning(warning, file, name, option)
             continue
@@ -96,16 +94,16 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
             warning = "%s: %s has no score for %d answers, which are excluded from its mean: %s"
             _log.warning(warning, file, name, sum(scored.missing.values()), reasons)
         values = {(each.id, each.repeat): each.score for each in scored.scores}
-        if name == GRADER:
+        if is_grader(name):
             values |= {(t.id, t.repeat): 0.0 for t in arm.transcripts() if t.status == "abstained" and t.answers}
         if values:
             found[name] = values
     return found
 
 
-def grader_of(arm: Results) -> str | None:
-    """The model that graded an arm; None without grades."""
-    kept = _read(arm.path).get(GRADER)
+def grader_of(arm: Results, name: str = GRADER) -> str | None:
+    """The model that graded an arm under this name; None without such grades."""
+    kept = _read(arm.path).get(name)
     return kept.command if kept else None
 
 
@@ -186,69 +184,6 @@ def _read(path: Path) -> dict[str, _Scored]:
     return read_json(file, _File, wrong).root if file.exists() else {}
 
 
-_TAGS = ("task", "reference", "answer")
-_MARK = re.compile(r"\[\W{0,9}(?:true|false)\W{0,9}\]", re.IGNORECASE)
-_ROUND = str.maketrans("[]", "()")
-
-_MARK_RULES = ("marker", "alone")
-"""Accepted parsing rules: a word without a marker may be a repetition of the answer."""
-
-
-class GradingExample(BaseModel, extra="forbid", frozen=True):
-    """One graded answer."""
-
-    question: str
-    choices: tuple[str, ...] = ()
-    references: tuple[str, ...] = Field(min_length=1)
-    answer: str
-    reasoning: str
-    """The steps that lead to the grade, without the grade itself."""
-    right: bool
-
-
-class GradingPrompt(BaseModel, extra="forbid", frozen=True):
-    """The wording of the grading prompt."""
-
-    system: str
-    instruction: str
-    closing: str
-    examples: Mapping[str, tuple[GradingExample, ...]]
-    """Task -> graded answers, right and wrong ones."""
-
-    def messages(self, question: Question, answer: str) -> tuple[Message, ...]:
-        """The prompt for one answer; the part that all answers of a task share comes first."""
-        if question.task not in self.examples:
-            raise UserError(f"task {question.task!r}: the grading prompt has no examples for it")
-        examples = (
-            f"{_shown(example.question, example.choices, example.references, example.answer)}\n\n"
-            f"{example.reasoning}\n[{example.right}]"
-            for example in self.examples[question.task]
-        )
-        task = _shown(question.question, question.choices, question.answers, answer)
-        parts = (self.instruction, "Worked examples:", *examples, "(end of the examples)", task, self.closing)
-        return Message(role="system", content=self.system), Message(role="user", content="\n\n".join(parts))
-
-
-def read_grade(reply: str) -> bool | None:
-    """Parse the grade in a reply: True (right), False, or None if it contains no ``[True]`` or ``[False]``."""
-    parsed = parse_grade(without_reasoning(reply))
-    return parsed.value if parsed.rule in _MARK_RULES else None
-
-
-def _shown(question: str, choices: tuple[str, ...], references: tuple[str, ...], answer: str) -> str:
-    task = [_quoted(question), *(f"({letter}) {_on_one_line(choice)}" for letter, choice in lettered(choices))]
-    golds = (f"<reference>{_on_one_line(reference)}</reference>" for reference in references)
-    return "\n".join(["<task>", *task, "</task>", *golds, f"<answer>{_on_one_line(answer)}</answer>"])
-
-
-def _on_one_line(text: str) -> str:
-    return _quoted(" ".join(text.split()))
-
-
-def _quoted(text: str) -> str:
-    return _MARK.sub(lambda mark: mark.group().translate(_ROUND), without_tags(text, _TAGS))
-
-
 NO_GRADE = "no grade in the reply"
 """The reason for a missing grade if the grader replied."""
 _NO_REFERENCE = "no reference"
@@ -265,6 +200,8 @@ class Grader:
 
     model: str
     """A model name as for ``--model``."""
+    name: str = GRADER
+    """The name of its grades: :data:`~madke.scoring.debate_rows.GRADER`, or for a second opinion ``grader:MODEL``."""
     base_url: str | None = None
     """The endpoint of an ``openai/`` or ``azure/`` model."""
     concurrency: int = 16
@@ -285,48 +222,52 @@ def grade(
     grader: Grader,
     store: Path,
     *,
+    known: Known | None = None,
+    budget: Budget | None = None,
     watch: Watch = lambda: nullcontext(silent),
 ) -> Grades:
-    """Grade answers at temperature 0; equal answers to one question are graded once.
+    """Grade answers at temperature 0; each distinct prompt is asked once.
 
     Args:
         answers: Questions with their references, and an answer to each; question ids must be unique.
         grader: The grading model.
         store: The call store; created if missing. Failed calls are retried.
-        watch: Opens a listener for the calls, which gets :class:`madke.core.events.RunProgress` of answers.
+        known: Grades that need no call; new ones are added.
+        budget: Pays for the calls; no call starts once its limit is reached.
+        watch: Opens a listener for the calls, which gets :class:`madke.core.events.RunProgress` of prompts.
 
     Raises:
-        UserError: The model or the store cannot be used, or a task has no worked grading examples.
+        UserError: The model or the store cannot be used, a task has no worked grading examples, or a cost limit lacks
+            the price of the model.
         Interrupted: A signal stopped the grading; finished calls are stored.
     """
-    prompt = _prompt()
-    requests = {
-        (question.id, answer): ChatRequest(
-            messages=prompt.messages(question, answer),
-            purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
-            temperature=0.0,
-            max_tokens=_MAX_TOKENS,
-        )
-        for question, answer in answers
-    }
+    if budget is not None:
+        budget.check([grader.model])
     model = open_model(grader.model, base_url=grader.base_url)
     refuse_unreachable([model])
+    known = {} if known is None else known
+    prompts: dict[QuestionAnswer, tuple[str, str]] = {}
+    requests: dict[tuple[str, str], ChatRequest] = {}
+    for question, answer in answers:
+        request = grading_request(question, answer)
+        prompt = prompts[question.id, answer] = (model.name, prompt_key(request.messages))
+        if prompt not in known:
+            requests.setdefault(prompt, request)
     limits = Limits(grader.concurrency)
-    meter = Meter(total=len(requests), limits=limits)
-    right: dict[QuestionAnswer, bool] = {}
-    missing: dict[QuestionAnswer, str] = {}
+    meter = Meter(total=len(requests), limits=limits, budget=budget)
+    failed: dict[tuple[str, str], str] = {}
     with CallStore(store) as calls, watch() as listen:
         guarded = Guard(limits=limits, store=calls, meter=meter).model(model)
 
-        async def work(asked: tuple[QuestionAnswer, ChatRequest]) -> None:
-            pair, request = asked
+        async def work(asked: tuple[tuple[str, str], ChatRequest]) -> None:
+            prompt, request = asked
             completion = await guarded.complete(request)
             found = read_grade(completion.text) if completion.outcome == "ok" else None
             if found is not None:
-                right[pair] = found
+                known[prompt] = found
             else:
                 failure = " ".join((completion.error or completion.outcome).split())
-                missing[pair] = NO_GRADE if completion.outcome == "ok" else failure
+                failed[prompt] = NO_GRADE if completion.outcome == "ok" else failure
             meter.done += 1
 
         async def watched() -> None:
@@ -338,11 +279,57 @@ def grade(
                 await close(model)
 
         asyncio.run(watched())
-    missing |= {pair: str(meter.stopped) for pair in requests.keys() - right.keys() - missing.keys()}
+    right = {pair: known[prompt] for pair, prompt in prompts.items() if prompt in known}
+    missing = {pair: failed.get(prompt, str(meter.stopped)) for pair, prompt in prompts.items() if prompt not in known}
     return Grades(model=model.name, right=right, missing=missing)
 
 
-def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda: nullcontext(silent)) -> int:
+def grading_request(question: Question, answer: str) -> ChatRequest:
+    """The call that grades an answer."""
+    return ChatRequest(
+        messages=_prompt().messages(question, answer),
+        purpose=Purpose(question=question.id, stage="grade", agent="grader", round=1),
+        temperature=0.0,
+        max_tokens=_MAX_TOKENS,
+    )
+
+
+def graders_of(models: str, *, base_url: str | None = None, concurrency: int = 16) -> list[Grader]:
+    """The graders of ``A,B``: the first one's grades are the score, the others are second opinions."""
+    names = [name.strip() for name in models.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UserError(f"--grader {models!r}: expected MODEL,... with a different model each")
+    return [
+        Grader(model=each, name=f"{GRADER}:{each}" if n else GRADER, base_url=base_url, concurrency=concurrency)
+        for n, each in enumerate(names)
+    ]
+
+
+def known_grades(arms: Iterable[Results], budget: Budget | None = None) -> Known:
+    """All grades in the stores of some arms, and of the other arms of their experiments.
+
+    A ``budget`` counts what they cost.
+    """
+    known: Known = {}
+    for file in grade_stores(companion_file(arm.path, GRADES) for arm in arms):
+        with CallStore(file) as calls:
+            if budget is not None:
+                budget.pay_stored(calls)
+            for call in calls.recorded():
+                found = read_grade(call.completion.text) if call.completion.outcome == "ok" else None
+                if found is not None:
+                    known[call.model, prompt_key(call.messages)] = found
+    return known
+
+
+def grade_results(
+    results: Results,
+    grader: Grader,
+    *,
+    known: Known | None = None,
+    budget: Budget | None = None,
+    watch: Watch = lambda: nullcontext(silent),
+) -> int:
     """Grade the answers of an arm and store the grades with it for scores, comparisons and reports.
 
     An abstained answer is wrong without a call; a failed question has no grade. Returns the number of answers whose
@@ -352,7 +339,8 @@ def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda: nu
     held = answers_of(results.transcripts())
     with_reference = {key: found for key, found in held.items() if found[0].answers}
     if with_reference:
-        grades = grade(with_reference.values(), grader, companion_file(results.path, "grades.sqlite"), watch=watch)
+        store = companion_file(results.path, GRADES)
+        grades = grade(with_reference.values(), grader, store, known=known, budget=budget, watch=watch)
     else:
         _log.warning("%s: no answer with a reference, so the grader is not called", results.path)
         grades = Grades(model=grader.model, right={}, missing={})
@@ -363,7 +351,7 @@ def grade_results(results: Results, grader: Grader, *, watch: Watch = lambda: nu
     if without := len(held) - len(with_reference):
         missing[_NO_REFERENCE] = without
     scores = {key: float(grades.right[pair]) for key, pair in pairs.items() if pair in grades.right}
-    keep_scores(results.path, GRADER, held, command=grades.model, scores=scores, missing=missing)
+    keep_scores(results.path, grader.name, held, command=grades.model, scores=scores, missing=missing)
     return sum(count for reason, count in missing.items() if reason not in (NO_GRADE, _NO_REFERENCE))
 
 

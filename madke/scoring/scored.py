@@ -22,9 +22,19 @@ from madke.core.events import Watch, silent
 from madke.endpoints.prices import Prices, cost, cost_saved, price_of
 from madke.llm import CallStore
 from madke.runs.directory import is_being_written
+from madke.runs.meter import Budget
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
-from madke.scoring.outside import EXTERNAL, Grader, external_values, grade_results, require_answers, score_outside
+from madke.scoring.outside import (
+    EXTERNAL,
+    Grader,
+    external_values,
+    grade_results,
+    graders_of,
+    known_grades,
+    require_answers,
+    score_outside,
+)
 from madke.scoring.scores import Scores, Spending, score_with_values, scores_from_json, scores_of, scores_to_json
 from madke.scoring.shadow import Shadow, shadow_of
 
@@ -80,15 +90,17 @@ def _priced_shadow(arm: Results, prices: Prices) -> Shadow | None:
 
 def ask_outside(
     arms: Sequence[Results],
-    grader: Grader | str | None = None,
+    grader: Grader | str | Sequence[Grader] | None = None,
     scorers: Mapping[str, CommandScorer | str] = MappingProxyType({}),
     *,
+    budget: Budget | None = None,
     watch: Watch = lambda: nullcontext(silent),
 ) -> int:
-    """Run external scorers and a grader on the answers of arms, and store their scores next to the arms.
+    """Run external scorers and graders on the answers of arms, and store their scores next to the arms.
 
-    ``watch`` opens a listener for the grader's calls on an arm. Returns the number of answers whose grading call
-    failed; grading again retries them. UserError if there is nothing to score, or a grader or scorer cannot be used.
+    A prompt that several arms share is graded once. ``budget`` pays for the grader's calls. ``watch`` opens a listener
+    for the calls on an arm. Returns the number of answers whose grading call failed; grading again retries them.
+    UserError if there is nothing to score, or a grader or scorer cannot be used.
     """
     commands = {name: CommandScorer(each) if isinstance(each, str) else each for name, each in scorers.items()}
     if commands:
@@ -99,8 +111,9 @@ def ask_outside(
         score_outside(arm, commands)
     if grader is None:
         return 0
-    spec = Grader(model=grader) if isinstance(grader, str) else grader
-    return sum(grade_results(arm, spec, watch=watch) for arm in arms)
+    graders = graders_of(grader) if isinstance(grader, str) else [grader] if isinstance(grader, Grader) else [*grader]
+    known = known_grades(arms, budget)
+    return sum(grade_results(arm, each, known=known, budget=budget, watch=watch) for each in graders for arm in arms)
 
 
 def kept_scores(directory: Path, state: str = "") -> Scores | None:

@@ -13,8 +13,10 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.experiments import plan
 from madke.experiments.experiment_spec import ExperimentSpec
+from madke.experiments.grading_plan import planned_grading
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import Recipe
+from madke.scoring.outside import graders_of
 from madke.variants import load
 from madke.variants.load import check_templates
 
@@ -218,3 +220,18 @@ def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monk
     planned(experiment_spec, Planner(prices={}))
     planned(experiment_spec, Planner(prices={}))
     assert sorted(checked) == ["madke"] * 3 + ["rag"] * 2
+
+
+def test_grading_is_planned_from_one_answer_a_question_to_a_different_one_in_each_debate() -> None:
+    asked = [Question(id=f"q{n}", question=f"Which lake, {n}?", answers=("Lake Baikal",)) for n in range(6)]
+    asked.append(Question(id="open", question="Why?"))
+    prices = {"openai/judge": Price(prompt=10, completion=20)}
+    (found,) = planned_grading(asked, 4 * len(asked), graders_of("openai/judge"), prices, 50)
+    assert (found.name, found.debates, found.unpriced) == ("grading", 24, ())
+    assert (found.least.calls, found.most.calls) == (pytest.approx(6), pytest.approx(24))
+    assert found.most.completion_tokens == pytest.approx(24 * 50)
+    by_hand = (found.most.prompt_tokens * 10 + found.most.completion_tokens * 20) / 1e6
+    assert found.most.cost == pytest.approx(by_hand)
+    names = [each.name for each in planned_grading(asked, 7, graders_of("openai/judge,openai/other"), prices, 50)]
+    assert names == ["grading by openai/judge", "grading by openai/other"]
+    assert planned_grading(questions(2), 2, graders_of("openai/judge"), prices, 50) == []

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from madke.core.errors import UserError
+from madke.core.question import Question
 from madke.data.formats import READERS
+from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Recipe, read_recipe
 
 HEAD = "title: A test\nsource: nowhere\n"
@@ -184,3 +186,10 @@ def test_a_name_without_an_ending_is_that_of_a_shipped_recipe() -> None:
         read_recipe("source-ablatoin")
     with pytest.raises(UserError, match=r"missing\.yaml: cannot be read"):
         read_recipe("missing.yaml")
+
+
+@pytest.mark.parametrize(("asked", "found"), [({}, 3), ({"repeats": 1}, 1), ({"repeats": 5}, 5)])
+def test_repeats_of_a_recipe_are_a_default(asked: dict[str, int], found: int) -> None:
+    question = Question(id="q", question="?", answers=("a",))
+    assert read_experiment_spec("madke-table-2", [question], **asked).request.repeats == found
+    assert read_experiment_spec("liang-table-5", [question]).request.repeats == 1

@@ -476,3 +476,17 @@ def test_green_and_red_are_for_right_and_wrong_answers_only() -> None:
     hues = [rgb_to_hsv(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))[:2] for colour in canvas.COLOURS]
     for hue, saturation in hues:
         assert saturation < 0.1 or not (hue < 0.08 or 0.25 < hue < 0.5), "a red or a green"
+
+
+def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None:
+    debates = [debate("q0", [RIGHT, RIGHT]), debate("q1", ["x", "x"], answer="x")]
+    grades = {"grader": {("q0", 0): 1.0, ("q1", 0): 1.0}}
+    results = [Results(name=name, path=Path(name), config=None, transcripts=lambda: iter(debates)) for name in "ab"]
+    for graded, said in ((("a", "b"), True), (("a",), False)):
+        outside = {name: grades if name in graded else {} for name in "ab"}
+        scores = {name: scores_of(debates, outside[name]) for name in "ab"}
+        values = [read_arm(name, debates, outside[name]) for name in "ab"]
+        drawn = {one.name: one for one in figures.draw(results, scores, values)}
+        by_tokens = drawn["accuracy-by-tokens"]
+        assert ("The grader says which answers are right." in by_tokens.caption) is said
+        assert "grader" not in drawn["flips"].caption

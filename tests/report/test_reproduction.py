@@ -110,7 +110,7 @@ def test_backbones_are_rows_and_datasets_columns(tmp_path: Path) -> None:
     assert only_one[0].text == "GPT-8"
     files = published_files(recipe, [folder])
     assert [*files] == ["published_em", "published_f1", "published"]
-    # The wrong lake shares a word with the right one, so the F1 of 20 right of 40 is 0.75: above 0.6, below 0.9.
+    # F1 of the wrong answer is 0.5, because both lakes share a word: 75.0 on both datasets.
     verdicts = [row[6].text for row in files["published"].rows]
     assert verdicts == ["not run"] * 4 + ["reproduced", "higher", "lower", "lower"]
 

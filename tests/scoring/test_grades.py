@@ -25,7 +25,8 @@ BAIKAL, TANGANYIKA = "Lake Baikal", "Lake Tanganyika"
 
 
 def entry(id_: str, answer: str | None, **changes: Any) -> Transcript:
-    return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **changes)
+    fields = {"question": f"Which lake is the deepest, in survey {id_}?", **changes}
+    return transcript(id_, said=[BAIKAL, BAIKAL], consensus=True, answer=answer, **fields)
 
 
 def script(folder: Path, *rules: dict[str, str]) -> Grader:

@@ -1,6 +1,7 @@
 """Figures for report pages and papers, drawn by matplotlib, which is imported on demand."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from madke._util.files import write_file
 from madke.report.figures import by_arm, by_setting, by_step
 from madke.report.figures.canvas import Drawing, ImageFormat, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
+from madke.scoring.debate_rows import GRADER
 from madke.scoring.scores import Scores
 
 __all__ = ["Drawing", "ImageFormat", "available", "draw", "page_svg", "write_figures"]
@@ -36,11 +38,42 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
+_BY_GRADER = frozenset(
+    {
+        by_arm.accuracy_by_tokens,
+        by_arm.accuracy_by_output_tokens,
+        by_arm.accuracy_by_calls,
+        by_setting.source_ablation,
+        by_setting.selection_ablation,
+        by_setting.size_curves,
+        by_setting.agents_curves,
+        by_setting.rounds_curves,
+    }
+)
+"""The figures that Wang et al. draw with the GPT-4 score: the grader decides what is right, if it graded all arms."""
+
+
 def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[Drawing]:
     """All figures that the arms have data for, in order; needs matplotlib."""
     arms = arms_of(results, scores, values)
+    graded = [replace(arm, scores=_by_grader(arm.scores)) for arm in arms if GRADER in arm.scores.metrics]
+    drawings = []
     with style():
-        return [drawing for figure in _FIGURES if (drawing := figure(arms)) is not None]
+        for figure in _FIGURES:
+            by_grader = figure in _BY_GRADER and len(graded) == len(arms)
+            if (drawing := figure(graded if by_grader else arms)) is not None:
+                note = " The grader says which answers are right." if by_grader else ""
+                drawings.append(replace(drawing, caption=drawing.caption + note))
+    return drawings
+
+
+def _by_grader(scores: Scores) -> Scores:
+    return replace(
+        scores,
+        correct=scores.metrics[GRADER],
+        co2_judge=scores.co2_judge_grader,
+        co2_matcher=scores.co2_matcher_grader,
+    )
 
 
 def write_figures(drawings: Sequence[Drawing], folder: Path, format: ImageFormat = "pdf") -> list[Path]:
