@@ -147,7 +147,7 @@ class Entailment:
             return FULL if score >= _FULL_FROM else PARTIAL if score >= _PARTIAL_FROM else NO_SUPPORT
         named = _LEVEL.findall(without_reasoning(reply))
         if not named:
-            raise UserError(f"{self.judge} gave no [FULL], [PARTIAL] or [NO_SUPPORT]: {' '.join(reply.split())[:80]!r}")
+            raise UserError(f"{self.judge} gave no [FULL], [PARTIAL] or [NONE]: {' '.join(reply.split())[:80]!r}")
         return _LEVELS[named[-1].casefold()]
 
 

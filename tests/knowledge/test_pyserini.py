@@ -244,8 +244,8 @@ def test_the_results_are_pyserinis_own(lucene: Path, tmp_path: Path) -> None:
     vectors = faiss_folder(tmp_path / "faiss", encoder=load_encoder(encoder))
     script = (
         "import json, sys\n"
-        "from madke.indexing.lucene import start\n"
-        "start()\n"
+        "from madke.indexing.lucene import start_jvm\n"
+        "start_jvm()\n"
         "from pyserini.encode import DprQueryEncoder\n"
         "from pyserini.search.faiss import FaissSearcher\n"
         "from pyserini.search.lucene import LuceneSearcher\n"
