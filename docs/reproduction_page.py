@@ -49,7 +49,7 @@ recipes and `eval/reproduction`.
 One command runs a table for all of its backbones. It shows backbones as rows, datasets as columns, their average, the
 published value, ours with its 95 % interval, and a verdict for each cell:
 
-<!-- needs models, indexes and a key of Serper -->
+<!-- needs a dataset: published files, models and indexes -->
 ```bash
 madke ablate madke-table-2 --models openai/gpt-3.5-turbo,openai/Qwen1.5-32B-Chat@http://HOST:8000/v1 \\
   --data triviaqa=triviaqa.json --data nq_open=nq.jsonl --sources wiki=wikipedia-dpr-100w,google --out table-2

@@ -20,6 +20,8 @@ class StageCalls(NamedTuple):
 
 def possible_rounds(protocol: Protocol) -> range:
     """The numbers of rounds that a debate can have."""
+    if protocol.knowledge is not None and protocol.knowledge.select == "one_each":
+        protocol = protocol.with_one_each(len(protocol.cast))
     first = {"never": protocol.rounds, "stability": 2}.get(protocol.stop, 1)
     if protocol.stop == "budget" and protocol.first_round_given and not _spends_before(protocol):
         first = 2  # no call has used a token after a given round

@@ -89,8 +89,10 @@ def test_a_sibling_is_sent_after_the_leaders_first_token() -> None:
 
     def pieces() -> Any:
         order.append("leader comes")
-        yield body[:first].encode()
+        assert not sibling_came.wait(0.2)
+        # Noted before it is sent: the sibling may come before this thread goes on.
         order.append("first token")
+        yield body[:first].encode()
         assert sibling_came.wait(10)
         yield body[first:].encode()
 
