@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from docs.reproduction_page import documents, page
-from madke.experiments.claims import Claim, read_claims
+from madke.experiments.claims import DerivedClaim, read_claims
 from madke.experiments.recipe import read_recipe, recipe_file, recipe_files
 from madke.report.reproduction import claims_table, figures
 
@@ -60,6 +60,6 @@ def test_claims_follow_from_the_papers_own_tables() -> None:
 def test_a_relative_claim_is_a_part_of_the_second_arm() -> None:
     side = {"model": "m", "arm": "a"}
     fields = {"says": "x", "source": "y", "published": -0.2, "relative": True, "figures": {"d": "tokens"}}
-    claim = Claim.model_validate({**fields, "of": side, "than": {**side, "arm": "b"}})
+    claim = DerivedClaim.model_validate({**fields, "of": side, "than": {**side, "arm": "b"}})
     assert claim.computed({("m", "a", "d", "tokens"): 80, ("m", "b", "d", "tokens"): 100}) == pytest.approx(-0.2)
     assert claim.computed({("m", "a", "d", "tokens"): 80}) is None

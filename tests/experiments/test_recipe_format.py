@@ -188,8 +188,8 @@ def test_a_name_without_an_ending_is_that_of_a_shipped_recipe() -> None:
         read_recipe("missing.yaml")
 
 
-@pytest.mark.parametrize(("asked", "found"), [({}, 3), ({"repeats": 1}, 1), ({"repeats": 5}, 5)])
-def test_repeats_of_a_recipe_are_a_default(asked: dict[str, int], found: int) -> None:
+@pytest.mark.parametrize(("asked", "found"), [(None, 3), (1, 1), (5, 5)])
+def test_repeats_of_a_recipe_are_a_default(asked: int | None, found: int) -> None:
     question = Question(id="q", question="?", answers=("a",))
-    assert read_experiment_spec("madke-table-2", [question], **asked).request.repeats == found
+    assert read_experiment_spec("madke-table-2", [question], repeats=asked).request.repeats == found
     assert read_experiment_spec("liang-table-5", [question]).request.repeats == 1
