@@ -28,7 +28,7 @@ EPILOG = flags.epilog(
 )
 
 
-@flags.request_options("experiment", without="repeats engine address retry_failed retry_degraded")
+@flags.request_options("experiment", without="engine address retry_failed retry_degraded")
 def command(
     request: RunRequest,
     options: RunOptions,
@@ -45,10 +45,6 @@ def command(
     ] = None,
     models: Annotated[
         str | None, flags.option("Run every arm with each of these models.", "MODEL,...", flags.MODELS)
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        flags.option("Debates per question. Default: the recipe's.", "N", flags.PROTOCOL, min=1),
     ] = None,
     wordings: Annotated[
         str | None,
@@ -94,7 +90,6 @@ def command(
         wordings=() if wordings is None else [folder.strip() for folder in wordings.split(",")],
         pools=pools or (),
         sources={} if sources is None else sources,
-        repeats=repeats,
     )
     if out is not None and not plan:
         files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]

@@ -50,7 +50,7 @@ class LookedUp(NamedTuple):
 
 
 def look_up(quote: str, passage: int | None, texts: Mapping[int, str]) -> LookedUp:
-    """Look a quote up in numbered passages; ``passage`` is the number that it is said to be from, None for any."""
+    """Look a quote up in numbered passages. ``passage``: the number that the stance names; None if it names none."""
     parts = [part for part in (normalised(part).strip(_EDGE) for part in _ELLIPSIS.split(quote[:_LONGEST])) if part]
     wanted = " ".join(parts)
     if len(wanted) < MIN_QUOTE:

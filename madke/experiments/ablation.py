@@ -72,7 +72,6 @@ def ablate(
         wordings=wordings,
         sources=sources,
         pools=files,
-        repeats=asked.get("repeats"),
     )
     work = partial(run_experiment, experiment_spec, Path(out), options, listen=listen)
     return outside_loop(work)

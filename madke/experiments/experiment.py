@@ -299,7 +299,7 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
         "data": experiment_spec.data,
         "questions": question_hashes(experiment_spec.questions),
         "sample_seed": experiment_spec.request.sample_seed,
-        "repeats": experiment_spec.request.repeats,
+        "repeats": experiment_spec.request.repeats or 1,
         "seed": experiment_spec.request.seed,
     }
 

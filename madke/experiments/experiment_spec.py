@@ -71,7 +71,7 @@ class ExperimentSpec:
 
     def debates(self, arm: Arm) -> int:
         """The number of debates of an arm."""
-        return len(self.questions) * (arm.repeats or self.request.repeats)
+        return len(self.questions) * (arm.repeats or self.request.repeats or 1)
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:
@@ -258,7 +258,6 @@ def read_experiment_spec(
     wordings: Sequence[str | Path] = (),
     sources: str | Mapping[str, Source] = NOTHING,
     pools: Sequence[str | Path] = (),
-    repeats: int | None = None,
 ) -> ExperimentSpec:
     """Combine a recipe with data.
 
@@ -275,7 +274,6 @@ def read_experiment_spec(
             of these, and where it has an arm for each, there is an arm for each of these. Or name -> source object; if
             the arms have all of these names, the objects are these sources.
         pools: Existing pool files; other sources are queried.
-        repeats: Debates per question of arms that name no number. Default: those of the request, else the recipe's.
 
     Raises:
         UserError: The recipe or the data are invalid.
@@ -288,8 +286,7 @@ def read_experiment_spec(
     limit, sample_seed = found.limit if request.limit is None else request.limit, request.sample_seed
     if sample_seed is None and limit is not None:
         sample_seed = found.sample_seed
-    if repeats is None:
-        repeats = request.repeats if request.repeats != RunRequest().repeats else found.repeats
+    repeats = request.repeats or found.repeats
     request = replace(request, limit=limit, sample_seed=sample_seed, repeats=repeats)
     if models and model is not None:
         raise UserError("--models is given with --model; leave out one")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from madke.core.errors import UserError
@@ -53,6 +54,13 @@ def defaults(record: type) -> dict[str, Any]:
         each.name: each.default if each.default_factory is MISSING else each.default_factory()
         for each in fields(record)
     }
+
+
+def paths_from_texts(record: Any) -> None:
+    """Turn texts into paths, in a frozen record's fields whose options are paths."""
+    for name, about in descriptions(type(record)).items():
+        if about.type in (Path, Path | None) and isinstance(value := getattr(record, name), str):
+            object.__setattr__(record, name, Path(value))
 
 
 def check_least(record: Any) -> None:

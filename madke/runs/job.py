@@ -190,7 +190,7 @@ def job_of(
         source_specs=specs,
         answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
         seed=request.seed,
-        repeats=request.repeats,
+        repeats=request.repeats or 1,
         deferring=deferring_of(request.calibration, request.error_at_most),
     )
     if spec.deferring is not None:

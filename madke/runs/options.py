@@ -6,9 +6,7 @@ from typing import Literal
 
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
-from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, RESUME, check_least, described
-
-_PATHS = ("models_file", "sources_file", "prices")
+from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, RESUME, check_least, described, paths_from_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +69,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_least(self)
-        for name in _PATHS:
-            if isinstance(value := getattr(self, name), str):
-                object.__setattr__(self, name, Path(value))
+        paths_from_texts(self)
         if self.address is not None and self.engine != "ray":
             raise UserError("--address is the address of a Ray cluster; it needs --engine ray")
 

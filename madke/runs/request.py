@@ -10,7 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
-from madke.runs.fields import KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, check_least, defaults, described, descriptions
+from madke.runs.fields import (
+    KNOWLEDGE,
+    MODELS,
+    PROTOCOL,
+    QUESTIONS,
+    check_least,
+    defaults,
+    described,
+    descriptions,
+    paths_from_texts,
+)
 
 if TYPE_CHECKING:  # `madke --help` reads the fields, and needs none of these
     from collections.abc import Sequence
@@ -41,8 +51,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Asker = Literal["run", "ask", "serve", "experiment"]
 """Who asks for runs: ``madke run``, ``ask``, ``serve`` and ``mcp``, ``ablate``, and the functions of these names."""
-
-_PATHS = ("prompts", "pools", "first_round", "calibration")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +215,15 @@ class RunRequest:
         by="run experiment",
     )
     """Seed of that sample."""
-    repeats: int = described(1, "Debates per question.", PROTOCOL, metavar="N", least=1, type=int, by="run experiment")
+    repeats: int | None = described(
+        None,
+        "Debates per question. Default: 1, or the recipe's.",
+        PROTOCOL,
+        metavar="N",
+        least=1,
+        type=int | None,
+        by="run experiment",
+    )
     """Number of debates per question."""
     seed: int | None = described(
         0,
@@ -221,9 +237,7 @@ class RunRequest:
 
     def __post_init__(self) -> None:
         check_least(self)
-        for name in _PATHS:
-            if isinstance(value := getattr(self, name), str):
-                object.__setattr__(self, name, Path(value))
+        paths_from_texts(self)
 
 
 def requested(questions: Data | RunRequest, asked: Mapping[str, Any]) -> RunRequest:

@@ -48,7 +48,7 @@ async def execute(
     listen: Listener | None = None,
     signals: bool = False,
 ) -> Meter:
-    """Debate every question that has no outcome in the run directory ``path``.
+    """Debate the questions of a run that are not finished yet. ``path``: the run directory.
 
     Without a pool file the run builds its own. ``shared``: the account of several runs. With ``signals``, SIGINT,
     SIGTERM and SIGHUP raise :class:`madke.runs.stopping.Interrupted`, without losing a call.

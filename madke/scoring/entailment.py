@@ -21,6 +21,7 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
 from madke.encoding.encoders import loading, revision_of
 from madke.endpoints.endpoint import refuse_unreachable
+from madke.endpoints.model_names import MODEL_KINDS, kind_of
 from madke.engine.parse import without_reasoning
 from madke.engine.view import without_tags
 from madke.llm import CallStore, Limits, close, open_model
@@ -32,7 +33,8 @@ _MAX_TOKENS = 512
 _LEVEL = re.compile(r"\[\W{0,3}(full|partial|none)\W{0,3}\]", re.IGNORECASE)
 _LEVELS = {"full": FULL, "partial": PARTIAL, "none": NO_SUPPORT}
 _FULL_FROM, _PARTIAL_FROM = 0.75, 0.25
-_MODELS = ("openai/", "azure/", "scripted/", "gguf/", "offline")
+_NO_CHAT = ("hf", "human")
+"""Kinds of models that judge no entailment in words: ``hf/`` is a cross-encoder here."""
 _BATCH = 32
 
 
@@ -101,7 +103,8 @@ class Entailment:
     @property
     def is_chat(self) -> bool:
         """Whether the judge is a chat model."""
-        return self.judge.startswith(_MODELS)
+        kind = kind_of(self.judge)
+        return kind in MODEL_KINDS and kind not in _NO_CHAT
 
     def ask(self, pairs: Collection[Pair]) -> Mapping[Pair, float]:
         """The support of each pair. UserError if the judge cannot be used, fails, or gives no level for a pair."""

@@ -183,18 +183,21 @@ def _sentence(shadow: Shadow) -> str:
 
 def share_of(part: GateCost, whole: GateCost) -> str:
     """The share of the tokens that one way costs of another; of the calls where the tokens are unknown."""
-    if part.tokens is None or not whole.tokens:
-        return f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"
-    return f"{100 * part.tokens / whole.tokens:.0f} % of the tokens"
+    return list(_shares(part, whole))[-1]
+
+
+def _shares(part: GateCost, whole: GateCost) -> Iterator[str]:
+    """The share of the calls, and of the tokens where they are known."""
+    yield f"{100 * part.calls / max(1, whole.calls):.0f} % of the calls"
+    if part.tokens is not None and whole.tokens:
+        yield f"{100 * part.tokens / whole.tokens:.0f} % of the tokens"
 
 
 def gate_lines(shadow: Shadow) -> Iterator[str]:
     """Each gate in a line: what it skips, what it costs, and what it gains or loses."""
     for name, found in shadow.gates.items():
         spent, whole = found.spent, shadow.spent
-        shares = [f"{100 * spent.calls / max(1, whole.calls):.0f} % of the calls"]
-        if spent.tokens is not None and whole.tokens:
-            shares.append(f"{100 * spent.tokens / whole.tokens:.0f} % of the tokens")
+        shares = list(_shares(spent, whole))
         if spent.cost is not None and whole.cost:
             shares.append(f"{spent.cost:.2f} instead of {whole.cost:.2f} in money")
         line = f"gate {name}: skips {found.skipped:,} of {count_of(shadow.debates, 'debate')}, {', '.join(shares)}"

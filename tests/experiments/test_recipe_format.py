@@ -10,6 +10,7 @@ from madke.core.question import Question
 from madke.data.formats import READERS
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Recipe, read_recipe
+from madke.runs.request import RunRequest
 
 HEAD = "title: A test\nsource: nowhere\n"
 
@@ -191,5 +192,5 @@ def test_a_name_without_an_ending_is_that_of_a_shipped_recipe() -> None:
 @pytest.mark.parametrize(("asked", "found"), [(None, 3), (1, 1), (5, 5)])
 def test_repeats_of_a_recipe_are_a_default(asked: int | None, found: int) -> None:
     question = Question(id="q", question="?", answers=("a",))
-    assert read_experiment_spec("madke-table-2", [question], repeats=asked).request.repeats == found
+    assert read_experiment_spec("madke-table-2", [question], RunRequest(repeats=asked)).request.repeats == found
     assert read_experiment_spec("liang-table-5", [question]).request.repeats == 1
