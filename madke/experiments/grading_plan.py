@@ -8,7 +8,7 @@ from madke.experiments.load import Load, Planned, load_of, planned_usage
 from madke.experiments.plan import spread
 from madke.scoring.outside import Grader, grading_request
 
-GRADING = "grading"
+GRADING_PLAN = "grading"
 """The name of the plan."""
 
 
@@ -32,7 +32,7 @@ def planned_grading(
             planned_usage(grading_request(question, question.answers[0]).messages, reply_tokens) for question in sample
         ]
         once = sum((load_of(usage, price, 1, 1) for usage in usages), Load()) * (len(asked) / len(sample))
-        name = GRADING if len(graders) == 1 else f"{GRADING} by {grader.model}"
+        name = GRADING_PLAN if len(graders) == 1 else f"{GRADING_PLAN} by {grader.model}"
         plan = Planned(
             name=name,
             debates=round(each * len(asked)),

@@ -479,7 +479,7 @@ def test_green_and_red_are_for_right_and_wrong_answers_only() -> None:
 
 
 def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None:
-    debates = [debate("q0", [RIGHT, RIGHT]), debate("q1", ["x", "x"], answer="x")]
+    debates = [debate("q0", *[[RIGHT, RIGHT]] * 2), debate("q1", *[["x", "x"]] * 2, answer="x")]
     grades = {"grader": {("q0", 0): 1.0, ("q1", 0): 1.0}}
     results = [Results(name=name, path=Path(name), config=None, transcripts=lambda: iter(debates)) for name in "ab"]
     for graded, said in ((("a", "b"), True), (("a",), False)):

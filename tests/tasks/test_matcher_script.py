@@ -28,7 +28,8 @@ def folder(tmp_path: Path) -> Path:
     items = [item("Nixon", False), item("JFK", True), item("John Kennedy", True), item("Nixon", None, improper=True)]
     for name in ("NQ_1800", "TQ_1000"):
         with gzip.open(tmp_path / f"{name}.json.gz", "wt", encoding="utf-8") as file:
-            json.dump(items, file)
+            # Another question in each set: equal prompts would be graded once.
+            json.dump([each | {"question": f"who is it, says {name}?"} for each in items], file)
     return tmp_path
 
 
