@@ -12,11 +12,11 @@ the same command goes on where it was, and loses at most the call in flight. Ser
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from eval.command_line import folder_of, names_of
 from eval.real_models.arms import ARMS, KINDS, MAX_TOKENS, Setup, cells, check_only
 from eval.real_models.kept import read_kept
 from eval.real_models.models import MODELS, StudyModel, check_file
@@ -109,14 +109,6 @@ def _data(options: argparse.Namespace) -> Path:
     return data / "wiki_passages" if (data / "wiki_passages").is_dir() else data
 
 
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
-def _folder(variable: str) -> Path | None:
-    return Path(os.environ[variable]) if os.environ.get(variable) else None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m eval.real_models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -136,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         "--files",
         type=Path,
         metavar="FOLDER",
-        default=_folder("REAL_MODELS"),
+        default=folder_of("REAL_MODELS"),
         help="folder of the model files NAME.gguf, whose SHA-256 is checked (default: REAL_MODELS)",
     )
     asked.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time (default 1)")
@@ -144,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_argument_group("what runs")
     what.add_argument(
         "--only",
-        type=_names,
+        type=names_of,
         action="append",
         default=[],
         metavar="NAMES",
@@ -159,7 +151,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--paper", type=Path, metavar="FOLDER", help="protocols in the paper's wording, as for --prompts")
     what.add_argument("--dev", action="store_true", help="development questions; keep nothing, print the page")
     where = parser.add_argument_group("files")
-    where.add_argument("--data", type=Path, default=_folder("MADKE_DATA"), metavar="FOLDER", help="default: MADKE_DATA")
+    where.add_argument(
+        "--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER", help="default: MADKE_DATA"
+    )
     where.add_argument("--questions", type=Path, default=_HERE / "split", metavar="FOLDER", help="questions and pools")
     where.add_argument("--work", type=Path, default=Path("runs/real_models"), metavar="FOLDER", help="run directories")
     where.add_argument("--calls", type=Path, default=_HERE / "calls", metavar="FOLDER", help="kept results")

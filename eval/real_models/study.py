@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from eval.command_line import tell
 from eval.real_models.arms import SWAPPED, Cell, Setup, cells, command, environment, limit_of, remaining
 from eval.real_models.collect import finished, kept_cell
 from eval.real_models.kept import KeptCell, place, read_kept, write_kept
@@ -24,15 +24,15 @@ def run_study(models: Sequence[StudyModel], setup: Setup) -> bool:
     for n, cell in enumerate(planned, start=1):
         if not (missing := _missing(cell, setup, asked[cell])):
             continue
-        _tell(f"[{n}/{len(planned)}] {cell.model}, {cell.kind}, {cell.arm}: {missing} of {len(asked[cell])} to do")
-        _tell(_left(planned[n - 1 :], setup, asked))
+        tell(f"[{n}/{len(planned)}] {cell.model}, {cell.kind}, {cell.arm}: {missing} of {len(asked[cell])} to do")
+        tell(_left(planned[n - 1 :], setup, asked))
         questions, first = swapped if cell.arm == SWAPPED else (setup.split.questions, None)
         done = subprocess.run(command(cell, setup, questions, first), env=environment(cell, setup), check=False)
         if done.returncode not in (0, 1):  # 1: finished, with failed questions
-            _tell(f"ended with status {done.returncode}; the same command resumes")
+            tell(f"ended with status {done.returncode}; the same command resumes")
             return False
         if _missing(cell, setup, asked[cell]) == len(asked[cell]):
-            _tell("every question failed: is the endpoint still there? The same command goes on")
+            tell("every question failed: is the endpoint still there? The same command goes on")
             return False
     return True
 
@@ -75,7 +75,3 @@ def keep(models: Sequence[StudyModel], setup: Setup, folder: Path) -> list[KeptC
             write_kept(file, sorted(kept.values(), key=place))
         found += sorted(kept.values(), key=place)
     return found
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -13,7 +13,6 @@ command goes on, and loses at most the calls in flight. Serve a model with one s
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import yaml
 
+from eval.command_line import folder_of, names_of, tell
 from eval.real_models.models import MODELS, check_file
 from eval.real_models.questions import Split
 from eval.studies.equal_cost_kept import KeptStudy, changed_prompts, differences, keep, read_study
@@ -96,7 +96,7 @@ def run_block(
     options = RunOptions(concurrency=concurrency, models_file=models)
 
     def on_arm(number: int, arm: Arm) -> None:
-        _tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
+        tell(f"{time.strftime('%a %H:%M')} questions 1 to {limit}, arm {number} of {len(spec.arms)}: {arm.name}")
 
     return run_experiment(spec, folder, options, on_arm=on_arm, signals=True)
 
@@ -122,8 +122,8 @@ def _run(options: argparse.Namespace) -> int:
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
-                _tell(f"arm {name}: {why}")
-            _tell("the same command goes on")
+                tell(f"arm {name}: {why}")
+            tell("the same command goes on")
             return 1
         if not options.arms:
             keep(work, recipe, options.calls / f"{model}.jsonl.xz", model=model, limit=limit)
@@ -150,12 +150,12 @@ def _replay(options: argparse.Namespace) -> int:
             replayed = replayed_study(file, study, Path(folder) / study.model, options.questions, options.limit)
             found = differences(study, replayed)
         total = sum(map(len, replayed.transcripts.values()))
-        _tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
+        tell(f"{study.model}: {total - len(found)} of {total} debates are the same as kept")
         for line in found[:10]:
-            _tell(f"  {line}")
+            tell(f"  {line}")
         if found and (changed := changed_prompts(study)):
-            _tell(f"  {len(changed)} prompt files have changed since madke {study.version}, such as {changed[0]}: ")
-            _tell("  a call is found by its prompt, so check out the commit of the kept calls to replay them")
+            tell(f"  {len(changed)} prompt files have changed since madke {study.version}, such as {changed[0]}: ")
+            tell("  a call is found by its prompt, so check out the commit of the kept calls to replay them")
         different += len(found)
     return int(bool(different))
 
@@ -199,18 +199,6 @@ def _kept_files(folder: Path, model: str | None) -> list[Path]:
     return found
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
-def _folder(variable: str) -> Path | None:
-    return Path(os.environ[variable]) if os.environ.get(variable) else None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m eval.studies.equal_cost",
@@ -221,11 +209,11 @@ def _parser() -> argparse.ArgumentParser:
     run = _verb(verbs, "run", _run, "run or resume the arms of one model")
     run.add_argument("--model", required=True, metavar="NAME", help=f"one of {', '.join(SIZES)}")
     run.add_argument("--url", action="append", default=[], metavar="[NAME=]URL", help="address of a model; repeatable")
-    run.add_argument("--files", type=Path, metavar="FOLDER", default=_folder("REAL_MODELS"), help="files NAME.gguf")
+    run.add_argument("--files", type=Path, metavar="FOLDER", default=folder_of("REAL_MODELS"), help="files NAME.gguf")
     run.add_argument("--served-as", metavar="MODEL", help="another madke model, such as hf/PATH on a GPU; no --url")
     run.add_argument("--limit", type=int, metavar="N", help=f"first questions; default {SIZES}")
     run.add_argument("--block", type=int, default=BLOCK, metavar="N", help=f"default {BLOCK}")
-    run.add_argument("--arms", type=_names, default=[], metavar="NAMES", help="only these; nothing is kept")
+    run.add_argument("--arms", type=names_of, default=[], metavar="NAMES", help="only these; nothing is kept")
     run.add_argument("--concurrency", type=int, default=1, metavar="N", help="calls at a time (default 1)")
     run.add_argument("--work", type=Path, default=Path("runs/equal-cost"), metavar="FOLDER", help="experiments")
     replay = _verb(verbs, "replay", _replay, "debate again with the kept calls, and compare")
@@ -234,7 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     page = _verb(verbs, "page", _page, "write the page and its figure from what is kept")
     page.add_argument("--page", type=Path, default=_ROOT / "docs" / "study.md", metavar="FILE")
     questions = _verb(verbs, "questions", _questions, "make questions and pools from their data")
-    questions.add_argument("--data", type=Path, default=_folder("MADKE_DATA"), metavar="FOLDER")
+    questions.add_argument("--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER")
     return parser
 
 

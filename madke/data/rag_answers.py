@@ -13,18 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.files import atomic_write, text_lines
+from madke.core.agreement import CitedSentence
 from madke.core.errors import UserError
 
 MOST_REFERENCES = 20
 """The most references that TREC RAG takes."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RagSentence:
-    """A sentence and the places of its references."""
-
-    text: str
-    citations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +29,7 @@ class RagAnswer:
     question: str
     references: tuple[str, ...]
     """Keys of passages."""
-    sentences: tuple[RagSentence, ...]
+    sentences: tuple[CitedSentence, ...]
 
     @property
     def length(self) -> int:
@@ -63,7 +56,7 @@ def _answer(record: Mapping[str, Any]) -> RagAnswer:
     topic = next(about[name] for name in ("topic_id", "narrative_id", "qid") if name in about)
     asked = next((about[name] for name in ("topic", "narrative", "title", "query") if name in about), "")
     sentences = tuple(
-        RagSentence(text=_text(each["text"]), citations=tuple(_place(n, references) for n in each["citations"]))
+        CitedSentence(text=_text(each["text"]), citations=tuple(_place(n, references) for n in each["citations"]))
         for each in record["answer"]
     )
     return RagAnswer(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, TypeVar
 
+from madke.core.agreement import CitedSentence
+
 T = TypeVar("T")
 Pair = tuple[str, str]
 """A premise and a hypothesis."""
@@ -19,16 +21,6 @@ Support = Callable[[str, str], float]
 FULL, PARTIAL, NO_SUPPORT = 1.0, 0.5, 0.0
 MOST_CITATIONS = 3
 """Citations of a sentence that ALCE counts; those after them are ignored."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cited:
-    """One sentence of an answer."""
-
-    text: str
-    """Without its citations."""
-    citations: tuple[int, ...] = ()
-    """Places in the answer's passages, 0-based, as written: repeated ones and ones out of range too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +34,7 @@ class CitationScores:
 
 
 def alce(
-    sentences: Sequence[Cited], passages: Sequence[str], support: Support, most: int | None = MOST_CITATIONS
+    sentences: Sequence[CitedSentence], passages: Sequence[str], support: Support, most: int | None = MOST_CITATIONS
 ) -> CitationScores:
     """ALCE's citation recall and precision of one answer; ``sentences`` is not empty.
 
@@ -85,7 +77,7 @@ class SupportScores:
     hard_recall: float
 
 
-def trec_support(sentences: Sequence[Cited], passages: Sequence[str], support: Support) -> SupportScores:
+def trec_support(sentences: Sequence[CitedSentence], passages: Sequence[str], support: Support) -> SupportScores:
     """TREC RAG's support of one answer by the passage that each sentence cites first; ``sentences`` is not empty."""
     levels = [
         support(passages[sentence.citations[0]], sentence.text)

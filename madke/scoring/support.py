@@ -8,13 +8,13 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from madke._util.files import text_lines
+from madke.core.agreement import CitedSentence
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
-from madke.data.rag_answers import MOST_REFERENCES, RagAnswer, RagSentence
+from madke.data.rag_answers import MOST_REFERENCES, RagAnswer
 from madke.engine.parse import parse_citations
 from madke.scoring.citations import (
     CitationScores,
-    Cited,
     Nugget,
     NuggetScores,
     Support,
@@ -53,7 +53,7 @@ def answer_of_debate(transcript: Transcript, run: str) -> RagAnswer | None:
         question=transcript.question,
         references=tuple(known[n] for n in used),
         sentences=tuple(
-            RagSentence(text=one, citations=tuple(place[n] for n in cited if n in place)) for one, cited in sentences
+            CitedSentence(text=one, citations=tuple(place[n] for n in cited if n in place)) for one, cited in sentences
         ),
     )
 
@@ -113,12 +113,11 @@ def measured(
         if missing := [key for key in answer.references if (answer.id, key) not in texts]:
             raise UserError(f"question {answer.id!r}: the reference {missing[0]!r} is in no pool; give --pools")
         passages = [texts[answer.id, key] for key in answer.references]
-        cited = [Cited(text=one.text, citations=one.citations) for one in answer.sentences]
         whole, wanted = " ".join(one.text for one in answer.sentences), nuggets.get(answer.id)
         found.append(
             AnswerSupport(
-                alce=alce(cited, passages, support),
-                trec=trec_support(cited, passages, support),
+                alce=alce(answer.sentences, passages, support),
+                trec=trec_support(answer.sentences, passages, support),
                 nuggets=nugget_scores(wanted, whole, support) if wanted is not None else None,
             )
         )

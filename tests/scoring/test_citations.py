@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from madke.scoring.citations import Cited, Nugget, alce, nugget_scores, settled, trec_support
+from madke.core.agreement import CitedSentence
+from madke.scoring.citations import Nugget, alce, nugget_scores, settled, trec_support
 
 PASSAGES = [f"passage {n}" for n in range(5)]
 CASES = 1000
@@ -22,18 +23,18 @@ def table(seed: int) -> Any:
     return support
 
 
-def sentences(draw: random.Random) -> list[Cited]:
+def sentences(draw: random.Random) -> list[CitedSentence]:
     """Sentences with none to six citations; some out of range, some repeated."""
     found = []
     for n in range(draw.randint(1, 6)):
         cited = [
             draw.choice([*range(5), *range(5), *range(5), 7, 99]) for _ in range(draw.choice([0, 1, 1, 2, 3, 4, 6]))
         ]
-        found.append(Cited(text=f"sentence {n}", citations=tuple(cited)))
+        found.append(CitedSentence(text=f"sentence {n}", citations=tuple(cited)))
     return found
 
 
-def alce_by_definition(answer: list[Cited], support: Any, cap: int | None) -> tuple[float, float]:
+def alce_by_definition(answer: list[CitedSentence], support: Any, cap: int | None) -> tuple[float, float]:
     """Section 4.3 of the paper, and the order of the owners' evaluation: first the range, then the cap."""
     backed, useful, counted = 0, 0, 0
     for sentence in answer:
