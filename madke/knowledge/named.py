@@ -124,8 +124,8 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
     """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
     By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: the sample passages by words and by meaning,
-    or by words alone if ``minilm`` is not installed. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
-    snippets. The source's ``description`` says what serves it.
+    or by words alone if ``minilm`` is not installed. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the
+    sample's snippets. The source's ``description`` says what serves it.
 
     Args:
         name: The ``source`` of its passages.
@@ -250,4 +250,3 @@ def _built_in(name: str) -> SourceSpec | None:
         return SerperSpec()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
-
