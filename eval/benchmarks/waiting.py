@@ -1,4 +1,4 @@
-"""CPU seconds of what people wait for: the first and a later ``madke ask``, ``madke --help``, and a server's first reply.
+"""CPU seconds that people wait for: the first and a later ``madke ask``, ``madke --help``, a server's first reply.
 
 CPU seconds of the whole process, as other work on the machine changes them least. The baseline is the same wait at
 commit ebfd07b7, before its imports and indexes were cut, measured by hand on the machine of the results.

@@ -232,7 +232,7 @@ class _PackagedEncoder(_PickledByName):
     dtype: Dtype = "float32"
     similarity: Similarity = "cosine"
     dimension = minilm.DIMENSION
-    window: int | None = minilm.WINDOW
+    window: int | None = minilm.MOST_TOKENS
     encoding = AS_STORED
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIMENSION = 384
-WINDOW = 256
+MOST_TOKENS = 256
 """Tokens that are read of a text."""
 _LAYERS = 6
 _HEADS = 12
@@ -32,7 +32,7 @@ class MiniLm:
         self._weights = _mapped(folder / "model.safetensors")
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(WINDOW)
+        self._tokenizer.enable_truncation(MOST_TOKENS)
 
     def count_longer(self, texts: Sequence[str]) -> int:
         """How many texts have more tokens than the window."""

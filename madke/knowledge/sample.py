@@ -18,7 +18,7 @@ from madke.knowledge.index_sources import hits_of, log_without_terms
 
 _log = logging.getLogger(__name__)
 
-Ranking = Literal["bm25", "dense"]
+RankedBy = Literal["bm25", "dense"]
 
 
 def vectors_file(folder: Path, encoder: Encoder) -> Path:
@@ -29,7 +29,7 @@ def vectors_file(folder: Path, encoder: Encoder) -> Path:
 class SampleSource:
     """The sample passages, ranked by words (``bm25``) or by the meaning of ``minilm`` (``dense``)."""
 
-    def __init__(self, ranking: Ranking, *, name: str, folder: Path | None = None) -> None:
+    def __init__(self, ranking: RankedBy, *, name: str, folder: Path | None = None) -> None:
         self.name = name
         self._ranking = ranking
         self._folder = folder or asset("indexes", "sample")

@@ -23,7 +23,7 @@ from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
-from madke.knowledge.sample import Ranking, SampleSource
+from madke.knowledge.sample import RankedBy, SampleSource
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web import SnippetsSource, WebOptions
 from madke.knowledge.web_source import Service, WebSource
@@ -149,7 +149,7 @@ class ResultsSpec(SourceSpec):
 class SampleSpec(SourceSpec):
     """The shipped sample passages: see :class:`madke.knowledge.sample.SampleSource`."""
 
-    sample: Ranking
+    sample: RankedBy
 
     def opened(self, name: str) -> Source:
         """Open the sample."""
