@@ -106,7 +106,7 @@ CALLS = {
     "madc-figure-7": dict.fromkeys(("mad", "truth-last", "madc"), 10 * 6),
     "madc-figure-9": {"stances": 400}
     | {
-        f"{order}-{read}": (0, 5 * 10)
+        f"{order}-{read}": (0, 10)
         for order in ("correct-first", "incorrect-first", "alternating")
         for read in (1, 10, 20, 30, 40, 45, 50, 55, 60, 65, 70, 75, 80)
     },
