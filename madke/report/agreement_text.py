@@ -71,7 +71,8 @@ def closing_lines(transcript: Transcript) -> Iterator[str]:
     yield f"Agreed: {one_line(', '.join(first.supporters))}"
     quoted = [(quote.passage, quote.text) for quote in first.quotes if quote.status in ("found", "approximate")]
     for n, text in dict.fromkeys(quoted):
-        yield one_line(f'  [{n}] {titles.get(n, "") if n is not None else ""}: "{text}"')
+        title = "" if n is None else f"[{n}] {titles.get(n, '')}: "
+        yield INDENT + one_line(f'{title}"{text}"')
 
 
 def quote_line(quote: Quote) -> str:
