@@ -13,7 +13,6 @@ import madke
 from madke._util.assets import asset
 from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.dataset import write_dataset
-from tests.support.installed import needs
 
 
 def model(messages: Any) -> str:
@@ -92,7 +91,7 @@ def test_build_pools() -> None:
 
 
 def test_build_index(tmp_path: Path) -> None:
-    needs("faiss", "dense")
+    pytest.importorskip("faiss")
     write_corpus(tmp_path / "passages.jsonl")
     made = madke.build_index("passages.jsonl", "index", "dense", encoder=WordEncoder(), faiss="Flat", vectors="kept")
     assert made.passages == 50
