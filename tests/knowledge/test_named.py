@@ -11,8 +11,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import named
-from madke.knowledge.asking import search_source
-from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge.asking import BUILT_IN_SOURCES, search_source
+from madke.knowledge.named import is_sample, known_sources, open_source, parse_sources, register, resolve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
@@ -36,7 +36,13 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
 
     assert "textbooks: sources.yaml; fetched: " in str(error.value)
     assert str(registered) in str(error.value)
-    assert "wiki, google, wiki-bm25, wiki-dense, wikipedia: built in" in str(error.value)
+    assert f"{', '.join(BUILT_IN_SOURCES)}: built in" in str(error.value)
+
+
+@pytest.mark.parametrize("name", BUILT_IN_SOURCES)
+def test_every_built_in_name_is_opened_by_something(name: str, folder: Path) -> None:
+    assert resolve(name) is not None
+    assert is_sample(name, None) == (name != "wikipedia")
 
 
 @pytest.fixture
