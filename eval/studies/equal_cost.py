@@ -119,10 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         for key in _PANEL:
             if (store := options.work / key / CALLS).is_file():
                 copy_calls(store, work / CALLS, payer=key)
-    begun = _questions_begun(work)
-    for limit in [*range(options.block, last, options.block), last]:
-        if limit < begun:
-            continue
+    for limit in _limits(options.block, last, _questions_begun(work)):
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
@@ -132,6 +129,11 @@ def _run(options: argparse.Namespace) -> int:
         if not options.arms:
             keep(work, recipe, options.calls / f"{model}.jsonl.xz", model=model, limit=limit)
     return 0
+
+
+def _limits(block: int, last: int, begun: int) -> list[int]:
+    """How many questions each step asks, without those that the experiment has behind it."""
+    return [limit for limit in [*range(block, last, block), last] if limit >= begun]
 
 
 def _questions_begun(folder: Path) -> int:
