@@ -10,7 +10,7 @@ from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
@@ -65,6 +65,15 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     """Shown by protocols with ``examples``, as earlier turns of the chat."""
 
 
+class _Use(NamedTuple):
+    """A template of a stage, and what decides whether it can be rendered there."""
+
+    stage: str
+    prompt: str | None
+    prepared: frozenset[str]
+    marker: Marker
+
+
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A debate variant: a protocol with the templates of its stages. Load one with :func:`load_variant`.
@@ -82,6 +91,8 @@ class Variant:
     """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
     is_fixed: bool = False
     """Whether its file says ``structured: off``, which settings cannot change."""
+    _tested: frozenset[_Use] = field(default=frozenset(), repr=False)
+    """Uses of templates that need no check: those of a shipped variant without settings, which the tests check."""
     _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -241,7 +252,10 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     folder = folders[name]
     files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
     own = read_protocol(folder)
-    variant = Variant(name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off")
+    tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
+    variant = Variant(
+        name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off", _tested=tested
+    )
     check_templates(variant)
     return variant
 
@@ -274,13 +288,12 @@ def _tidy(text: str) -> str:
 
 def check_templates(variant: Variant) -> None:
     """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
-    protocol = variant.protocol
-    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
-    for own in filter(None, prompts):
+    protocol, uses = variant.protocol, _uses(variant.protocol)
+    for own in filter(None, (use.prompt for use in uses)):
         if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
-    checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    is_new = protocol.level != Protocol.model_fields["level"].default or protocol.finish == "weighted"
+    checked = [_check_template(variant, use) for use in uses if is_new or use not in variant._tested]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
@@ -294,8 +307,16 @@ def check_templates(variant: Variant) -> None:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+def _uses(protocol: Protocol) -> list[_Use]:
+    """The templates of a protocol, each with its stage."""
+    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
+    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
+    return [_Use(stage, prompt, prepared, protocol.marker) for stage in protocol.stages for prompt in prompts]
+
+
+def _check_template(variant: Variant, use: _Use) -> Checked:
     # Checked once for all variants that share the environment.
+    stage, prompt, prepared, _ = use
     path, known = variant.folder / variant.template(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:
