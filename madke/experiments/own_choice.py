@@ -50,12 +50,11 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
             model: {arm: figures for arm, figures in by_arm.items() if renamed[arm] == arm}
             for model, by_arm in recipe.published.items()
         },
-        "published_with": _published_with(recipe, other_sources=()),
     }
-    new = _changed(recipe, changed, "--sources")
+    found = _changed(recipe, changed, "--sources")
     before = {arm.name: arm.sources for arm in recipe.all_arms()}
-    other = [arm.name for arm in new.all_arms() if before.get(arm.name, arm.sources) != arm.sources]
-    return new.model_copy(update={"published_with": _published_with(recipe, other_sources=other)})
+    other = [arm.name for arm in found.all_arms() if before.get(arm.name, arm.sources) != arm.sources]
+    return found.model_copy(update={"published_with": _published_with(recipe, other_sources=other)})
 
 
 _SNAPSHOT = re.compile(r"-(\d{4}|\d{4}-\d{2}-\d{2})$")
