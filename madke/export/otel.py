@@ -28,7 +28,7 @@ from madke.core.addresses import public_url
 from madke.core.chat import Purpose
 from madke.core.errors import UserError
 from madke.export.recorded_calls import recorded_calls
-from madke.export.spans import Span, TimedCall, Value, debate_spans, is_of_debate, laid_out
+from madke.export.spans import SpanValue, TimedCall, TraceSpan, debate_spans, is_of_debate, laid_out
 from madke.runs.spec import sessions_of
 from madke.scoring.arms import Results
 
@@ -88,7 +88,7 @@ def write_spans(arms: Sequence[Results], target: str, *, text: bool = False) -> 
     return count
 
 
-def _spans_of(arm: Results, *, text: bool) -> Iterator[Span]:
+def _spans_of(arm: Results, *, text: bool) -> Iterator[TraceSpan]:
     calls: dict[str, list[TimedCall]] = {}
     for call in recorded_calls(arm):
         timed = TimedCall(
@@ -116,20 +116,20 @@ def _began(arm: Results) -> int:
         return 0
 
 
-def _groups(spans: Iterable[Span]) -> Iterator[list[Span]]:
+def _groups(spans: Iterable[TraceSpan]) -> Iterator[list[TraceSpan]]:
     waiting = iter(spans)
     while group := list(islice(waiting, _AT_A_TIME)):
         yield group
 
 
-def _request(spans: Sequence[Span]) -> bytes:
+def _request(spans: Sequence[TraceSpan]) -> bytes:
     about = {"service.name": "madke", "service.version": __version__}
     scope = {"scope": {"name": "madke", "version": __version__}, "spans": [_encoded(span) for span in spans]}
     resource = {"resource": {"attributes": _attributes(about)}, "scopeSpans": [scope]}
     return json.dumps({"resourceSpans": [resource]}, separators=(",", ":")).encode("ascii")
 
 
-def _encoded(span: Span) -> dict[str, Any]:
+def _encoded(span: TraceSpan) -> dict[str, Any]:
     return {
         "traceId": span.trace,
         "spanId": span.id,
@@ -144,11 +144,11 @@ def _encoded(span: Span) -> dict[str, Any]:
     }
 
 
-def _attributes(values: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _attributes(values: Mapping[str, SpanValue]) -> list[dict[str, Any]]:
     return [{"key": key, "value": _value(value)} for key, value in values.items()]
 
 
-def _value(value: Value) -> dict[str, Any]:
+def _value(value: SpanValue) -> dict[str, Any]:
     match value:
         case bool():
             return {"boolValue": value}
@@ -182,7 +182,7 @@ class Collector(AbstractContextManager["Collector"]):
         self._session = requests.Session()
         self._session.auth = lambda request: request  # else ~/.netrc adds a password
 
-    def send(self, spans: Sequence[Span]) -> None:
+    def send(self, spans: Sequence[TraceSpan]) -> None:
         """Send one request, again if the collector is busy; NotSent if it does not take it."""
         content, reason = _request(spans), ""
         for n in range(_TRIES):
@@ -253,7 +253,7 @@ class SpanListener(AbstractContextManager["SpanListener"]):
         self._name, self._text, self._clock = name, text, clock
         self._debates: dict[tuple[str, int], _Debate] = {}
         self._collector = Collector(address)
-        self._waiting: queue.Queue[list[Span] | None] = queue.Queue(_MOST_WAITING)
+        self._waiting: queue.Queue[list[TraceSpan] | None] = queue.Queue(_MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="madke-spans", daemon=True)
         self._thread.start()
 
@@ -294,7 +294,7 @@ class SpanListener(AbstractContextManager["SpanListener"]):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _send_later(self, spans: list[Span]) -> None:
+    def _send_later(self, spans: list[TraceSpan]) -> None:
         try:
             self._waiting.put_nowait(spans)
         except queue.Full:
@@ -308,7 +308,7 @@ class SpanListener(AbstractContextManager["SpanListener"]):
                 except NotSent as error:
                     self._lose(group, str(error))
 
-    def _lose(self, spans: Sequence[Span], reason: str) -> None:
+    def _lose(self, spans: Sequence[TraceSpan], reason: str) -> None:
         if not self.lost:
             _log.warning("the collector did not take spans: %s; the debates go on", reason)
         self.lost += len(spans)

@@ -18,8 +18,7 @@ from madke.core.transcript import Transcript, Turn
 from madke.endpoints.model_names import MODEL_KINDS, kind_of, split_address
 from madke.pools.stages import PoolStage
 
-SpanKind = Literal["internal", "client"]
-Value = str | int | float | bool | Sequence[str]
+SpanValue = str | int | float | bool | Sequence[str]
 
 SPAN_ATTRIBUTES: Mapping[str, Sequence[str]] = {
     "invoke_workflow": (
@@ -69,7 +68,7 @@ class TimedCall:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class TraceSpan:
     """One span; ids are lower-case hexadecimal, times are nanoseconds of Unix time."""
 
     name: str
@@ -77,10 +76,10 @@ class Span:
     id: str
     parent: str = ""
     """Empty for the workflow."""
-    kind: SpanKind = "internal"
+    kind: Literal["internal", "client"] = "internal"
     start: int
     end: int
-    attributes: Mapping[str, Value] = field(default_factory=dict)
+    attributes: Mapping[str, SpanValue] = field(default_factory=dict)
     error: str | None = None
     """None: no error. The message may be empty."""
 
@@ -109,7 +108,7 @@ def laid_out(calls: Iterable[TimedCall], debaters: Iterable[str]) -> list[TimedC
 
 def debate_spans(
     transcript: Transcript, calls: Sequence[TimedCall], *, run: str, name: str, began: int, text: bool = False
-) -> Iterator[Span]:
+) -> Iterator[TraceSpan]:
     """The spans of a debate, parents first. The same debate has the same ids each time.
 
     Args:
@@ -142,7 +141,7 @@ class _Spans:
         self.trace, self.began = trace, began
         self.root = self._id("workflow")
 
-    def all(self) -> Iterator[Span]:
+    def all(self) -> Iterator[TraceSpan]:
         yield self._workflow()
         yield from self._retrievals()
         yield from self._agents()
@@ -158,10 +157,10 @@ class _Spans:
     def _time(self, seconds: float) -> int:
         return self.began + round(seconds * _SECOND)
 
-    def _workflow(self) -> Span:
+    def _workflow(self) -> TraceSpan:
         t = self.transcript
         failed = t.status == "failed"
-        return Span(
+        return TraceSpan(
             name=f"invoke_workflow {self.name}",
             trace=self.trace,
             id=self.root,
@@ -187,7 +186,7 @@ class _Spans:
             error=(t.final.error or "") if failed else None,
         )
 
-    def _retrievals(self) -> Iterator[Span]:
+    def _retrievals(self) -> Iterator[TraceSpan]:
         """One per source of the pool. The pool is ready before the debate begins, so these spans take no time."""
         counts: dict[str, int] = dict.fromkeys(self.transcript.pool_partial, 0)
         for entry in self.transcript.pool:
@@ -207,8 +206,8 @@ class _Spans:
         passages: int,
         query: str,
         error: str | None,
-    ) -> Span:
-        return Span(
+    ) -> TraceSpan:
+        return TraceSpan(
             name=f"retrieval {source}" if source else "retrieval",
             trace=self.trace,
             id=self._id("retrieval", *parts),
@@ -226,7 +225,7 @@ class _Spans:
             error=error,
         )
 
-    def _agents(self) -> Iterator[Span]:
+    def _agents(self) -> Iterator[TraceSpan]:
         turns = {(each.n, turn.agent): turn for each in self.transcript.rounds for turn in each.turns}
         times: dict[tuple[int, str], list[TimedCall]] = {}
         for call in self.calls:
@@ -248,10 +247,10 @@ class _Spans:
                 place = ("search", round_n, agent)
                 yield self._retrieval(place, span.id, start, source, len(search.ids), search.query, search.error)
 
-    def _agent(self, round_n: int, agent: str, turn: Turn | None, start: float, end: float) -> Span:
+    def _agent(self, round_n: int, agent: str, turn: Turn | None, start: float, end: float) -> TraceSpan:
         stance = None if turn is None else turn.stance
         failed = stance is not None and stance.status == "failed"
-        return Span(
+        return TraceSpan(
             name=f"invoke_agent {agent}",
             trace=self.trace,
             id=self._agent_id(round_n, agent),
@@ -272,12 +271,12 @@ class _Spans:
     def _agent_id(self, round_n: int, agent: str) -> str:
         return self._id("agent", round_n, agent)
 
-    def _chat(self, call: TimedCall, nth: int) -> Span:
+    def _chat(self, call: TimedCall, nth: int) -> TraceSpan:
         purpose, reply = call.purpose, call.completion
         usage, failed = reply.usage, reply.outcome != "ok"
         model = split_address(call.model)[0]
         _, _, asked = model.partition("/")
-        return Span(
+        return TraceSpan(
             name=f"chat {asked or model}".rstrip(),
             trace=self.trace,
             id=self._id("chat", purpose.stage, purpose.agent, purpose.round, purpose.sample, nth),
