@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import groupby
-from typing import Literal, get_args
+from typing import Literal
 
 from madke.core.chat import Completion, Message, Purpose
 from madke.core.transcript import Transcript, Turn
 from madke.endpoints.model_names import MODEL_KINDS, kind_of, split_address
-from madke.pools.stages import PoolStage
+from madke.scoring.scores import RETRIEVAL_STAGES
 
 SpanValue = str | int | float | bool | Sequence[str]
 
@@ -51,7 +51,6 @@ TEXT_ATTRIBUTES = (
 
 _PROVIDERS = {"openai": "openai", "azure": "azure.ai.openai"}
 _SECOND = 1_000_000_000
-_POOL_STAGES = get_args(PoolStage)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +91,7 @@ def laid_out(calls: Iterable[TimedCall], debaters: Iterable[str]) -> list[TimedC
     """
 
     def place(call: TimedCall) -> int:
-        return 0 if call.purpose.stage in _POOL_STAGES else call.purpose.round
+        return 0 if call.purpose.stage in RETRIEVAL_STAGES else call.purpose.round
 
     talkers, timed, now = set(debaters), list[TimedCall](), 0.0
     for _, of_round in groupby(sorted(calls, key=place), place):
@@ -327,5 +326,5 @@ def _reply(reply: Completion) -> str:
 def is_of_debate(purpose: Purpose, transcript: Transcript) -> bool:
     """Whether a stored call is one of those that the transcript counts; stores also hold searches and grades."""
     # Repeats read one pool, and each counts the calls that it took.
-    shared = purpose.stage in _POOL_STAGES
+    shared = purpose.stage in RETRIEVAL_STAGES
     return purpose.stage in transcript.usage and (shared or purpose.repeat == transcript.repeat)

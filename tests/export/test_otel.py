@@ -12,7 +12,7 @@ import pytest
 import madke as library
 from madke.core.chat import Completion, Message, Purpose
 from madke.core.errors import UserError
-from madke.export.otel import Collector, NotSent, SpanListener
+from madke.export.otel import Collector, NotSent
 from madke.export.spans import SPAN_ATTRIBUTES, TEXT_ATTRIBUTES, TimedCall, debate_spans, laid_out
 from madke.pools.pool_file import PoolRecord, write_pools
 from tests.export.test_export import PASSAGES, debate
@@ -149,7 +149,7 @@ def test_a_second_export_has_the_same_ids(run: Path, tmp_path: Path) -> None:
 
 
 def test_live_debates_are_sent_as_they_end(receiver: SearchServer) -> None:
-    with SpanListener(receiver.url, name="mad") as spans:
+    with library.SpanListener(receiver.url, name="mad") as spans:
         run = library.run([ASKED], protocol="mad", model=lambda messages: "The answer is Baikal.", listen=spans)
     found = received(receiver)
 
@@ -165,7 +165,7 @@ def test_live_debates_are_sent_as_they_end(receiver: SearchServer) -> None:
 
 def test_a_collector_that_is_gone_stops_no_debate(receiver: SearchServer, caplog: pytest.LogCaptureFixture) -> None:
     receiver.reply = lambda seen, before: (400, {}, b"")
-    with SpanListener(receiver.url) as spans:
+    with library.SpanListener(receiver.url) as spans:
         run = library.run([ASKED], protocol="mad", model=lambda messages: "The answer is Baikal.", listen=spans)
 
     assert [each.answer for each in run.transcripts()] == ["Baikal"]
