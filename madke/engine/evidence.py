@@ -70,7 +70,7 @@ def _agreement_of_texts(rounds: Sequence[Round], final: Final, turns: Sequence[T
     quoted = _cited(positions)
     return Agreement(
         outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
-        by="judge",
+        by="judge" if verdict is not None and verdict.consensus is not None else "matcher",
         same=settled,
         positions=tuple(positions),
         silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),

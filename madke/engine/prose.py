@@ -15,9 +15,12 @@ from madke.engine.quotes import normalised
 from madke.tasks.base import Task
 from madke.tasks.words import SMALL_WORDS, stems, words
 
-_SENTENCE = re.compile(r"(?<=[.!?])(?:\s*(?:\[[\d,\s-]+\])+[.]?)?\s+(?=[\"'(]*[A-Z\d])|(?<=[。！？])(?:\s*(?:\[[\d,\s-]+\])+)?(?!\s*\[)|\n+")  # noqa: RUF001
+_MARKS = r"(?:\s*\[[\d,\s-]+\])+"
+_SENTENCE = re.compile(
+    rf"(?<=[.!?])(?:{_MARKS}[.]?)?\s+(?=[\"'(]*[A-Z\d\u00c0-\u00de\u0400-\u042f\u3040-\u9fff])|(?<=[\u3002\uff01\uff1f])(?:{_MARKS})?(?!\s*\[)|\n+"
+)
 _MARK = re.compile(rf"[ \t]*\[\s*{IDS}\s*\]", re.IGNORECASE)
-_END = re.compile(r"[.!?。！？\s]*\Z")  # noqa: RUF001
+_END = re.compile("[.!?\u3002\uff01\uff1f\\s]*\\Z")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ANY = range(10_000)
 """Numbers that may be citations."""
