@@ -15,13 +15,11 @@ from madke.engine import roles
 from madke.engine.ending import FINISHES, STOPS
 from madke.engine.evidence import agreement_of
 from madke.engine.order import order_for, reading_order
-from madke.engine.prose import is_prose
-from madke.engine.protocol import Protocol, compares_answers
+from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Scene
 from madke.engine.schemas import bound_roles
 from madke.engine.view import View, stances_of, view
-from madke.tasks.base import Task
 
 
 async def hold_debate(scene: Scene) -> Transcript:
@@ -36,7 +34,6 @@ async def hold_debate(scene: Scene) -> Transcript:
         UserError: The protocol needs something that is missing: given stances, golds, a search, an answer scorer.
     """
     protocol, first_round = scene.protocol, scene.first_round
-    check_task(protocol, scene.task)
     check_needs(protocol, [scene.question], given=bool(first_round), scored=scene.score_answers is not None)
     if protocol.needs_search and scene.retrieve is None:
         raise UserError("knowledge.allow_search needs sources that can be searched, not only a pool")
@@ -103,13 +100,6 @@ def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: boo
         raise UserError(f"order = {protocol.order.by} needs gold answers, but question {unknown[0]!r} has none")
     if protocol.needs_answer_scorer and not scored:
         raise UserError("finish = rerank needs an answer scorer; pass its command with --answer-scorer")
-
-
-def check_task(protocol: Protocol, task: Task) -> None:
-    """UserError if answers are texts and the protocol compares answers."""
-    if is_prose(task) and (setting := compares_answers(protocol)) is not None:
-        why = f"this protocol compares answers ({setting}), and no two texts are the same"
-        raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
 
 
 async def _close_round(scene: Scene, rounds: Sequence[Round]) -> tuple[Round, str | None]:

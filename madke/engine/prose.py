@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from madke.core.errors import UserError
 from madke.core.transcript import CitationCheck
 from madke.engine.parse import parse_citations
 from madke.engine.parse.forms import IDS
+from madke.engine.protocol import Protocol, compares_answers
 from madke.engine.quotes import normalised
 from madke.tasks.base import Task
+from madke.tasks.units import UNITS
 from madke.tasks.words import SMALL_WORDS, stems, words
 
 _MARKS = r"(?:\s*\[[\d,\s-]+\])+"
@@ -22,6 +25,8 @@ _SENTENCE = re.compile(
 _MARK = re.compile(rf"[ \t]*\[\s*{IDS}\s*\]", re.IGNORECASE)
 _END = re.compile("[.!?\u3002\uff01\uff1f\\s]*\\Z")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_EMPTY = SMALL_WORDS | {*UNITS.values()}
+"""Words that do not tell what a sentence is about."""
 _ANY = range(10_000)
 """Numbers that may be citations."""
 
@@ -45,7 +50,14 @@ def is_prose(task: Task) -> bool:
     return bool(getattr(task, "is_prose", False))
 
 
-def sentences(text: str) -> Iterator[Sentence]:
+def check_task(protocol: Protocol, task: Task) -> None:
+    """UserError if answers are texts and the protocol compares answers."""
+    if is_prose(task) and (setting := compares_answers(protocol)) is not None:
+        why = f"this protocol compares answers ({setting}), and no two texts are the same"
+        raise UserError(f"task {task.name!r}: {why}; take one with a judge or a summarizer, such as madke or moa")
+
+
+def cited_sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a text, each with the citations that follow it."""
     start = 0
     for end in [*(match.end() for match in _SENTENCE.finditer(text)), len(text)]:
@@ -56,7 +68,7 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 def citations_in(text: str) -> tuple[int, ...]:
     """The numbers that a text cites, each once."""
-    return tuple(dict.fromkeys(n for sentence in sentences(text) for n in sentence.citations))
+    return tuple(dict.fromkeys(n for sentence in cited_sentences(text) for n in sentence.citations))
 
 
 def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
@@ -64,7 +76,7 @@ def looked_up(text: str, question: str, passages: Mapping[int, str]) -> str:
     related = _relation(question)
     return "".join(
         _citing(each, [n for n in each.citations if n in passages and related(each.bare, passages[n])])
-        for each in sentences(text)
+        for each in cited_sentences(text)
     )
 
 
@@ -75,9 +87,9 @@ def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, Citat
     repeats one of a stance gets back the citations that it lost.
     """
     related = _relation(question)
-    said = [each for stance in stances for each in sentences(stance) if each.citations]
+    said = [each for stance in stances for each in cited_sentences(stance) if each.citations]
     parts, removed, restored = list[str](), list[int](), list[int]()
-    for each in sentences(text):
+    for each in cited_sentences(text):
         sources = {n for other in said if related(each.bare, other.bare) for n in other.citations}
         kept = [n for n in each.citations if n in sources]
         repeated = (n for other in said if normalised(other.bare) == normalised(each.bare) for n in other.citations)
@@ -106,7 +118,7 @@ def _citing(sentence: Sentence, numbers: Sequence[int]) -> str:
 
 
 def _relation(question: str) -> Callable[[str, str], bool]:
-    """Whether a sentence shares a word with another text that is neither a small word nor in the question.
+    """Whether a sentence shares a word with another text that is not a small word, a unit, or in the question.
 
     A sentence without such words passes. In Chinese, Japanese and Korean, characters stand for words.
     """
@@ -121,5 +133,5 @@ def _relation(question: str) -> Callable[[str, str], bool]:
 
 def _content(text: str) -> frozenset[str]:
     text = normalised(text)
-    keys = {key for word in words(text) if len(key := word.key) > 1 or key.isdigit()} - SMALL_WORDS
+    keys = {key for word in words(text) if len(key := word.key) > 1 or key.isdigit()} - _EMPTY
     return frozenset(_CJK.findall(text)) | keys | {stem for key in keys for stem in stems(key)}

@@ -19,7 +19,8 @@ from madke.data import read_dataset
 from madke.data.dataset import chosen, is_sample_data, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
-from madke.engine.debate import check_needs, check_task
+from madke.engine.debate import check_needs
+from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files

@@ -20,7 +20,8 @@ from madke.data import FirstRounds, first_rounds, read_dataset, read_first_round
 from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
-from madke.engine.debate import check_needs, check_task
+from madke.engine.debate import check_needs
+from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named

@@ -11,7 +11,7 @@ from madke.core.agreement import CitedSentence
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.data.rag_answers import MOST_REFERENCES, RagAnswer
-from madke.engine.prose import sentences as sentences_of
+from madke.engine.prose import cited_sentences
 from madke.scoring.citations import (
     CitationScores,
     Nugget,
@@ -38,7 +38,7 @@ def answer_of_debate(transcript: Transcript, run: str) -> RagAnswer | None:
         return None
     known = {entry.n: f"{entry.source}{_KEYS}{entry.key}" for entry in transcript.pool}
     text = transcript.final.text or f"The answer is {transcript.answer}."
-    named = [(one.bare, one.citations) for one in sentences_of(text)]
+    named = [(one.bare, one.citations) for one in cited_sentences(text)]
     sentences = [(one, tuple(n for n in cited if n in known)) for one, cited in named if one]
     if sentences and not any(cited for _, cited in sentences) and transcript.agreement is not None:
         sentences[-1] = sentences[-1][0], tuple(n for n in transcript.agreement.cited if n in known)

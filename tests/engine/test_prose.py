@@ -11,7 +11,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
-from madke.engine.prose import citations_in, looked_up, merged, sentences
+from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
@@ -48,7 +48,7 @@ def debating(summary: str, texts: dict[str, str] | None = None, verdicts: str = 
 
 def test_sentences_joined_are_the_text_and_know_what_they_cite() -> None:
     text = 'It is deep. [0] "So" is that [1, 2]. Nobody knows\nLast line [3-4]. 很深。[5] 很大。'
-    found = list(sentences(text))
+    found = list(cited_sentences(text))
     assert "".join(each.text for each in found) == text
     assert [each.citations for each in found] == [(0,), (1, 2), (), (3, 4), (5,), ()]
     assert citations_in(text) == (0, 1, 2, 3, 4, 5)
@@ -60,7 +60,7 @@ def test_sentences_joined_are_the_text_and_know_what_they_cite() -> None:
         (BAIKAL, BAIKAL),
         ("Baikal has 1,642 metres [0][7].", "Baikal has 1,642 metres [0]."),
         ("Baikal is the deepest [2]. Zebras live there [2].", "Baikal is the deepest. Zebras live there [2]."),
-        ("It is so [0].", "It is so [0]."),
+        ("It was [0].", "It was [0]."),
         ("Nothing is cited here.", "Nothing is cited here."),
     ],
 )

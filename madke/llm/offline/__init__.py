@@ -21,7 +21,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
-from madke.engine.prose import is_prose, sentences
+from madke.engine.prose import cited_sentences, is_prose
 from madke.llm.offline.candidates import Candidate, ranked_answers
 from madke.llm.offline.language import (
     STOPWORDS,
@@ -198,7 +198,7 @@ def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) 
     """The reply where answers are texts: the sentence that is closest to the question, cited, and the answer in it."""
     texts = [spoken.answer or "" for spoken in prompt.newest]
     if prompt.name == "summarize":
-        return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in sentences(text)))
+        return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in cited_sentences(text)))
     plain = replace(prompt, marker="plain")
     answers = [answer_of(text, _SHORT, prompt.question, "plain").value for text in texts]
     others = tuple(replace(each, answer=answer) for each, answer in zip(prompt.newest, answers, strict=True))
