@@ -24,10 +24,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from threshold_curve import Cell, Curve, as_csv, as_text, curves
@@ -41,6 +39,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Stance, Turn
 from madke.data import read_dataset, read_first_rounds
+from madke.data.stance_draw import ORDERS, DrawnOrder, Sampled, sort_out
 from madke.endpoints.prices import estimated_usage
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Cast, Scene
@@ -63,52 +62,6 @@ STANCE_CHARACTERS = 1000
 """How long a stance is taken to be where none has been sampled yet."""
 
 
-def alternating(right: Sequence[Stance], wrong: Sequence[Stance]) -> list[Stance]:
-    """One of each in turn, beginning with a right one."""
-    return [stance for pair in zip(right, wrong, strict=True) for stance in pair]
-
-
-ORDERS: Mapping[str, Callable[[Sequence[Stance], Sequence[Stance]], list[Stance]]] = {
-    "correct_first": lambda right, wrong: [*right, *wrong],
-    "incorrect_first": lambda right, wrong: [*wrong, *right],
-    "alternating": alternating,
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sampled:
-    """A question with its stances, by kind."""
-
-    question: Question
-    right: tuple[Stance, ...]
-    wrong: tuple[Stance, ...]
-
-    def drawn(self, order: str, each: int, draw: int, seed: int) -> list[Stance]:
-        """``each`` stances of each kind in an order. The orders of one draw hold the same ones."""
-        random = Random(sha256(repr((seed, self.question.id, draw)).encode()).digest())
-        return ORDERS[order](random.sample(self.right, each), random.sample(self.wrong, each))
-
-
-def sort_out(question: Question, stances: Sequence[Stance], each: int) -> Sampled:
-    """The stances by kind; those without a readable answer are of neither.
-
-    Raises:
-        UserError: There are fewer than ``each`` of a kind.
-    """
-    task = get_task(question.task)
-    kinds: dict[bool, list[Stance]] = {True: [], False: []}
-    for stance in stances:
-        if stance.answer is not None:
-            kinds[task.accepts(stance.answer, question)].append(stance)
-    right, wrong = tuple(kinds[True]), tuple(kinds[False])
-    if min(len(right), len(wrong)) < each:
-        raise UserError(
-            f"question {question.id!r} is left out: of {len(stances)} stances {len(right)} are right and {len(wrong)} "
-            f"wrong, and {each} of each are drawn; name a smaller --each, or sample more into another --out"
-        )
-    return Sampled(question=question, right=right, wrong=wrong)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Experiment:
     """How stances are drawn and read."""
@@ -128,7 +81,7 @@ class Experiment:
         ``show`` gets their number after each.
         """
 
-        def jobs() -> Iterator[tuple[Sampled, int, str]]:
+        def jobs() -> Iterator[tuple[Sampled, int, DrawnOrder]]:
             for sampled in questions:
                 for draw in range(self.draws):
                     for order in ORDERS:

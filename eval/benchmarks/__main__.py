@@ -29,6 +29,7 @@ NAMES = (
     "documents",
     "report",
     "scale",
+    "waiting",
     "peers",
 )
 

@@ -46,7 +46,7 @@ from madke.tasks import get_task
 from madke.variants import load_variant
 
 QUESTIONS, QUICK = 100, 3
-AIM = 0.9
+AIM = 0.85
 _PASSAGES, _PER_SOURCE = 10, 5
 _BLOCK = BLOCK * CHARACTERS
 

@@ -42,16 +42,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run directory with its scores, transcripts and report. :func:`run` returns one; ``Run(Path("DIR"))`` opens one.
+    """A run directory with its scores, transcripts and report. :func:`run` returns one; ``Run("DIR")`` opens one.
 
     ``run.failures`` counts the reasons why questions failed; ``transcript.final.error`` is the reason for one question.
     """
 
     path: Path
+    """The directory; ``Run`` accepts a text for it."""
     meter: Meter | None = None
     """Counters of the run in this process; None for a run that was only opened."""
     job: Job | None = field(default=None, compare=False)
     """What ran in this process; None for a run that was only opened."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # a text is accepted
 
     def __repr__(self) -> str:
         counts = ""

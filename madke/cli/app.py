@@ -9,38 +9,58 @@ from typing import Any, NoReturn
 
 import typer
 import typer.exceptions
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from madke._util.files import DISK_FULL
 from madke._util.terminal import LogHandler, OutputError, close_output, open_streams, say, without_keys
 from madke.core.addresses import with_public_urls
 from madke.core.errors import RENAMED, UserError
 
-_VERBS = (
-    "ask",
-    "run",
-    "ablate",
-    "score",
-    "compare",
-    "calibrate",
-    "support",
-    "report",
-    "export",
-    "serve",
-    "mcp",
-    "doctor",
-)
-_GROUPS = ("protocols", "prompts", "datasets", "pool", "index", "annotate")
+_VERBS = {
+    "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
+    "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
+    "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
+    "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
+    "compare": "Compare runs on their shared questions: answers, scores and paired tests.",
+    "calibrate": "Print how well the signals of debates tell right answers from wrong ones. "
+    "Write or test a calibration.",
+    "support": "Measure how well cited passages support answers. Read and write answers in TREC RAG's format.",
+    "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
+    "export": "Write runs in the formats of other tools.",
+    "serve": "Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol.",
+    "mcp": "Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT.",
+    "doctor": "Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and "
+    "all sources.",
+}
+_GROUPS = {
+    "protocols": "List the debate protocols, or draw one.",
+    "prompts": "Print a prompt as models get it, or copy a protocol to change its prompts.",
+    "datasets": "List the published datasets, show the card of one, or convert its files.",
+    "pool": "Retrieve passages into pool files.",
+    "index": "Make passages, and build, fetch, search and check indexes.",
+    "annotate": "Let people grade answers blindly: write a sheet, score filled sheets.",
+}
+SENTENCES = _VERBS | _GROUPS
+"""What the list of verbs says of each, without importing them all: the first sentences of their own help."""
 
 
 class _Verbs(TyperGroup):
     """The verbs. The module of each is imported only when the verb is asked for."""
 
     def __init__(self, **attributes: Any) -> None:
-        super().__init__(**{**attributes, "commands": dict.fromkeys((*_VERBS, *_GROUPS))})
+        super().__init__(**{**attributes, "commands": dict.fromkeys(SENTENCES)})
+        self._listing = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs."""
+        self._listing = True
+        super().format_help(ctx, formatter)
+        self._listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import and build a verb."""
+        """Import and build a verb; for the list, its sentence is enough."""
+        if self._listing:
+            return TyperCommand(cmd_name, help=SENTENCES[cmd_name])
         if cmd_name in self.commands and self.commands[cmd_name] is None:
             module, one = import_module(f"madke.cli.{cmd_name}"), typer.Typer()
             if cmd_name in _GROUPS:

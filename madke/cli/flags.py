@@ -10,6 +10,7 @@ import typer
 
 from madke.core.errors import UserError
 from madke.endpoints.model_names import MODEL_KINDS
+from madke.knowledge.asking import BUILT_IN_SOURCES
 from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, RESUME, defaults, descriptions
 from madke.runs.options import RunOptions
 from madke.runs.request import Asker, RunRequest, askable
@@ -21,8 +22,8 @@ _PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, C
 
 MODEL_NAMES = f"""Models: {", ".join(kind.form for kind in MODEL_KINDS.values())}, a name in models.yaml, or
 module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
-SOURCE_NAMES = """Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
-fetched index, or built in: wiki, wiki-bm25, wiki-dense, google, wikipedia. SPEC is a folder (an index, or PDF, DOCX,
+SOURCE_NAMES = f"""Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
+fetched index, or built in: {", ".join(BUILT_IN_SOURCES)}. SPEC is a folder (an index, or PDF, DOCX,
 HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,
 serper, or module:object of your own code. A FOLDER such as ./docs is a source of its own name."""
 QRELS_FORM = """Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the

@@ -41,9 +41,10 @@ def _header(job: Job) -> Iterator[str]:
     for role, model in job.spec.models.items():
         roles.setdefault(model, []).append(role)
     by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
-    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}"
-    if "offline" in roles:
-        yield f"  offline quotes passages; it is not a language model. {_REAL_MODEL}"
+    what = "; offline quotes passages; it is not a language model" if "offline" in roles else ""
+    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}{what}"
+    if what:
+        yield f"  {_REAL_MODEL}"
     specs = job.spec.source_specs
     yield f"Knowledge: {', '.join(specs) or 'none'}"
     if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
@@ -127,6 +128,7 @@ class LiveDebate:
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
         from madke.report import debate_text  # slow to import: the header comes first
+        from madke.report.agreement_text import closing_lines
 
         protocol = self._job.protocol
         match event:
@@ -154,6 +156,7 @@ class LiveDebate:
                 self._before = entry
             case events.DebateFinished(transcript=transcript):
                 yield from debate_text.final_lines(transcript)
+                yield from closing_lines(transcript)
 
     def _say(self, lines: Iterable[str]) -> None:
         from madke.report.debate_text import wrapped

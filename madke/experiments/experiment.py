@@ -1,7 +1,7 @@
 """An experiment's folder: run directories of arms that share pools and calls, and the rules for resuming."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,17 +12,21 @@ from madke._util.files import file_lock, is_written, short_hash, unexpected_file
 from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
-from madke.data import first_rounds
+from madke.core.question import Question
+from madke.core.transcript import Transcript
+from madke.data import FirstRounds, first_rounds
+from madke.data.stance_draw import drawn_first_rounds
 from madke.endpoints.model_names import has_endpoint
 from madke.experiments.experiment_spec import ExperimentSpec, debaters_at_cost
 from madke.experiments.load import Planned
-from madke.experiments.recipe import Arm, Recipe
+from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
+from madke.experiments.selection import wrong_questions
 from madke.knowledge.named import open_source
 from madke.pools.building import asking_folder, depth, retrieve_pools
 from madke.pools.lines import MORE, missing_pools
 from madke.pools.pool_file import merged_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
-from madke.runs.job import with_first_rounds
+from madke.runs.job import Job, with_first_rounds, with_questions
 from madke.runs.meter import Account, Meter
 from madke.runs.options import RunOptions
 from madke.runs.own_pools import pool_progress
@@ -66,6 +70,7 @@ class Experiment:
     """Arm -> why it is not finished. Excludes arms that did not start because a limit stopped an earlier one."""
     meters: dict[str, Meter] = field(default_factory=dict)
     """Arm -> counters, for arms that ran."""
+    _read: dict[str, Sequence[Transcript]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def arms(self) -> Mapping[str, Path]:
@@ -107,7 +112,7 @@ class Experiment:
         asking = []
         for arm in experiment_spec.arms:
             done, failed = _outcomes(path, arm)
-            if not replay and done - failed < experiment_spec.debates(arm):
+            if not replay and done - failed < self.debates(arm):
                 asking.append(arm.name)
         models = experiment_spec.open_all(self.options, asking)
         experiment_spec.pool_sources  # noqa: B018 - refuses an invalid pool file before anything is written
@@ -210,10 +215,10 @@ class Experiment:
     async def run(self, arm: Arm) -> Meter:
         """Run or resume an arm that waits for no other arm (:meth:`waits_for`)."""
         job, options = self.experiment_spec.job(arm, debaters=self.debaters(arm)), self.options
+        if arm.selects:
+            job = with_questions(job, self.questions(arm))
         if arm.first_round is not None:
-            folder = arm_folder(self.path, arm.first_round.arm)
-            given = first_rounds(read_transcripts(folder), self.experiment_spec.questions, job.spec.repeats, folder)
-            job = with_first_rounds(job, given.reordered(arm.first_round.order))
+            job = with_first_rounds(job, self._first_rounds(arm.first_round, job))
         if not any(map(has_endpoint, job.spec.models.values())):
             options = replace(options, base_url=None)
         if job.protocol.needs_search and not options.replay:
@@ -224,12 +229,54 @@ class Experiment:
         folder = arm_folder(self.path, arm.name)
         return await execute(job, folder, options, shared=account, listen=self.tell, signals=self.signals)
 
+    def _first_rounds(self, of: FirstRoundOf, job: Job) -> FirstRounds:
+        """The first rounds of another, finished arm, for the questions and repeats of a run."""
+        folder, repeats = arm_folder(self.path, of.arm), job.spec.repeats
+        if of.draw is not None:
+            read, seed = self._transcripts(of.arm), job.spec.seed or 0
+            return drawn_first_rounds(read, job.questions, of.draw, repeats=repeats, seed=seed)
+        return first_rounds(read_transcripts(folder), job.questions, repeats, folder).reordered(of.order)
+
+    def _transcripts(self, name: str) -> Sequence[Transcript]:
+        """The transcripts of a finished arm, read once."""
+        if name not in self._read:
+            self._read[name] = list(read_transcripts(arm_folder(self.path, name)))
+        return self._read[name]
+
+    def questions(self, arm: Arm) -> Sequence[Question]:
+        """The questions of an arm: all, or those that the arms which it needs leave to it, once they are finished."""
+        questions = self.experiment_spec.questions
+        if not arm.selects or self._unfinished_before(arm):
+            return questions
+        if arm.wrong_in is not None:
+            wrong = wrong_questions(self._transcripts(arm.wrong_in))
+            questions = [question for question in questions if question.id in wrong]
+        if arm.first_round is not None and arm.first_round.draw is not None:
+            job = with_questions(self.experiment_spec.job(arm), questions)
+            drawn = self._first_rounds(arm.first_round, job).rounds
+            questions = [question for question in questions if question.id in drawn]
+        return questions
+
+    def debates(self, arm: Arm) -> int:
+        """The number of debates of an arm, as far as it is known."""
+        return len(self.questions(arm)) * self.experiment_spec.repeats(arm)
+
     def waits_for(self, arm: Arm) -> str | None:
-        """Why this arm cannot start: an arm that it needs is unfinished or has failures. None if it can start."""
+        """Why this arm cannot start: an arm that it needs is unfinished or has failures, or leaves it no question.
+
+        None if it can start.
+        """
+        if reason := self._unfinished_before(arm):
+            return reason
+        if not self.questions(arm):
+            return f"arm {arm.needs[-1]} leaves it no question"
+        return None
+
+    def _unfinished_before(self, arm: Arm) -> str | None:
         by_name = {other.name: other for other in self.experiment_spec.arms}
         for needed in (by_name[name] for name in arm.needs):
             done, failed = _outcomes(self.path, needed)
-            if done < self.experiment_spec.debates(needed):
+            if not done or done < self.debates(needed):
                 return f"it needs arm {needed.name}, which is not finished"
             if failed:
                 why = f"it needs arm {needed.name}, in which {count_of(failed, 'debate')} failed"
@@ -333,7 +380,9 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
         known = {"models": models[arm.name]} | {name: getattr(spec, name) for name in later}
         found = spec.differences(job.spec.model_copy(update=known))
         old_arm = arms_before.get(arm.name, arm)
-        found += [name for name in ("first_round", "match_cost") if getattr(old_arm, name) != getattr(arm, name)]
+        found += [
+            name for name in ("first_round", "match_cost", "wrong_in") if getattr(old_arm, name) != getattr(arm, name)
+        ]
         if found:
             changed = f"arm {arm.name!r} has already started with another setting ({found[0]})"
             raise UserError(f"{changed}; give the arm another name, or choose another --out", file=path)

@@ -72,8 +72,12 @@ class ExperimentSpec:
         return tuple(self.recipe.all_arms())
 
     def debates(self, arm: Arm) -> int:
-        """The number of debates of an arm."""
-        return len(self.questions) * (arm.repeats or self.request.repeats or 1)
+        """The number of debates of an arm with all questions."""
+        return len(self.questions) * self.repeats(arm)
+
+    def repeats(self, arm: Arm) -> int:
+        """The number of debates per question."""
+        return arm.repeats or self.request.repeats or 1
 
     @cached_property
     def all_specs(self) -> dict[str, str | None]:

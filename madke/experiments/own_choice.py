@@ -156,6 +156,8 @@ def _relabelled(arm: Arm, names: Mapping[str, str], **more: str) -> Arm:
         changes["first_round"] = first.model_copy(update={"arm": names[first.arm]})
     if match := arm.match_cost:
         changes["match_cost"] = match.model_copy(update={"arm": names[match.arm], "unit": names[match.unit]})
+    if arm.wrong_in is not None:
+        changes["wrong_in"] = names[arm.wrong_in]
     return Arm(name=names[arm.name], **changes)
 
 

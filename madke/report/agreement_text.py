@@ -59,6 +59,26 @@ def agreement_lines(agreement: Agreement) -> Iterator[str]:
         yield f"Cites {numbers(agreement.cited)}"
 
 
+def closing_lines(transcript: Transcript) -> Iterator[str]:
+    """The answer, who agreed, and the sentences that they quote: the end of a debate that a person has watched."""
+    if transcript.answer is None:
+        if transcript.status != "deferred":
+            yield from ("", "No answer found.")
+        return
+    yield from ("", f"Answer: {one_line(transcript.answer)}")
+    agreement = agreement_in(transcript)
+    if agreement is None or not agreement.positions:
+        return
+    first, titles = agreement.positions[0], {entry.n: entry.title for entry in transcript.pool}
+    if set(first.supporters) & set(agreement.dissent):  # nobody gave the final answer
+        return
+    yield f"Agreed: {one_line(', '.join(first.supporters))}"
+    quoted = [(quote.passage, quote.text) for quote in first.quotes if quote.status in ("found", "approximate")]
+    for n, text in dict.fromkeys(quoted):
+        title = "" if n is None else f"[{n}] {titles.get(n, '')}: "
+        yield INDENT + one_line(f'{title}"{text}"')
+
+
 def quote_line(quote: Quote) -> str:
     """A quote with what looking it up gave."""
     where = f" {numbers(quote.found_in)}" if quote.status in ("misattributed", "stitched") else ""

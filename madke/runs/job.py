@@ -295,6 +295,12 @@ def _model_name(model: Model, own: dict[str, ChatModel]) -> str:
     return chat.name
 
 
+def with_questions(job: Job, questions: Sequence[Question]) -> Job:
+    """The same job with some of its questions."""
+    hashes = {question.id: job.spec.questions[question.id] for question in questions}
+    return replace(job, questions=questions, spec=job.spec.model_copy(update={"questions": hashes}))
+
+
 def with_first_rounds(job: Job, given: FirstRounds) -> Job:
     """The same job with the given first rounds."""
     return replace(job, first_round=given, spec=job.spec.model_copy(update={"first_round": given.hashes}))

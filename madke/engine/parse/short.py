@@ -87,7 +87,7 @@ def whole_sentence(text: str, reader: Reader) -> Parsed[str | None] | None:
         return None
     if context.is_placeholder(context.unwrap(line)):
         return nothing(None, "placeholder")
-    value = reader(line)
+    value = None if context.says_only_where(context.unwrap(line)) else reader(line)
     return None if value is None else parsed_at(value, "whole", (text.index(line), text.index(line) + len(line)))
 
 

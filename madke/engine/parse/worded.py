@@ -209,7 +209,7 @@ def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | No
             continue
         if declines(said):
             return nothing(None, "declined")
-        if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said):
+        if _NO_LABELLED_ANSWER.match(said) or _OF_THE_ANSWER.match(said) or context.says_only_where(said):
             continue
         for content in [said] if form.whole_line else possible_answers(said, is_yes_no=form.is_yes_no):
             if (value := reader(content)) is not None:
