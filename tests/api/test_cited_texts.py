@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import madke
 from madke.core.knowledge import Hits, Passage
-from tests.serve.serving import Serving, Upstream, endpoint, serving
+from tests.serve.serving import Serving, Upstream, serving
 from tests.support.cli import madke as command
 from tests.support.cli import refused
-from tests.support.openai_server import Reply, chat
+from tests.support.openai_server import Reply, chat, openai_server
 
 ASKED = "How deep are the two deepest lakes?"
 TEXTS = (
@@ -52,16 +54,23 @@ class Writers(Upstream):
         return chat(SUMMARY if system.startswith("You are the summarizer") else STANCE)
 
 
+@contextmanager
+def writing(writers: Writers) -> Iterator[Writers]:
+    with openai_server(writers) as server:
+        writers.server = server
+        yield writers
+
+
 def served(server: Serving) -> Any:
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     return server.client().chat.completions.create(model="madke", messages=messages).model_dump()
 
 
 def test_a_text_and_its_citations_are_the_same_on_every_surface(tmp_path: Path) -> None:
-    with endpoint(Writers()) as upstream:
+    with writing(Writers()) as upstream:
         options = madke.RunOptions(base_url=upstream.server.url)
         asked = madke.ask(ASKED, task="text", model="openai/m", sources={"lakes": Lakes()}, options=options)
-        with serving(tmp_path / "served", upstream, sources={"lakes": Lakes()}, task="text") as server:
+        with serving(tmp_path / "served", upstream, settings={"task": "text"}, sources={"lakes": Lakes()}) as server:
             body = served(server)
     transcript = asked.transcript
     assert transcript.answer == CHECKED
@@ -87,7 +96,7 @@ def test_a_split_of_texts_is_a_split_on_the_command_line(tmp_path: Path) -> None
     pools.write_text(json.dumps({"id": "x", "question": ASKED, "passages": passages, "partial": {}}) + "\n")
     writers = Writers()
     writers.verdict = "DIFFERENT"
-    with endpoint(writers) as upstream:
+    with writing(writers) as upstream:
         flags = ["--model", "openai/m", "--base-url", upstream.server.url, "--task", "text", "--sources", "wiki"]
         command("run", questions, *flags, "--pools", pools, "--out", tmp_path / "run")
         (record,) = map(json.loads, (tmp_path / "run" / "transcripts.jsonl").read_text().splitlines())
