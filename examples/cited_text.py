@@ -40,7 +40,8 @@ if __name__ == "__main__":
     question = madke.Question(question="How deep are the two deepest lakes?", task="text")
     run = madke.run([question], model=writer, sources={"lakes": Lakes()})
     (transcript,) = run.transcripts()
-    assert transcript.agreement and transcript.final.citations
+    assert transcript.agreement
+    assert transcript.final.citations
     print(transcript.answer)
     print("cited:", transcript.agreement.cited)
     print("removed:", transcript.final.citations.removed, "restored:", transcript.final.citations.restored)
