@@ -259,6 +259,23 @@ def math_equivalence(answer: str, question: Question) -> float:
     return _accepted(answer, question)
 
 
+@_built_in(
+    "named",
+    explanation="Share of the gold answers that a text names.",
+    definition="share of the gold answers that the answer contains, after the normalisation of EM. Every gold counts, "
+    "so golds must be different answers, not spellings of one",
+    source="STR-EM of ALCE: Gao et al., 2023",
+    examples=(
+        MetricExample("Baikal is deep [0]. So is Tanganyika.", ("Baikal", "Tanganyika", "Chad", "Van"), 0.5, "text"),
+        MetricExample("Rome", ("Rom",), 0, "text"),
+    ),
+)
+def named(answer: str, question: Question) -> float:
+    """The share of golds that an answer contains, after SQuAD normalisation (STR-EM of ALCE; Gao et al., 2023)."""
+    golds = question.answers
+    return sum(has_words(answer, gold) for gold in golds) / len(golds) if golds else 0.0
+
+
 def _by_position(references: Sequence[Sequence[str]]) -> list[tuple[str | None, ...]]:
     """As sacrebleu takes them: the first reference of every answer, the second, ...; None for a missing one."""
     return list(zip_longest(*references))
