@@ -21,6 +21,7 @@ from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
 from madke.engine.debate import check_needs
+from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named
@@ -134,6 +135,8 @@ def resolved(request: RunRequest) -> Job:
             first_round_given=given,
         )
         check_needs(job.protocol, questions, given=given, scored=request.answer_scorer is not None)
+        for name in {question.task for question in questions}:
+            check_task(job.protocol, get_task(name))
         if request.answer_scorer is not None and job.spec.answer_scorer is None:
             raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
         if request.first_round is not None:

@@ -8,9 +8,10 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import PoolEntry, Selection, Transcript
-from madke.scoring.metrics import METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
+from madke.scoring.metrics import ALL_GOLDS, METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.wrong_answers import traps
 from madke.tasks import get_task
 
 GRADER = "grader"
@@ -49,8 +50,8 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
     ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
-    :func:`flip_values`, :func:`sides`, :func:`traps`, :func:`changes_of_mind`, :func:`diversity` and
-    :func:`selection_values`.
+    :func:`flip_values`, :func:`sides`, :func:`~madke.scoring.wrong_answers.traps`, :func:`changes_of_mind`,
+    :func:`diversity` and :func:`selection_values`. On RAMDocs also ``all_golds``, its owners' measure.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
@@ -58,6 +59,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     values: DebateRow = {}
     if transcript.answers:
         names = metrics_of(task)
+        names += (ALL_GOLDS,) if transcript.dataset == "ramdocs" and ALL_GOLDS not in names else ()
         values = dict(zip(names, _metrics(transcript, names), strict=True))
         values["correct"] = values[names[0]]
     last = transcript.rounds[-1]
@@ -185,28 +187,6 @@ def sides(transcript: Transcript) -> dict[str, float]:
         return {}
     names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
     return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
-
-
-def traps(transcript: Transcript) -> dict[str, float]:
-    """Whether an answer is one that the dataset lists as wrong (``metadata["wrong_answers"]``); 0 or 1 each.
-
-    ``trapped``: the final answer equals a wrong answer under the task's matcher and is not accepted as right: the trap
-        rate of CIAR, and the adoption of misinformation in RAMDocs.
-    ``trapped_debater``: the same for the answer of at least one debater in at least one round.
-    """
-    wrong = listed(transcript.metadata, "wrong_answers")
-    if not wrong:
-        return {}
-    task, question = get_task(transcript.task), question_of(transcript)
-
-    def trapped(answer: str | None) -> bool:
-        if answer is None or not any(task.same(answer, each, question) for each in wrong):
-            return False
-        return not task.accepts(answer, question)
-
-    stated = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
-    wrong_ones = {answer for answer in stated | {transcript.answer} if trapped(answer)}
-    return {"trapped": float(transcript.answer in wrong_ones), "trapped_debater": float(bool(stated & wrong_ones))}
 
 
 def changes_of_mind(transcript: Transcript) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The route ``/mcp``. Its first request loads the MCP package, which would double the time in which the server starts."""
+"""The route ``/mcp``. Its first request loads the MCP package; at the start that would take as long as all the rest."""
 
 from __future__ import annotations
 
