@@ -20,7 +20,7 @@ from madke._util.yaml_file import read_mapping
 from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.view import without_tags
-from madke.serve.chat_form import ChatCompletion, ChatUsage, Choice, Reply
+from madke.serve.chat_form import ChatChoice, ChatCompletion, ChatReply, ChatUsage
 from madke.serve.debates import Debates
 from madke.serve.json_form import JsonForm
 from madke.serve.offers import Ask
@@ -183,8 +183,8 @@ class Answer(Debating):
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
         if self._tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
-        message = Reply(content=content, annotations=list(final.annotations), **shown)
-        choice = Choice(message=message, finish_reason=final.finish_reason)
+        message = ChatReply(content=content, annotations=list(final.annotations), **shown)
+        choice = ChatChoice(message=message, finish_reason=final.finish_reason)
         completion = ChatCompletion(choices=[choice], usage=final.usage, **self._head, **final.own)
         return completion.model_dump()
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from madke.core.chat import Usage
 
 
-class Model(BaseModel):
+class ListedModel(BaseModel):
     """A protocol, as clients list it."""
 
     id: str
@@ -16,11 +16,11 @@ class Model(BaseModel):
     owned_by: str = "madke"
 
 
-class ModelList(BaseModel):
+class ListedModels(BaseModel):
     """All protocols that are served."""
 
     object: Literal["list"] = "list"
-    data: list[Model]
+    data: list[ListedModel]
 
 
 class UrlCitation(BaseModel):
@@ -73,7 +73,7 @@ class ChatUsage(BaseModel):
         )
 
 
-class Reply(BaseModel, extra="allow"):
+class ChatReply(BaseModel, extra="allow"):
     """The message of an answer."""
 
     role: Literal["assistant"] = "assistant"
@@ -82,11 +82,11 @@ class Reply(BaseModel, extra="allow"):
     annotations: list[Annotation]
 
 
-class Choice(BaseModel):
+class ChatChoice(BaseModel):
     """The one answer."""
 
     index: Literal[0] = 0
-    message: Reply
+    message: ChatReply
     finish_reason: Literal["stop", "length"]
     logprobs: None = None
 
@@ -98,5 +98,5 @@ class ChatCompletion(BaseModel, extra="allow"):
     object: Literal["chat.completion"] = "chat.completion"
     created: int
     model: str
-    choices: list[Choice]
+    choices: list[ChatChoice]
     usage: ChatUsage

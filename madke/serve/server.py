@@ -26,7 +26,7 @@ from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
 from madke.serve import mcp_door, page
 from madke.serve.answer import Answer
-from madke.serve.chat_form import ChatCompletion, Model, ModelList
+from madke.serve.chat_form import ChatCompletion, ListedModel, ListedModels
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
 from madke.serve.wire import ERRORS, ChatBody, Health, Refusal
@@ -60,8 +60,8 @@ def openai_routes(debates: Debates) -> APIRouter:
     routes = APIRouter(responses=ERRORS)
     offers, started = debates.offers, int(time.time())
 
-    def listed(name: str) -> Model:
-        return Model(id=name, created=started)
+    def listed(name: str) -> ListedModel:
+        return ListedModel(id=name, created=started)
 
     @routes.get("/health")
     async def health() -> Health:
@@ -69,12 +69,12 @@ def openai_routes(debates: Debates) -> APIRouter:
         return Health(status="draining" if debates.draining else "ok", running=debates.running, waiting=debates.waiting)
 
     @routes.get("/v1/models")
-    async def models() -> ModelList:
+    async def models() -> ListedModels:
         """The protocols that are served."""
-        return ModelList(data=[listed(name) for name in offers.variants])
+        return ListedModels(data=[listed(name) for name in offers.variants])
 
     @routes.get("/v1/models/{name}")
-    async def model(name: str) -> Model:
+    async def model(name: str) -> ListedModel:
         """One protocol."""
         return listed(offers.variant(name).name)
 

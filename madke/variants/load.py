@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -14,10 +14,9 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
-from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
-from madke._util.yaml_file import read_mapping, read_yaml, validated
+from madke._util.yaml_file import read_mapping, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
 from madke.engine.parse import Marker, marked
@@ -28,6 +27,7 @@ from madke.engine.view import quoted
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
+from madke.variants.task_prompt import TaskPrompt, task_prompt
 from madke.variants.trial_values import EXAMPLES
 
 _REQUIRED = ("system", "user")
@@ -38,34 +38,6 @@ _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
     "user": "user",
 }
 """Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
-
-
-class _Example(BaseModel, extra="forbid", frozen=True):
-    question: str
-    choices: tuple[str, ...] = ()
-    reasoning: str
-    """The steps to the answer, without the answer itself."""
-    answer: str
-
-
-class TaskPrompt(BaseModel, extra="forbid", frozen=True):
-    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
-
-    noun: str
-    """The label of the question in a prompt: ``Question`` or ``Claim``."""
-    goal: str = ""
-    """What to do, in one sentence, if the question does not say it."""
-    form: str = ""
-    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
-    reasoning: str
-    """How to reason, in sentences of which the last one states the answer."""
-    answer: str
-    """What the last sentence gives: ``the letter of the correct option``."""
-    is_prose: bool = False
-    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
-    shown."""
-    examples: tuple[_Example, ...] = Field(min_length=2)
-    """Shown by protocols with ``examples``, as earlier turns of the chat."""
 
 
 class _Use(NamedTuple):
@@ -170,7 +142,7 @@ class Variant:
         name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
         if name not in self._wordings or self._wordings[name][0] is not own:
             wording = (
-                _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
+                task_prompt(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
             )
             self._wordings[name] = own, wording
         return self._wordings[name][1]
@@ -282,11 +254,6 @@ def setting(text: str) -> tuple[str, Any]:
         return path, yaml.safe_load(value)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {text!r}: the value is not YAML") from None
-
-
-@cache
-def _shipped(name: str) -> TaskPrompt:
-    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
 
 
 def _tidy(text: str) -> str:
