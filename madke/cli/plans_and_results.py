@@ -5,7 +5,7 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -274,15 +274,28 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
 
 
 def run_arms(
-    experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace, graders: Sequence[Grader] = ()
+    experiment_spec: ExperimentSpec,
+    out: Path,
+    options: RunOptions,
+    pace: Pace,
+    graders: Sequence[Grader] = (),
+    start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results.
+
+    ``start`` is called between the plan and the first call.
+    """
     from madke.experiments.ablation import run_experiment
 
     prices = prices_of(options)
     account(options).budget.check([grader.model for grader in graders])
     grading = _planned_grading(experiment_spec, graders, prices, pace)
     ungraded = 0
+
+    def planned(plans: Sequence[Planned]) -> None:
+        show_plans([*plans, *grading], prices, pace)
+        start()
+
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -290,7 +303,7 @@ def run_arms(
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans([*plans, *grading], prices, pace),
+                on_plans=planned,
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=pace.reply_tokens,
                 signals=True,
