@@ -367,6 +367,9 @@ def _show_results(done: Experiment) -> None:
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
         console().print(rich_table(table))
+    for name, found in named.items():
+        if found.shadow is not None:
+            say_wrapped(f"{name}: {found.shadow.sentence} {found.shadow.price}".strip())
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 

@@ -18,7 +18,7 @@ EPILOG = flags.epilog(
     "It is the shipped recipe `study`, run as `madke ablate` runs it: all arms have the same questions, pools and call "
     "store, and votes make as many calls as the debate. eval/recipes/study.yaml is to be copied for other arms.",
     "The plan comes first, with the cost if there are --prices. On a terminal the command then asks whether to start.",
-    "Without DOCUMENTS, --sources or --pools, only the sample questions can be asked: the shipped sample covers no others.",
+    "Without DOCUMENTS, --sources or --pools, only the sample questions are accepted: the sample covers no others.",
     flags.EXIT_STATUS,
     flags.PRICES,
     flags.LIMITS,
