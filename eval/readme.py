@@ -1,8 +1,8 @@
 """Parts of the README and of the first page of docs/ that a command makes: a real model's figures, and a debate.
 
 ``python -m eval.readme`` reads the figures from docs/study.md, debates one question of the demo with the offline reader
-as ``make demo`` does, and writes both parts and the picture docs/debate.svg. Tests compare them with the study's page and
-with the debate of the day.
+as ``make demo`` does, and writes both parts and the picture docs/debate.svg. Tests compare them with the study's page
+and with the debate of the day.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ def _briefly(lines: list[str]) -> Iterator[str]:
             replies.append(line)
             continue
         if replies:
-            sentence = re.match(r".+?[.:](?= |$)", replies[0])
-            yield f"{sentence[0] if sentence else replies[0]} ..." if len(replies) > 1 else replies[0]
+            sentence = re.match(r".+?\.(?= |$)", replies[0])
+            whole = len(replies) <= 2 and sentence is not None and sentence[0] == replies[0]
+            yield replies[0] if whole or len(replies) == 1 else f"{sentence[0] if sentence else replies[0]} ..."
             yield from replies[-1:] if len(replies) > 1 else ()
             replies = []
         if line != "end" and line:
@@ -124,14 +125,20 @@ def picture(transcript: Transcript) -> str:
     gold, top = gold_numbers(transcript), 90
     for entry in transcript.pool:
         star = '<tspan class="gold"> \N{BLACK STAR}</tspan>' if entry.n in gold else ""
-        write(_GAP, top + 26 * entry.n, f'<tspan class="picked">[{entry.n}]</tspan> {escape(_short(entry.title, 30))}{star}')
+        write(
+            _GAP,
+            top + 26 * entry.n,
+            f'<tspan class="picked">[{entry.n}]</tspan> {escape(_short(entry.title, 30))}{star}',
+        )
     y = 58.0
     for played in transcript.rounds:
         y = _round(transcript, played, y, parts, write)
     right = transcript.answer in transcript.answers
     write(_POOL + _GAP, y + 24, f"Final answer: {_marked(transcript.answer, right=right)}", "big")
     if gold:
-        write(_GAP, top + 26 * len(transcript.pool), '<tspan class="gold">\N{BLACK STAR}</tspan> holds the answer', "soft")
+        write(
+            _GAP, top + 26 * len(transcript.pool), '<tspan class="gold">\N{BLACK STAR}</tspan> holds the answer', "soft"
+        )
     height = max(y + 46, top + 26 * (len(transcript.pool) + 1))
     spoken = f"{transcript.question} {transcript.answer}"
     return "\n".join([
@@ -161,7 +168,9 @@ def _round(transcript: Transcript, played: Round, y: float, parts: list[str], wr
                               f'<tspan class="picked">{picks}</tspan>')  # fmt: skip
         for n, line in enumerate(lines):
             write(x + 12, y + 44 + _LINE * n, escape(line), "soft")
-        write(x + 12, y + height - 12, _marked(turn.stance.answer, right=turn.stance.answer in transcript.answers), "bold")
+        write(
+            x + 12, y + height - 12, _marked(turn.stance.answer, right=turn.stance.answer in transcript.answers), "bold"
+        )
     y += height
     if played.verdict is None:
         return y + _GAP
@@ -188,22 +197,34 @@ def _short(text: str, most: int) -> str:
 
 def replaced(page: str, name: str, text: str) -> str:
     """The page with another text in its part ``name``."""
-    part = re.compile(rf"(<!-- {name}: written by python -m eval\.readme -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    part = re.compile(rf"(<!-- {name}: written by python -m eval\.readme -->\n).*?(<!-- end -->)", re.DOTALL)
     assert part.search(page), f"the page has no part {name!r}"
-    return part.sub(lambda found: f"{found[1]}{text}{found[2]}", page)
+    return part.sub(lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page)
+
+
+PAGES = {ROOT / "README.md": "docs/study.md", ROOT / "docs" / "index.md": "study.md"}
+"""Each page with parts, and the address of the study's page in it."""
+
+
+def with_figures(page: str, study: str) -> str:
+    """The page with the figures of the study's page."""
+    return replaced(page, "figures", figures(STUDY.read_text(encoding="utf-8")).replace("STUDY", study))
+
+
+def with_debate(page: str, transcript: Transcript) -> str:
+    """The page with the debate as text, if it has a part for it."""
+    command = f"$ madke report runs/demo/wiki+google --question {QUESTION}"
+    block = f"```text\n{command}\n{shown(transcript)}\n```"
+    return replaced(page, "debate", block) if "<!-- debate:" in page else page
 
 
 def main() -> None:
     """Write the parts."""
     transcript = demo_debate()
     PICTURE.write_text(picture(transcript), encoding="utf-8")
-    table = figures(STUDY.read_text(encoding="utf-8"))
-    debate = f"```text\n$ madke report runs/demo/wiki+google --question {QUESTION}\n{shown(transcript)}\n```"
-    for path, study, parts in ((ROOT / "README.md", "docs/study.md", ("figures",)), (ROOT / "docs" / "index.md", "study.md", ("figures", "debate"))):
+    for path, study in PAGES.items():
         page = path.read_text(encoding="utf-8")
-        for name in parts:
-            page = replaced(page, name, {"figures": table.replace("STUDY", study), "debate": debate}[name])
-        path.write_text(page, encoding="utf-8")
+        path.write_text(with_debate(with_figures(page, study), transcript), encoding="utf-8")
 
 
 if __name__ == "__main__":
