@@ -174,8 +174,8 @@ def _round(transcript: Transcript, played: Round, y: float, parts: list[str], wr
     y += height
     if played.verdict is None:
         return y + _GAP
-    found = {True: "the answers are the same", False: "the answers differ: another round"}.get(played.verdict.consensus)
-    write(_POOL + _GAP, y + 22, f'<tspan class="bold">Judge:</tspan> {found or "no verdict"}')
+    found = {True: "the answers are the same", False: "the answers differ: another round", None: "no verdict"}
+    write(_POOL + _GAP, y + 22, f'<tspan class="bold">Judge:</tspan> {found[played.verdict.consensus]}')
     return y + 36
 
 

@@ -31,11 +31,11 @@ from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement debate beside summary theme app reload"
+_SCRIPTS = "dom data search list matrix quotes pool agreement calls debate beside summary theme app reload"
 """Joined to one script in this order."""
 
 READER = "offline"
-"""The model that extracts answers from passages."""
+"""The kind of the model that extracts answers from passages."""
 
 RELOADS = '<p id="reload" class="note"'
 """The start of the line that makes the open page reload itself."""
@@ -158,7 +158,8 @@ def _by_value(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> dict[st
 
 def _reader(results: Sequence[Results]) -> str:
     """A warning about runs whose answers come from the offline reader; empty if there are none."""
-    read = [arm.name for arm in results if arm.config and READER in arm.config.models.values()]
+    played = {arm.name: arm.config.models.values() for arm in results if arm.config}
+    read = [name for name, models in played.items() if any(model.partition("/")[0] == READER for model in models)]
     if not read:
         return ""
     which = "These answers" if len(read) == len(results) else f"The answers of {', '.join(read)}"
