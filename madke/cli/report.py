@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +12,14 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError
 from madke.runs.own_files import question_files
 
@@ -28,6 +35,8 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
+    "Corrections: on the page of --serve, a debate has the buttons `Actually right` and `Gold is wrong`. They write "
+    "the sheet, by default corrections.csv next to the page. Without --serve, the page applies a sheet.",
     "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
@@ -49,6 +58,10 @@ def command(
     watch: Annotated[
         bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
+    serve: Annotated[
+        bool, switch("--serve", "Serve the page here, with buttons for corrections; see --corrections.", OUTPUT)
+    ] = False,
+    port: Annotated[int, option("With --serve: the port. 0: any.", "N", OUTPUT, min=0, max=65535)] = 0,
     backbone: Annotated[
         list[str] | None, option("Only show published figures of these models. Repeatable.", "NAME", OUTPUT)
     ] = None,
@@ -57,13 +70,15 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
+    corrections: CorrectionsOption = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
     if question is not None:
-        if out or figures or tables or answers or watch:
-            raise UserError("--question writes no files; leave out --out, --figures, --tables, --answers and --watch")
+        files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers}
+        _refuse("--question writes no files", {**files, "--watch": watch, "--serve": serve})
         _show_debates(open_arms(paths, data, dataset, task), question)
         return
+    from madke.cli.corrections import serve_page
     from madke.cli.retrieval import pools_table
     from madke.report.answer_files import write_answers
     from madke.report.figures import write_figures
@@ -73,9 +88,9 @@ def command(
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
-    if watch and any((figures, tables, answers, qrels, data)):
-        others = "--figures, --tables, --answers, --qrels and --data"
-        raise UserError(f"--watch writes only the page of runs; leave out {others}")
+    if watch:
+        others = {"--figures": figures, "--tables": tables, "--answers": answers, "--qrels": qrels, "--data": data}
+        _refuse("--watch writes only the page of runs", {**others, "--serve": serve, "--corrections": corrections})
     folder = paths[0].parent if paths[0].is_file() else paths[0]
     if out is None and folder.exists() and not os.access(folder, os.W_OK):
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
@@ -90,7 +105,8 @@ def command(
 
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
-    results = open_arms(paths, data, dataset, task)
+    # The page that is served shows the gold answers as they are, next to the buttons that correct them.
+    results = open_arms(paths, data, dataset, task, None if serve else corrections)
     title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
@@ -110,6 +126,14 @@ def command(
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
+    if serve:
+        serve_page(page, corrections or page.parent / "corrections.csv", port)
+
+
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    if any(given.values()):
+        *others, last = given
+        raise UserError(f"{why}; leave out {', '.join(others)} and {last}")
 
 
 def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | None, str | None, dict[str, Table]]:

@@ -31,7 +31,7 @@ from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement calls debate beside summary theme app reload"
+_SCRIPTS = "dom data search list matrix quotes pool agreement calls corrections debate beside summary theme app reload"
 """Joined to one script in this order."""
 
 READER = "offline"
@@ -88,7 +88,7 @@ def write_report(
                 if each.shadow is not None
             ],
             reader=_reader(results),
-            alerts=[*_alerts(named)],
+            alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
             incomplete=any(each.incomplete for each in named.values()),
             bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
             warnings=[

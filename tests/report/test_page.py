@@ -80,7 +80,7 @@ def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path: Pat
     assert [body["id"] for body in bodies] == ids * 2
     assert [text for text, _, _ in data["texts-0"]] == [passage["text"] for passage in PASSAGES]
     assert all(body["texts"] == [0, 1, 2] for body in bodies)
-    assert data["index"]["sizes"] == {"debates": 100, "texts": 200}
+    assert data["index"]["sizes"] == {"debates": 100, "texts": 200, "prompts": 200}
     assert len(data["index"]["questions"]["id"]) == 150
 
 

@@ -127,6 +127,7 @@ function outcomePart(number, record) {
     ),
     el("p", { class: "facts" }, facts.join(" · ")),
     record.oracle && el("p", { class: "note" }, index.outcomes.oracle),
+    correctionPart(number, record),
   );
 }
 
