@@ -58,7 +58,8 @@ def read_corrections(path: Path) -> list[Correction]:
             wrong = "column 'answer' is empty; expected the answer that is right"
         if wrong:
             raise UserError(wrong, file=path, line=table.line_num)
-        found.append(Correction(**{**cells, "correction": cast(Kind, kind)}))
+        id_, question, answer, _ = cells.values()
+        found.append(Correction(id=id_, question=question, answer=answer, correction=cast(Kind, kind)))
     return found
 
 
