@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,7 +17,9 @@ from madke.scoring.corrections import Correction, read_corrections, write_correc
 _MAX_BODY = 64 << 10
 _HEAD = 16 << 10
 """The first bytes of the page, in which its security policy and its root element are."""
-_SENT = TypeAdapter(Correction)
+_SENT = TypeAdapter(dict[str, object])
+_ROW = TypeAdapter(Correction)
+_ROWS = TypeAdapter(Sequence[Correction])
 
 
 class Sheet:
@@ -74,10 +74,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._end(404 if self.path != "/corrections" else 413)
             return
         try:
-            sent: dict[str, Any] = json.loads(self.rfile.read(int(size)))
+            sent = _SENT.validate_json(self.rfile.read(int(size)))
             undo = bool(sent.pop("undo", False))
-            self.server.sheet.change(_SENT.validate_python(sent), undo=undo)
-        except (ValueError, AttributeError, ValidationError):
+            self.server.sheet.change(_ROW.validate_python(sent), undo=undo)
+        except ValidationError:
             self._end(400)
         except UserError as error:
             say(f"madke: {error}", err=True)
@@ -123,9 +123,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Requests are not logged."""
-
-
-_ROWS = TypeAdapter(Sequence[Correction])
 
 
 def serve_page(page: Path, sheet: Path, port: int) -> None:

@@ -20,8 +20,8 @@ from madke.core.errors import UserError, count_of
 from madke.core.transcript import Transcript
 from madke.scoring.arms import Results
 
-Kind = Literal["right", "gold is wrong"]
-KINDS: tuple[str, ...] = get_args(Kind)
+CorrectionKind = Literal["right", "gold is wrong"]
+_KINDS: tuple[str, ...] = get_args(CorrectionKind)
 _FORMULA = re.compile(r"^'([=+\-@'\t\r])")
 _COLUMNS = ("id", "question", "answer", "correction")
 
@@ -35,7 +35,7 @@ class Correction:
     """The text of the question, since ids of several datasets may be equal."""
     answer: str = ""
     """The answer that is right; empty if the gold answer is wrong."""
-    correction: Kind
+    correction: CorrectionKind
 
 
 def read_corrections(path: Path) -> list[Correction]:
@@ -50,8 +50,8 @@ def read_corrections(path: Path) -> list[Correction]:
         if not any(map(str.strip, cells.values())):
             continue
         kind, wrong = cells["correction"].strip().casefold(), ""
-        if kind not in KINDS:
-            wrong = f"column 'correction': found {kind[:60]!r}, expected {' or '.join(KINDS)}"
+        if kind not in _KINDS:
+            wrong = f"column 'correction': found {kind[:60]!r}, expected {' or '.join(_KINDS)}"
         elif not cells["question"].strip():
             wrong = "column 'question' is empty; expected the question's text"
         elif kind == "right" and not cells["answer"].strip():
@@ -59,7 +59,7 @@ def read_corrections(path: Path) -> list[Correction]:
         if wrong:
             raise UserError(wrong, file=path, line=table.line_num)
         id_, question, answer, _ = cells.values()
-        found.append(Correction(id=id_, question=question, answer=answer, correction=cast(Kind, kind)))
+        found.append(Correction(id=id_, question=question, answer=answer, correction=cast(CorrectionKind, kind)))
     return found
 
 

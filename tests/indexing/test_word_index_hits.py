@@ -40,6 +40,6 @@ def test_hits_are_within_a_point_of_lucenes(shared_data: Path) -> None:
 
 
 def test_the_last_bits_of_a_sum_break_no_tie() -> None:
-    equal = np.float32([7.0, 7.0000005, 6.9999995, 8.0])
+    equal = np.array([7.0, 7.0000005, 6.9999995, 8.0], dtype=np.float32)
     assert [number for number, _ in best(equal, 4)] == [3, 0, 1, 2]
     assert best(equal, 2) == [(3, 8.0), (0, 7.0)]
