@@ -19,7 +19,8 @@ from tests.support.inspect_evals import ASKED, GOLD
 
 pytest.importorskip("inspect_ai")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages that Inspect imports
+# Warnings of the packages that Inspect imports.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")

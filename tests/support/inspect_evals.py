@@ -1,4 +1,4 @@
-"""``python inspect_evals.py FOLDER``: evaluations of Inspect AI whose solver is a debate; their logs are in FOLDER/NAME."""
+"""``python inspect_evals.py FOLDER``: evaluations by Inspect AI whose solver is a debate; logs are in FOLDER/NAME."""
 
 from __future__ import annotations
 
