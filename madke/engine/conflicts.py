@@ -3,8 +3,8 @@
 It is read from the transcript and the passages. No model is called, and no gold answer is read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from madke.core.agreement import Change, Quote
@@ -57,7 +57,7 @@ class Turnaround:
 
     change: Change
     read: tuple[str, ...] = ()
-    """The debaters whose stance with the new answer it read."""
+    """The debaters whose stance of the round before it read, if that has the new answer."""
     passages: tuple[int, ...] = ()
     """Passages with the new answer that it named in this round and not before."""
 
@@ -121,7 +121,7 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
         known = next((each for given, each in recorded.items() if same(given, answer)), None)
         found = containing(answer, texts or (), texts, task, question)
         if texts is None and known is not None:
-            found = known.containing
+            found = known.containing  # of the passages that its supporters read
         quotes = without_repeats([quote for n, turn in group for quote in quotes_in(turn, n, texts)])
         positions.append(
             HeldPosition(
@@ -136,7 +136,8 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
     if not positions:
         return None
     positions.sort(key=lambda each: (not each.final, -sum(len(one.rounds) for one in each.held)))
-    partial, unique = _points(said, positions, {entry.n for entry in transcript.pool})
+    pool = {entry.n for entry in transcript.pool}
+    partial, unique = _points(said, positions, pool)
     return ConflictMap(
         id=transcript.id,
         question=transcript.question,
@@ -144,7 +145,7 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
         outcome=agreement.outcome,
         positions=tuple(positions),
         contradictions=tuple(_contradictions(positions, same)),
-        changes=tuple(_turnaround(each, said, positions, same) for each in agreement.changes),
+        changes=tuple(_turnaround(each, said, positions, same, pool) for each in agreement.changes),
         partial=partial,
         unique=unique,
     )
@@ -178,35 +179,29 @@ def _contradictions(positions: Sequence[HeldPosition], same: Same) -> Iterable[C
                 )
 
 
-def _turnaround(change: Change, said: Sequence[_Said], positions: Sequence[HeldPosition], same: Same) -> Turnaround:
+def _turnaround(
+    change: Change, said: Sequence[_Said], positions: Sequence[HeldPosition], same: Same, pool: Collection[int]
+) -> Turnaround:
     own = [each for each in said if each.turn.agent == change.agent and each.round <= change.round]
     (turn,) = (each.turn for each in own if each.round == change.round)
-    before = {n for each in own if each.round < change.round for n in _named(each.turn)}
+    before = {n for each in own if each.round < change.round for n in _named(each.turn, pool)}
     holds = next((each for each in positions if same(each.answer, change.after)), None)
-    gave = {each.turn.agent for each in said if _read_then(each, change.round) and _says(each.turn, change.after, same)}
+    gave = {each.turn.agent for each in said if each.round == change.round - 1 and _says(each.turn, change.after, same)}
     return Turnaround(
         change=change,
         read=tuple(agent for agent in dict.fromkeys(turn.reads) if agent in gave),
-        passages=tuple(n for n in (holds.containing if holds else None) or () if n in _named(turn) - before),
+        passages=tuple(n for n in (holds.containing if holds else None) or () if n in _named(turn, pool) - before),
     )
-
-
-def _read_then(said: _Said, round_n: int) -> bool:
-    return said.round == round_n - 1
 
 
 def _says(turn: Turn, answer: str, same: Same) -> bool:
     return turn.stance.answer is not None and same(turn.stance.answer, answer)
 
 
-def _named(turn: Turn, shown: Iterable[int] | None = None) -> set[int]:
+def _named(turn: Turn, pool: Collection[int]) -> set[int]:
     """The passages that a debater chose or found, or that its reply names in brackets."""
     chosen = {*(turn.selection.ids if turn.selection else ()), *(turn.search.ids if turn.search else ())}
-    return chosen | {*parse_citations(turn.stance.text, range(_MOST) if shown is None else frozenset(shown))}
-
-
-_MOST = 1000
-"""More than a pool has."""
+    return chosen | {*parse_citations(turn.stance.text, pool)}
 
 
 def _points(
