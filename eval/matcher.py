@@ -359,6 +359,7 @@ def main() -> int:
     parser.add_argument("--grader", metavar="MODEL", help="a model that grades the held-out answers too")
     parser.add_argument("--base-url", help="the endpoint of an openai/ or azure/ grader")
     parser.add_argument("--limit", type=int, metavar="N", help="grade only the first N questions of each set")
+    parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="calls at a time (%(default)s)")
     parser.add_argument(
         "--grades",
         type=Path,
@@ -377,7 +378,7 @@ def main() -> int:
         graded = ""
         if arguments.grader is not None:
             asked = first_questions(held_out, arguments.limit)
-            grader = Grader(model=arguments.grader, base_url=arguments.base_url)
+            grader = Grader(model=arguments.grader, base_url=arguments.base_url, concurrency=arguments.concurrency)
             grades = grade(((one.question, one.answer) for one in asked), grader, arguments.grades)
             graded = graded_part(asked, grades, arguments.limit)
         page = report(development, held_out, graded)
