@@ -18,7 +18,7 @@ from madke.tasks.base import Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class Holder:
     """A debater that gave an answer, and in which rounds."""
 
     agent: str
@@ -31,7 +31,7 @@ class HeldPosition:
 
     answer: str
     """In the words of the first who gave it."""
-    held: tuple[Held, ...]
+    held: tuple[Holder, ...]
     final: bool
     """Whether it is the answer of the debate."""
     containing: tuple[int, ...] | None
@@ -162,11 +162,11 @@ def _groups(said: Sequence[_Said], same: Same) -> list[list[_Said]]:
     return [[of_turn[id(turn)] for turn in group] for group in answer_groups([each.turn for each in said], same)]
 
 
-def _held(group: Sequence[_Said]) -> tuple[Held, ...]:
+def _held(group: Sequence[_Said]) -> tuple[Holder, ...]:
     rounds: dict[str, list[int]] = {}
     for n, turn in group:
         rounds.setdefault(turn.agent, []).append(n)
-    return tuple(Held(agent=agent, rounds=tuple(found)) for agent, found in rounds.items())
+    return tuple(Holder(agent=agent, rounds=tuple(found)) for agent, found in rounds.items())
 
 
 def _contradictions(positions: Sequence[HeldPosition], same: Same) -> Iterable[Contradiction]:

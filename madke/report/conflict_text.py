@@ -16,7 +16,7 @@ from madke.scoring.arms import Results
 from madke.tasks import get_task
 
 
-def texts_of(transcript: Transcript, record: PoolRecord | None) -> Mapping[int, str] | None:
+def pool_texts(transcript: Transcript, record: PoolRecord | None) -> Mapping[int, str] | None:
     """Pool number -> title and text, as debaters are looked up in them; None without the pool's record."""
     if record is None or not transcript.pool:
         return None
@@ -28,7 +28,7 @@ def texts_of(transcript: Transcript, record: PoolRecord | None) -> Mapping[int, 
 def map_of(transcript: Transcript, record: PoolRecord | None) -> ConflictMap | None:
     """The map of one debate; None if it has none, or if its task is not known here."""
     try:
-        return conflicts_of(transcript, get_task(transcript.task), texts_of(transcript, record))
+        return conflicts_of(transcript, get_task(transcript.task), pool_texts(transcript, record))
     except UserError:
         return None
 
