@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -45,6 +45,8 @@ class Price(TierPrice):
     """At the tier ``flex``; None: half of the standard price."""
     batch: TierPrice | None = None
     """In a batch API. madke sends no batches; plans show the figure for comparison."""
+    one_place: ClassVar[bool] = False
+    """Whether it holds only for a model of exactly this name, not for one of the same name at another address."""
 
     @model_validator(mode="after")
     def _per_token_or_per_search(self) -> Self:
@@ -101,7 +103,8 @@ def price_of(model: str, prices: Prices) -> Price | None:
     """
     plain = plain_name(model)
     names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
-    found = next((prices[name] for name in names if name in prices), None)
+    known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
+    found = next((prices[name] for name in known), None)
     return found if found is None or plain == model else found.at(found.flex, _HALF)
 
 

@@ -22,6 +22,7 @@ class ShippedPrice(Price):
 
     source: str
     date: str
+    one_place = True
 
 
 class _Provider(BaseModel, extra="forbid", frozen=True):
