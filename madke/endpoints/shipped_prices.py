@@ -14,7 +14,7 @@ from madke.endpoints.endpoint import OPENAI_URL, ModelEntries
 from madke.endpoints.model_names import ADDRESS, kind_of
 from madke.endpoints.prices import Price, Prices
 
-FILE = Path(__file__).with_suffix(".yaml")
+_FILE = Path(__file__).with_suffix(".yaml")
 
 
 class ShippedPrice(Price):
@@ -36,8 +36,8 @@ def providers() -> dict[str, _Provider]:
     """Host -> its prices."""
     from madke._util.yaml_file import read_mapping, validated
 
-    content = read_mapping(FILE)
-    return {host: validated(each, _Provider, file=FILE, within=(host,)) for host, each in content.items()}
+    content = read_mapping(_FILE)
+    return {host: validated(each, _Provider, file=_FILE, within=(host,)) for host, each in content.items()}
 
 
 def shipped_prices(models: Iterable[str], entries: ModelEntries, base_url: str | None) -> dict[str, ShippedPrice]:
