@@ -16,15 +16,17 @@ from madke._util.terminal import console, say, say_json, say_table, say_wrapped
 from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
+from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.cost import equal_vote
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import Budget, Meter, account, prices_of
+from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.own_files import refuse_own_files
+from madke.runs.pool_stages import priced, priced_models
 from madke.runs.request import RunRequest
 from madke.runs.run_pools import RunPools
 from madke.runs.spec import endpoints_before, read_spec
@@ -83,15 +85,16 @@ def show_run_plan(
     file = job.pools or (own if own.exists() else None)
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
-    prices = prices_of(options)
-    plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    grading = planned_grading(job.questions, plan.debates, graders, prices, reply_tokens)
+    prices = prices_of(options, [*priced(job), *(grader.model for grader in graders)])
+    assumed = planned_prices(prices, options)
+    plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
+    grading = planned_grading(job.questions, plan.debates, graders, assumed, reply_tokens)
     show_plans([plan, *grading], prices, pace_of(options, reply_tokens, call_seconds, [out]))
     if equal_vote(job.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolved(_sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None
-        one = Planner(prices=prices, reply_tokens=reply_tokens).plan("a vote", sample, pools)
+        one = Planner(prices=assumed, reply_tokens=reply_tokens).plan("a vote", sample, pools)
         say_wrapped(_equal_vote(plan, one))
 
 
@@ -132,9 +135,10 @@ def show_experiment_plan(
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
-    prices = prices_of(options)
-    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
-    plans += _planned_grading(experiment_spec, graders, prices, pace)
+    prices = prices_of(options, _priced_in(experiment_spec, graders))
+    assumed = planned_prices(prices, options)
+    plans = planned(experiment_spec, Planner(prices=assumed, reply_tokens=pace.reply_tokens))
+    plans += _planned_grading(experiment_spec, graders, assumed, pace)
     if as_json:
         say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
@@ -187,8 +191,14 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
         notes.append(
             f"Cost if beginnings of prompts are cached (--prefix on): {cheaper}. The table counts none as cached."
         )
+    for label, part in (("tier: flex in models.yaml", "flex_cost"), ("a batch API, for comparison", "batch_cost")):
+        ends = getattr(least, part), getattr(most, part)
+        if ends[1] < most.cost:
+            less = 100 - 100 * ends[1] / most.cost
+            notes.append(f"Cost with {label}: {planned_range(*ends, digits=4)}, {less:.0f} % less.")
     if not prices:
         notes.append("No cost: give prices with --prices.")
+    notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))
 
 
@@ -222,7 +232,7 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
     if graders:
         with resumable():
             ungraded = _grade([out], graders, done.meter.budget)
-    _show_scores(out, done.meter, prices_of(options), options, done.job.protocol.max_tokens)
+    _show_scores(out, done.meter, prices_of(options, priced(done.job)), options, done.job.protocol.max_tokens)
     _show_ungraded(ungraded)
 
 
@@ -250,6 +260,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     console().print(score_table([(out.name or str(out), scores)], cut_notes=False))
     if (prompts := prompt_line(scores)) is not None:
         say(prompts)
+    if (note := shipped_note(prices)) is not None:
+        say_wrapped(note)
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
@@ -279,9 +291,9 @@ def run_arms(
     """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
     from madke.experiments.ablation import run_experiment
 
-    prices = prices_of(options)
+    prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])
-    grading = _planned_grading(experiment_spec, graders, prices, pace)
+    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), pace)
     ungraded = 0
     with resumable():
         with listening() as listen:
@@ -301,6 +313,11 @@ def run_arms(
         _show_results(done)
     _show_unfinished(done, options)
     _show_ungraded(ungraded)
+
+
+def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> list[str]:
+    rerankers = priced_models(experiment_spec.staged)
+    return [*experiment_spec.models, *rerankers, *(grader.model for grader in graders)]
 
 
 def _planned_grading(
@@ -354,6 +371,8 @@ def _show_results(done: Experiment) -> None:
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
         console().print(rich_table(table))
+    if (note := shipped_note(done.account.budget.prices)) is not None:
+        say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 

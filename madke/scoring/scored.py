@@ -19,11 +19,11 @@ from madke._util.terminal import printable
 from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.endpoints.prices import Prices, cost, cost_saved, price_of
+from madke.endpoints.prices import Prices, billed_as, cost, cost_saved, price_of
 from madke.llm import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.meter import Budget
-from madke.runs.spec import run_files, sessions_of
+from madke.runs.spec import endpoints_before, run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import (
     EXTERNAL,
@@ -84,7 +84,12 @@ def score_run(
 
 
 def _priced_shadow(arm: Results, prices: Prices) -> Shadow | None:
-    models = arm.config.models if arm.config else {}
+    models: dict[str, str] = {}
+    if arm.config is not None:
+        places = endpoints_before(arm.path)
+        models = {
+            role: billed_as(name, places.get(name, {}).get("tier", "")) for role, name in arm.config.models.items()
+        }
     return shadow_of(arm.transcripts(), lambda role: price_of(models[role], prices) if role in models else None)
 
 
@@ -196,7 +201,7 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
         for call in store.recorded(payer=payer):
             made += 1
             used = call.completion.usage
-            if price := price_of(call.model, prices):
+            if price := price_of(billed_as(call.model, call.completion.tier), prices):
                 costs[call.purpose.stage] += cost(used, price)
                 cheaper += cost_saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:

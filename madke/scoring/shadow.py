@@ -263,7 +263,7 @@ def _first(transcript: Transcript, price_of: PriceOf) -> GateCost:
 def _priced(used: StageUsage | None, price: Price | None) -> float | None:
     if used is None or price is None:
         return None
-    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "searches")}
     return cost(Usage(**tokens), price)
 
 
