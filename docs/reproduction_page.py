@@ -14,6 +14,7 @@ from madke._util.yaml_file import read_yaml
 from madke.experiments.claims import read_claims
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
+from madke.scoring.debate_rows import HUMAN
 from madke.scoring.metrics import heading_of
 
 FOLDER = asset("eval", "reproduction")
@@ -41,7 +42,7 @@ def documents() -> dict[str, Document]:
     return read_yaml(FOLDER / "documents.yaml", _Documents).root
 
 
-_HEAD = """# Reproduction
+_HEAD = """# Reproduction of the papers
 
 What the papers publish, and what it takes to measure it again. `python -m docs.generate` writes this page from the
 recipes and `eval/reproduction`.
@@ -158,6 +159,8 @@ def _needs(recipe: Recipe) -> str:
     if any("grader" in metric for metric in metrics):
         needs.append(f"a grader ({recipe.published_with.grader})")
     needs += [f"the scorer {name}" for name in ("comet", "bleurt") if name in metrics]
+    if any(metric.startswith(HUMAN) for metric in metrics):
+        needs.append("people's grades")
     return "; ".join(needs)
 
 

@@ -23,6 +23,14 @@ def is_grader(name: str) -> bool:
     return name == GRADER or name.startswith(f"{GRADER}:")
 
 
+HUMAN = "human_"
+"""How the names of people's grades begin among the external scores: ``human_right``, ``human_quality``, ..."""
+
+BIAS = "bias"
+"""Whether people find that an ambiguous word is translated wrongly (Liang et al., published version, Table 4)."""
+
+_HUMAN_SHARES = (f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS)
+
 DebateRow = dict[str, float]
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
@@ -41,7 +49,8 @@ _SHARE = "share_"
 
 def is_share(name: str) -> bool:
     """Whether a value is a metric or the like, from 0 to 1. External scorers have their own scales."""
-    return name in METRICS or name == "correct" or is_grader(name) or name.startswith(("cons_", "co2_"))
+    named = name in METRICS or name in _HUMAN_SHARES or name == "correct"
+    return named or is_grader(name) or name.startswith(("cons_", "co2_"))
 
 
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
@@ -87,9 +96,12 @@ def with_external(values: DebateRow, transcript: Transcript, external: ExternalS
 
     With a grader it also has ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as published: the
     debaters agreed, and the grader finds the answer right. If they agreed on an ungraded answer, both are missing.
+    With people's grades of a translation it has ``bias``.
     """
     key = (transcript.id, transcript.repeat)
     found = values | {name: each[key] for name, each in external.items() if key in each}
+    if (resolved := found.get(f"{HUMAN}ambiguity_resolved")) is not None:
+        found[BIAS] = 1 - resolved
     for by in ("judge", "matcher") if GRADER in external and "correct" in values else ():
         agreed = values.get(f"cons_{by}")
         if agreed == 0:
