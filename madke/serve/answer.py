@@ -134,13 +134,13 @@ class Answer(Debating):
         if self._body.stream:
             await super().respond(scope, receive, send)
             return
-        reasoning: list[str] = []
+        told: list[Any] = []
         try:
-            final = await self.work(reasoning.append)
+            final = await self.work(told.append)
         except Refusal as refusal:
             await refusal.response()(scope, receive, send)
             return
-        content = self._whole("".join(reasoning).strip(), final)
+        content = self.whole(told, final)
         await JSONResponse(content, headers={**self._ignored, **final.headers})(scope, receive, send)
         self.turn.delivered()
 
@@ -154,14 +154,18 @@ class Answer(Debating):
         narration = Narration(tags=self._tags)
 
         def hear(event: Event) -> None:
-            if part := narration.hear(event):
+            for part in self.heard(narration, event):
                 tell(part)
 
         served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
         address = self.debates.transcripts.address(served, self.request)
         return final_text(served, body, address, marks=self._options.marks and self.ask.form is None)
 
-    def line(self, part: str | FinalText) -> bytes:
+    def heard(self, narration: Narration, event: Event) -> Sequence[Any]:
+        """What an event adds to the turns."""
+        return [text] if (text := narration.hear(event)) else []
+
+    def line(self, part: Any) -> bytes:
         """A part of the turns, or the end of the stream."""
         if isinstance(part, FinalText):
             return b"".join(self._ended(part))
@@ -179,7 +183,9 @@ class Answer(Debating):
         if (self._body.stream_options or {}).get("include_usage"):
             yield self._event(choices=[], usage=final.usage.model_dump())
 
-    def _whole(self, thoughts: str, final: FinalText) -> Any:
+    def whole(self, parts: Sequence[Any], final: FinalText) -> dict[str, Any]:
+        """The answer without a stream, after these parts of the turns."""
+        thoughts = "".join(parts).strip()
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
         if self._tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}

@@ -98,6 +98,15 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
         yield n, entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A part of the turns."""
+
+    text: str
+    begins: bool
+    """Whether it is the first of a turn, a verdict or a heading."""
+
+
 @dataclass(slots=True, eq=False)
 class _Block:
     """One speaker's text, or a line between speakers."""
@@ -124,6 +133,11 @@ class Narration:
 
     def hear(self, event: events.Event) -> str:
         """What the event adds to the text; empty if nothing can be shown yet."""
+        text = "".join(piece.text for piece in self.pieces(event))
+        return _THINK_TAG.sub("(", text) if self._tags else text
+
+    def pieces(self, event: events.Event) -> Sequence[Piece]:
+        """What the event adds to the text, by speakers."""
         match event:
             case events.PoolReady(pool=pool) if pool.passages:
                 self._line(f"{len(pool.passages)} passages found.")
@@ -141,8 +155,7 @@ class Narration:
                 self._line(_verdict(verdict))
             case events.DebateFinished(transcript=transcript) if last := _last_reply(transcript):
                 self._line(f"**{transcript.final.by.capitalize()}**\n\n{last}")
-        text = "".join(self._shown())
-        return _THINK_TAG.sub("(", text) if self._tags else text
+        return self._shown()
 
     def _line(self, text: str) -> None:
         self._blocks.append(_Block(f"{text}\n\n", done=True))
@@ -153,11 +166,12 @@ class Narration:
             self._blocks.append(block)
         return self._turns[n, agent]
 
-    def _shown(self) -> Sequence[str]:
+    def _shown(self) -> Sequence[Piece]:
         shown = []
         while self._blocks:
             block = self._blocks[0]
-            shown.append(block.text[block.sent :])
+            if len(block.text) > block.sent:
+                shown.append(Piece(text=block.text[block.sent :], begins=block.sent == 0))
             block.sent = len(block.text)
             if not block.done:
                 break

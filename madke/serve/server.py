@@ -29,6 +29,7 @@ from madke.serve.answer import Answer
 from madke.serve.chat_form import ChatCompletion, ListedModel, ListedModels
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
+from madke.serve.responses import responses_routes
 from madke.serve.wire import ERRORS, ChatBody, Health, Refusal
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,12 @@ _BUFFER = 64 << 10
 def create_app(debates: Debates, access: Access) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (openai_routes(debates), page.page_routes(debates), mcp_door.mcp_routes(debates)):
+    for routes in (
+        openai_routes(debates),
+        responses_routes(debates),
+        page.page_routes(debates),
+        mcp_door.mcp_routes(debates),
+    ):
         app.include_router(routes)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)

@@ -54,6 +54,10 @@ class Debating(StreamingResponse, ABC):
     def line(self, part: Any) -> bytes:
         """What was told, or the result of the work, as events of a stream."""
 
+    def failed(self, refusal: Refusal) -> bytes:
+        """The end of a stream whose debate failed."""
+        return data(refusal.error.model_dump_json()) + self.end
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, unless the client goes away first."""
         with self.debates.admitted() as self.turn:
@@ -72,7 +76,7 @@ class Debating(StreamingResponse, ABC):
                 async for part in parts:
                     yield KEEP_ALIVE if part is None else self.line(part)
         except Refusal as refusal:
-            yield data(refusal.error.model_dump_json()) + self.end
+            yield self.failed(refusal)
         else:
             yield self.end
             self.turn.delivered()
@@ -81,6 +85,11 @@ class Debating(StreamingResponse, ABC):
 def data(content: str) -> bytes:
     """An event of a stream."""
     return f"data: {content}\n\n".encode("utf-8", "replace")
+
+
+def event_of(kind: str, content: str) -> bytes:
+    """An event of a stream that names its kind."""
+    return f"event: {kind}\n".encode() + data(content)
 
 
 async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, T]) -> T | None:

@@ -1,7 +1,8 @@
 """OpenAI's chat completions as records: requests and errors."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -142,19 +143,13 @@ class ChatBody(Body, extra="allow"):
 
     def check(self) -> None:
         """Refuse what a debate cannot give."""
-        for name, accepted in _NEUTRAL.items():
-            value = (self.model_extra or {}).get(name)
-            known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
-            if value is not None and not known:
-                expected = f"; expected {accepted[0]!r} or nothing" if accepted else ""
-                raise Refusal(400, f"{name} = {value!r:.60} is not supported{expected}", param=name)
+        check_extras(self.model_extra, _NEUTRAL)
 
     @property
     def ignored(self) -> list[str]:
         """The fields that have a value and no effect."""
-        known = {*_NEUTRAL, "user", "metadata", "store", "parallel_tool_calls", "service_tier"}
-        given = {name: value for name, value in (self.model_extra or {}).items() if value not in (None, [])}
-        return [name for name in given if name not in known]
+        known = (*_NEUTRAL, "user", "metadata", "store", "parallel_tool_calls", "service_tier")
+        return without_effect(self.model_extra, known)
 
     @property
     def limit(self) -> int | None:
@@ -165,6 +160,26 @@ class ChatBody(Body, extra="allow"):
     def stops(self) -> list[str]:
         """Texts that end the final text."""
         return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+
+
+def check_extras(
+    given: Mapping[str, Any] | None,
+    neutral: Mapping[str, Sequence[Any]],
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Refuse a field whose value is none of the ``neutral`` ones; ``reasons`` is field -> why, if that needs a word."""
+    for name, accepted in neutral.items():
+        value = (given or {}).get(name)
+        known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
+        if value is not None and not known:
+            expected = f"expected {accepted[0]!r} or nothing" if accepted else ""
+            why = "; ".join(filter(None, (f"{name} = {value!r:.60} is not supported", reasons.get(name), expected)))
+            raise Refusal(400, why, param=name)
+
+
+def without_effect(given: Mapping[str, Any] | None, known: Sequence[str]) -> list[str]:
+    """The fields that have a value and are not known."""
+    return [name for name, value in (given or {}).items() if value not in (None, []) and name not in known]
 
 
 class Health(BaseModel):
