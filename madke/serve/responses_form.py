@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from madke.serve.chat_form import Annotation, ChatUsage
-from madke.serve.wire import Body, ChatBody, ChatMessage, Part, Refusal, check_extras, without_effect
+from madke.serve.wire import Body, ChatBody, Part, Refusal, check_extras, without_effect
 
 _NOT_STORED = "no response is stored; send the whole conversation as input"
 
@@ -40,13 +40,14 @@ class Item(BaseModel, extra="allow"):
     role: str | None = None
     content: str | list[Part] | None = None
 
-    def message(self) -> ChatMessage | None:
+    def message(self) -> dict[str, Any] | None:
         """The item as a message; None for reasoning and tools, which are left out. Refusal for other items."""
         if self.type == "reasoning" or self.type.endswith(_ABOUT_TOOLS):
             return None
         if self.type != "message" or self.role not in ("system", "developer", "user", "assistant"):
             raise Refusal(400, f"an item of type {self.type!r} and role {self.role!r} is not read", param="input")
-        return ChatMessage.model_validate({"role": self.role, "content": self.content})
+        parts = self.content if isinstance(self.content, str) else [each.model_dump() for each in self.content or ()]
+        return {"role": self.role, "content": parts}
 
 
 class ResponsesBody(Body, extra="allow"):
@@ -71,19 +72,22 @@ class ResponsesBody(Body, extra="allow"):
 
     def as_chat(self) -> ChatBody:
         """The same request as one for a chat completion."""
-        return ChatBody(
-            model=self.model,
-            messages=[*self._messages()],
-            stream=self.stream,
-            max_tokens=self.max_output_tokens,
-            response_format=self._form(),
-        )
+        if not (messages := [*self._messages()]):
+            raise Refusal(400, "the input has no message", param="input")
+        chat = {
+            "model": self.model,
+            "messages": messages,
+            "stream": self.stream,
+            "max_tokens": self.max_output_tokens,
+            "response_format": self._form(),
+        }
+        return ChatBody.model_validate(chat)
 
-    def _messages(self) -> Iterator[ChatMessage]:
+    def _messages(self) -> Iterator[dict[str, Any]]:
         if self.instructions:
-            yield ChatMessage(role="system", content=self.instructions)
+            yield {"role": "system", "content": self.instructions}
         if isinstance(self.input, str):
-            yield ChatMessage(role="user", content=self.input)
+            yield {"role": "user", "content": self.input}
             return
         for item in self.input:
             if message := item.message():
@@ -91,7 +95,11 @@ class ResponsesBody(Body, extra="allow"):
 
     def _form(self) -> dict[str, Any] | None:
         wanted = (self.text or {}).get("format")
-        if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+        if wanted is None:
+            return None
+        if not isinstance(wanted, dict):
+            raise Refusal(400, "text.format is not an object", param="text.format")
+        if wanted.get("type") != "json_schema":
             return wanted
         return {"type": "json_schema", "json_schema": {name: each for name, each in wanted.items() if name != "type"}}
 

@@ -124,7 +124,7 @@ class ChatMessage(BaseModel, extra="allow"):
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
         for part in self.content:
-            if part.type not in ("text", "input_text", "refusal"):
+            if part.type not in ("text", "input_text", "output_text", "refusal"):
                 raise Refusal(400, f"a message has a part of type {part.type!r}; only text is read", param="messages")
         return "\n".join(part.text or "" for part in self.content)
 

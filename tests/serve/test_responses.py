@@ -37,11 +37,7 @@ def test_a_response_holds_the_debate_as_reasoning_and_the_answer_as_a_message(
 ) -> None:
     with serving(tmp_path, upstream, sources=Shelf()) as server:
         response = asked(server)
-    assert (response.status, response.error, response.store if hasattr(response, "store") else False) == (
-        "completed",
-        None,
-        False,
-    )
+    assert (response.status, response.error, response.model_extra["store"]) == ("completed", None, False)
     assert [item.type for item in response.output] == ["reasoning", "message"]
     assert response.output_text == "Author 1 [0]"
     (citation,) = response.output[1].content[0].annotations
