@@ -99,7 +99,7 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class TurnPart:
     """A part of the turns."""
 
     text: str
@@ -136,7 +136,7 @@ class Narration:
         text = "".join(piece.text for piece in self.pieces(event))
         return _THINK_TAG.sub("(", text) if self._tags else text
 
-    def pieces(self, event: events.Event) -> Sequence[Piece]:
+    def pieces(self, event: events.Event) -> Sequence[TurnPart]:
         """What the event adds to the text, by speakers."""
         match event:
             case events.PoolReady(pool=pool) if pool.passages:
@@ -166,12 +166,12 @@ class Narration:
             self._blocks.append(block)
         return self._turns[n, agent]
 
-    def _shown(self) -> Sequence[Piece]:
+    def _shown(self) -> Sequence[TurnPart]:
         shown = []
         while self._blocks:
             block = self._blocks[0]
             if len(block.text) > block.sent:
-                shown.append(Piece(text=block.text[block.sent :], begins=block.sent == 0))
+                shown.append(TurnPart(text=block.text[block.sent :], begins=block.sent == 0))
             block.sent = len(block.text)
             if not block.done:
                 break

@@ -14,7 +14,7 @@ from madke.core.events import Event
 from madke.serve.answer import Answer
 from madke.serve.debates import Debates
 from madke.serve.json_form import JsonForm
-from madke.serve.reply import FinalText, Narration, Piece
+from madke.serve.reply import FinalText, Narration, TurnPart
 from madke.serve.responses_form import (
     ResponsesBody,
     flat,
@@ -95,13 +95,13 @@ class ResponseAnswer(Answer):
     def opening(self) -> bytes:
         """The response without output."""
         empty = self._response("in_progress", [])
-        return self._event("response.created", response=empty) + self._event("response.in_progress", response=empty)
+        return self._sent("response.created", response=empty) + self._sent("response.in_progress", response=empty)
 
-    def heard(self, narration: Narration, event: Event) -> Sequence[Piece]:
+    def heard(self, narration: Narration, event: Event) -> Sequence[TurnPart]:
         """What an event adds to the turns."""
         return narration.pieces(event)
 
-    def line(self, part: Piece | FinalText) -> bytes:
+    def line(self, part: TurnPart | FinalText) -> bytes:
         """A part of a turn, or the end of the stream."""
         return b"".join(self._ended(part) if isinstance(part, FinalText) else self._thinks(part))
 
@@ -109,22 +109,22 @@ class ResponseAnswer(Answer):
         """The end of a stream whose debate failed."""
         code = "rate_limit_exceeded" if refusal.status_code == 429 else "server_error"
         error = {"code": code, "message": refusal.error.error.message}
-        return self._event(
+        return self._sent(
             "response.failed", response=self._response("failed", self._reasoning("incomplete"), error=error)
         )
 
-    def whole(self, parts: Sequence[Piece], final: FinalText) -> dict[str, Any]:
+    def whole(self, parts: Sequence[TurnPart], final: FinalText) -> dict[str, Any]:
         """The response without a stream."""
         for part in parts:
             self._add(part)
         return self._finished(final)
 
-    def _add(self, part: Piece) -> None:
+    def _add(self, part: TurnPart) -> None:
         if part.begins or not self._parts:
             self._parts.append("")
         self._parts[-1] += part.text
 
-    def _thinks(self, part: Piece) -> Iterator[bytes]:
+    def _thinks(self, part: TurnPart) -> Iterator[bytes]:
         if not self._parts:
             yield self._item_event("added", 0, reasoning_item(self._ids["rs"], [], "in_progress"))
         if part.begins or not self._parts:
@@ -149,14 +149,14 @@ class ResponseAnswer(Answer):
         text, cited = final.text, item["content"][0]["annotations"]
         at = {"item_id": item["id"], "output_index": len(response["output"]) - 1, "content_index": 0}
         yield self._item_event("added", at["output_index"], {**item, "status": "in_progress", "content": []})
-        yield self._event("response.content_part.added", **at, part=output_text("", []))
-        yield self._event("response.output_text.delta", **at, delta=text, logprobs=[])
+        yield self._sent("response.content_part.added", **at, part=output_text("", []))
+        yield self._sent("response.output_text.delta", **at, delta=text, logprobs=[])
         for place, each in enumerate(cited):
-            yield self._event("response.output_text.annotation.added", **at, annotation_index=place, annotation=each)
-        yield self._event("response.output_text.done", **at, text=text, logprobs=[])
-        yield self._event("response.content_part.done", **at, part=output_text(text, cited))
+            yield self._sent("response.output_text.annotation.added", **at, annotation_index=place, annotation=each)
+        yield self._sent("response.output_text.done", **at, text=text, logprobs=[])
+        yield self._sent("response.content_part.done", **at, part=output_text(text, cited))
         yield self._item_event("done", at["output_index"], item)
-        yield self._event(f"response.{response['status']}", response=response)
+        yield self._sent(f"response.{response['status']}", response=response)
 
     def _reasoning(self, status: str) -> list[dict[str, Any]]:
         return [reasoning_item(self._ids["rs"], self._parts, status)] if self._parts else []
@@ -199,13 +199,13 @@ class ResponseAnswer(Answer):
         }
 
     def _item_event(self, what: str, place: int, item: dict[str, Any]) -> bytes:
-        return self._event(f"response.output_item.{what}", output_index=place, item=item)
+        return self._sent(f"response.output_item.{what}", output_index=place, item=item)
 
     def _summary(self, what: str, **fields: Any) -> bytes:
         at = {"item_id": self._ids["rs"], "output_index": 0, "summary_index": max(0, len(self._parts) - 1)}
-        return self._event(f"response.reasoning_summary_{what}", **at, **fields)
+        return self._sent(f"response.reasoning_summary_{what}", **at, **fields)
 
-    def _event(self, kind: str, **fields: Any) -> bytes:
+    def _sent(self, kind: str, **fields: Any) -> bytes:
         content = {"type": kind, "sequence_number": self._sequence, **fields}
         self._sequence += 1
         return event_of(kind, json.dumps(content, ensure_ascii=False))

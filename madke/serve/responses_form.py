@@ -33,7 +33,7 @@ _ABOUT_TOOLS = ("_call", "_call_output", "_approval_request", "_approval_respons
 """How the types of items end that are calls of tools, or what tools returned."""
 
 
-class Item(BaseModel, extra="allow"):
+class InputItem(BaseModel, extra="allow"):
     """A part of the conversation: a message, or an item of an earlier response."""
 
     type: str = "message"
@@ -54,7 +54,7 @@ class ResponsesBody(Body, extra="allow"):
     """A request for a response. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
 
     model: Annotated[str, Field(description="The name of a protocol, from /v1/models.", examples=["madke"])]
-    input: str | Annotated[list[Item], Field(min_length=1)]
+    input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
