@@ -10,6 +10,7 @@ from madke.core.transcript import Transcript
 from madke.engine.deferral import Calibration, Weight
 from madke.engine.evidence import recorded_agreement
 from madke.engine.signals import SIGNALS, signals, stated_answer
+from madke.scoring.distributions import same_distribution_p
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -170,6 +171,4 @@ def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: 
 
 
 def _shift(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    from scipy.stats import ks_2samp
-
-    return float(ks_2samp(ours, theirs, method="asymp").pvalue) if ours and theirs else None
+    return same_distribution_p(ours, theirs) if ours and theirs else None
