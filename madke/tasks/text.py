@@ -25,7 +25,10 @@ class Text(BaseTask):
     is_prose = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text with each citation as ``[2]`` after its sentence; None if no letter or digit is left, or if it says that there is no answer."""
+        """The text with each citation as ``[2]`` after its sentence.
+
+        None if no letter or digit is left, or if it says that there is no answer.
+        """
         text = _NAMED.sub(lambda named: f"[{named[1].strip()}]", text.strip())
         if re.match(_MARKS, text) and not re.search(rf"{_MARKS}[.!?]?\Z", text):
             text = _LEADING.sub(_marks_last, text)
