@@ -12,7 +12,14 @@ import typer
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
@@ -49,6 +56,7 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
+    corrections: CorrectionsOption = None,
     grader: Annotated[
         str | None, option("Also let these models grade each answer; the first is the score.", "MODEL,...", GRADING)
     ] = None,
@@ -98,10 +106,10 @@ def command(
         _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
     scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
-    refuse_overwriting(written, [*paths, *question_files(data), prices, *scripts], own="metrics.json")
+    refuse_overwriting(written, [*paths, *question_files(data), corrections, prices, *scripts], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     budget = Budget(prices=priced, max_cost=max_cost) if graders else None
-    arms = open_arms(paths, data, dataset, task)
+    arms = open_arms(paths, data, dataset, task, corrections)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
     failed = _grade(arms, graders, commands, budget)
@@ -144,12 +152,18 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.score_details import score_details
     from madke.report.score_tables import row_name, score_table
+    from madke.report.tables import rich_table
+    from madke.report.wrong_answers_table import models_of, wrong_answers_table
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
     console().print(score_table(named, details=details))
     for name, found in [] if details else named:
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
+    for told in sorted({arm.corrected for arm in arms if arm.corrected}):
+        say_wrapped(f"{told}. metrics.json keeps the scores without them.")
+    if (misled := wrong_answers_table(scores, models_of(arms))) is not None:
+        console().print(rich_table(misled))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

@@ -187,7 +187,7 @@ class Scene:
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
-            self.tell(CallStarted, purpose=purpose, request=request)
+            self.tell(CallStarted, purpose=purpose, request=request, model=self.cast[agent].name)
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.protocol.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.

@@ -23,15 +23,20 @@ from madke.report.page_tables import bars, page_table
 from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
+from madke.report.wrong_answers_table import models_of, wrong_answers_table
 from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of
+from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement debate beside summary theme app reload"
+_SCRIPTS = "dom data search list matrix quotes pool agreement calls corrections debate beside summary theme app reload"
 """Joined to one script in this order."""
+
+READER = "offline"
+"""The kind of the model that extracts answers from passages."""
 
 RELOADS = '<p id="reload" class="note"'
 """The start of the line that makes the open page reload itself."""
@@ -58,7 +63,7 @@ def write_report(
 
     Returns:
         The page's own tables by name: ``scores``, with two or more runs ``tests``, and over several datasets
-        ``tests_by_dataset``, as in ``madke compare``; and its figures.
+        ``tests_by_dataset``, as in ``madke compare``, and ``wrong_answers`` if questions list some; and its figures.
     """
     results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
@@ -68,6 +73,8 @@ def write_report(
         own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
         own |= {"tests_by_dataset": paired_table(within, BY_DATASET)} if within else {}
+        misled = wrong_answers_table(named, models_of(results))
+        own |= {"wrong_answers": misled} if misled else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
         shared, different = _settings(results)
         script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
@@ -78,12 +85,13 @@ def write_report(
             source=source,
             finding=finding(arms, named, tests),
             lead=_lead(results, named),
-            shadows=[
-                f"{name}: {each.shadow.sentence}" if len(named) > 1 else each.shadow.sentence
+            worth=[
+                (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
                 for name, each in named.items()
                 if each.shadow is not None
             ],
-            alerts=[*_alerts(named)],
+            reader=_reader(results),
+            alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
             incomplete=any(each.incomplete for each in named.values()),
             bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
             warnings=[
@@ -93,9 +101,9 @@ def write_report(
             ],
             scores=None if all(map(all_failed, named.values())) else scored,
             replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
-            tests=own.get("tests"),
+            tests=_by_value(arms, tests),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-            tables=[*filter(None, [own.get("tests_by_dataset")]), *tables],
+            tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],
             figures=drawings,
             shared=shared,
             different=different,
@@ -116,8 +124,16 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     first = common_metric(arm.first_metric for arm in arms)
     of_page = partial(page_table, runs=[*scores], first=heading_of(first))
-    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
+    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg, unbroken=unbroken)
     return environment.get_template("report.html.j2")
+
+
+_UNBROKEN = re.compile(r"(?<=\w) (?=%)|(?<=\b[np]) (?=[=<])|(?<=[=<]) (?=[\d.])")
+
+
+def unbroken(text: str) -> str:
+    """The text without line breaks inside ``p = 0.065``, ``n = 20`` and ``95 %``."""
+    return _UNBROKEN.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _asset(*names: str) -> str:
@@ -134,6 +150,26 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
     facts += [", ".join(sorted(found)) for found in named if 0 < len(found) <= 3]
     return " \N{MIDDLE DOT} ".join(facts)
+
+
+def _by_value(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> dict[str, Table]:
+    """Heading -> tests of one value, the tasks' first metric first."""
+    first = common_metric(arm.first_metric for arm in arms)
+    values = dict.fromkeys(sorted((test.metric for test in tests), key=lambda metric: metric != first))
+    return {heading_of(value): paired_table([test for test in tests if test.metric == value]) for value in values}
+
+
+def _reader(results: Sequence[Results]) -> str:
+    """A warning about runs whose answers come from the offline reader; empty if there are none."""
+    played = {arm.name: arm.config.models.values() for arm in results if arm.config}
+    read = [name for name, models in played.items() if any(model.partition("/")[0] == READER for model in models)]
+    if not read:
+        return ""
+    which = "These answers" if len(read) == len(results) else f"The answers of {', '.join(read)}"
+    return (
+        f"{which} come from {READER}, the built-in reader: it extracts spans from passages and is not a language "
+        "model. Scores say nothing about language models."
+    )
 
 
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:

@@ -178,6 +178,44 @@ def accepted(answer: str, question: Question) -> float:
     return _accepted(answer, question)
 
 
+ALL_GOLDS = "all_golds"
+_OF_LIST, _OF_PHRASE = re.compile(r"[;\n]"), re.compile(r",|\band\b")
+
+
+@_built_in(
+    ALL_GOLDS,
+    binary=True,
+    heading="all golds",
+    explanation="The answer names all gold answers and none that the dataset lists as wrong.",
+    definition="1 if the answer names every gold answer and none that the dataset lists as wrong: its words in a row, "
+    "or an item of a list that equals it under the task's matcher. For RAMDocs",
+    source="RAMDocs: Wang et al., 2025",
+    examples=(
+        MetricExample("ice hockey; American football", ("American football", "Ice hockey"), 1),
+        MetricExample("American football", ("American football", "Ice hockey"), 0),
+    ),
+)
+def all_golds(answer: str, question: Question) -> float:
+    """1 if the answer, a phrase or a list, names every gold and no listed wrong answer (RAMDocs' measure).
+
+    Words of a named gold do not name a wrong answer: "football" is not named by "American football".
+    """
+    task = get_task(question.task)
+    items = [item for item in _OF_LIST.split(answer) if item.strip()]
+    items += _OF_PHRASE.split(answer) if len(items) == 1 else []
+
+    def is_item(text: str) -> bool:
+        return any(task.same(item, text, question) for item in items)
+
+    if not all(has_words(answer, gold) or is_item(gold) for gold in question.answers):
+        return 0.0
+    rest = f" {squad_normalize(answer)} "
+    for gold in sorted(map(squad_normalize, question.answers), key=len, reverse=True):
+        rest = rest.replace(f" {gold} ", " ; ")
+    wrong = [each for each in listed(question.metadata, "wrong_answers") if not task.accepts(each, question)]
+    return float(not any(f" {squad_normalize(each)} " in rest or is_item(each) for each in wrong))
+
+
 @_built_in(
     "label_accuracy",
     binary=True,
