@@ -23,7 +23,7 @@ from madke.engine.prose import is_prose, looked_up, merged
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Scene, StageReply
-from madke.engine.schemas import cites
+from madke.engine.schemas import asks_for_quotes
 from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
@@ -82,7 +82,7 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``."""
     stage = "speak" if view.empty else "reply"
     view_fields = ("own", "peers", "history", "groups", "digest", "critique")
-    cite = bool(numbers) and cites(scene.protocol, scene.task)
+    cite = bool(numbers) and asks_for_quotes(scene.protocol, scene.task)
     values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
     reply, asked, bound = await _ask(scene, stage, debater, round_n, values, droppable=droppable)

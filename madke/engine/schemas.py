@@ -27,7 +27,7 @@ def schema_of(
         case "select" if shown and not protocol.needs_search and protocol.knowledge is not None:
             most = protocol.knowledge.max_selected
             return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=most))
-        case "speak" | "reply" if shown and cites(protocol, task) and _answers_last(protocol):
+        case "speak" | "reply" if shown and asks_for_quotes(protocol, task) and _answers_last(protocol):
             quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_MOST_QUOTES)
             return _schema("stance", quotes, _answer(task, question))
         case "reflect":
@@ -44,7 +44,7 @@ def schema_of(
     return None
 
 
-def cites(protocol: Protocol, task: Task) -> bool:
+def asks_for_quotes(protocol: Protocol, task: Task) -> bool:
     """Whether debaters with passages are asked to quote them."""
     return protocol.cite or bool(getattr(task, "cites", False))
 

@@ -125,7 +125,7 @@ QUOTED = {
 
 
 def test_a_stance_that_is_to_quote_is_bound_and_its_quotes_are_looked_up() -> None:
-    said = {"speak": QUOTED, "summarize": {"answer": "Lake 0"}}
+    said: dict[str, Values] = {"speak": QUOTED, "summarize": {"answer": "Lake 0"}}
     model = Bound(lambda request: said.get(request.purpose.stage))
     transcript = play("madke", model, settings={"cite": True})
     (speak, _) = model.asked("speak")
