@@ -31,7 +31,7 @@ from madke.scoring.outside import arm_of
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement debate beside summary theme app reload"
+_SCRIPTS = "dom data search list matrix quotes pool agreement conflicts debate beside summary theme app reload"
 """Joined to one script in this order."""
 
 RELOADS = '<p id="reload" class="note"'

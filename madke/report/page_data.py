@@ -20,7 +20,9 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
+from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import agreement_in
+from madke.report.conflict_text import map_of
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -34,6 +36,9 @@ _DEBATES, _TEXTS = 100, 200
 
 _MOST_WAITING = 4
 """Blocks that wait to be packed."""
+
+_LOOKED_UP = 1000
+"""Debates of a run whose maps are looked up in passages anew; in more, that takes longer than the rest of the page."""
 
 
 class Blocks:
@@ -110,9 +115,13 @@ class PassageTexts:
         self._frozen, self._lines = frozen, lines
         return "held"
 
+    def record(self, transcript: Transcript) -> PoolRecord | None:
+        """The pool of a debate, if it is available."""
+        return self._lines.record(transcript.id) if self._lines is not None else None
+
     def of(self, transcript: Transcript) -> list[int | None]:
         """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
-        record = self._lines.record(transcript.id) if self._lines is not None else None
+        record = self.record(transcript)
         if record is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
@@ -255,17 +264,24 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
     with blocks.open("w", encoding="utf-8") as file:
         for one in results:
             index.begin(one, texts.open(one))
-            for transcript in one.transcripts():
+            for place, transcript in enumerate(one.transcripts()):
                 index.add(transcript)
-                bodies.add(_body(transcript, texts.of(transcript)))
+                record = texts.record(transcript) if place < _LOOKED_UP else None
+                bodies.add(_body(transcript, texts.of(transcript), record))
                 file.write(bodies.full() + texts.blocks.full())
         file.write(bodies.full(rest=True) + texts.blocks.full(rest=True))
     return index
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
-    """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
-    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+def _body(transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None) -> bytes:
+    """One debate: its transcript without default values, and what the page adds.
+
+    Added are the numbers of its passages, the scores of its answers, its gold, and its map if several answers were given.
+    """
+    own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    differ = map_of(transcript, None)
+    if differ is not None and differ.is_conflict:
+        own["map"] = map_of(transcript, record) if record is not None else differ
     known = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 

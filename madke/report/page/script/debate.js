@@ -262,6 +262,7 @@ function finalPart(part) {
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
     agreementPart(part),
+    conflictsPart(part),
   ];
 }
 
