@@ -276,7 +276,7 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
 def _body(transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None) -> bytes:
     """One debate: its transcript without default values, and what the page adds.
 
-    Added are the numbers of its passages, the scores of its answers, its gold, and its map if several answers were given.
+    Added: numbers of its passages, scores of its answers, its gold, and its map if several answers were given.
     """
     own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
     differ = map_of(transcript, None)
