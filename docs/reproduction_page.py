@@ -42,7 +42,7 @@ def documents() -> dict[str, Document]:
     return read_yaml(FOLDER / "documents.yaml", _Documents).root
 
 
-_HEAD = """# Reproduction
+_HEAD = """# Reproduction of the papers
 
 What the papers publish, and what it takes to measure it again. `python -m docs.generate` writes this page from the
 recipes and `eval/reproduction`.

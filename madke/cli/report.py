@@ -13,7 +13,14 @@ from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError
 from madke.runs.own_files import question_files
 
@@ -30,6 +37,8 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
+    "Corrections: on the page of --serve, a debate has the buttons `Actually right` and `Gold is wrong`. They write "
+    "the sheet, by default corrections.csv next to the page. Without --serve, the page applies a sheet.",
     "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
@@ -57,6 +66,10 @@ def command(
     watch: Annotated[
         bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
+    serve: Annotated[
+        bool, switch("--serve", "Serve the page here, with buttons for corrections; see --corrections.", OUTPUT)
+    ] = False,
+    port: Annotated[int, option("With --serve: the port. 0: any.", "N", OUTPUT, min=0, max=65535)] = 0,
     backbone: Annotated[
         list[str] | None, option("Only show published figures of these models. Repeatable.", "NAME", OUTPUT)
     ] = None,
@@ -65,14 +78,17 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
+    corrections: CorrectionsOption = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
     if question is not None or conflicts or as_json:
         files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
-        _refuse_files("--conflicts" if conflicts or as_json else "--question", files)
+        asked = "--conflicts" if conflicts or as_json else "--question"
+        _refuse(f"{asked} writes no files", {**files, "--serve": serve})
         results = open_arms(paths, data, dataset, task)
         _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
+    from madke.cli.corrections import serve_page
     from madke.cli.retrieval import pools_table
     from madke.report.answer_files import write_answers
     from madke.report.html import write_report
@@ -81,9 +97,9 @@ def command(
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
-    if watch and any((figures, tables, answers, qrels, data)):
-        others = "--figures, --tables, --answers, --qrels and --data"
-        raise UserError(f"--watch writes only the page of runs; leave out {others}")
+    if watch:
+        others = {"--figures": figures, "--tables": tables, "--answers": answers, "--qrels": qrels, "--data": data}
+        _refuse("--watch writes only the page of runs", {**others, "--serve": serve, "--corrections": corrections})
     folder = paths[0].parent if paths[0].is_file() else paths[0]
     if out is None and folder.exists() and not os.access(folder, os.W_OK):
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
@@ -99,7 +115,8 @@ def command(
 
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
-    results = open_arms(paths, data, dataset, task)
+    # The page that is served shows the gold answers as they are, next to the buttons that correct them.
+    results = open_arms(paths, data, dataset, task, None if serve else corrections)
     title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
@@ -116,6 +133,14 @@ def command(
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
+    if serve:
+        serve_page(page, corrections or page.parent / "corrections.csv", port)
+
+
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    if any(given.values()):
+        *others, last = given
+        raise UserError(f"{why}; leave out {', '.join(others)} and {last}")
 
 
 def _write_figures(drawn: Sequence[Drawing], page: Path, form: Literal["pdf", "svg", "png"], *, one: bool) -> None:
@@ -125,12 +150,6 @@ def _write_figures(drawn: Sequence[Drawing], page: Path, form: Literal["pdf", "s
         say(f"figure: {path}")
     if not drawn:
         say(f"no figure: {'this run has' if one else 'these runs have'} no data for one")
-
-
-def _refuse_files(option: str, files: Mapping[str, object]) -> None:
-    if any(files.values()):
-        names = [*files]
-        raise UserError(f"{option} writes no files; leave out {', '.join(names[:-1])} and {names[-1]}")
 
 
 def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | None, str | None, dict[str, Table]]:

@@ -23,6 +23,7 @@ from madke.pools.lines import PoolLines
 from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import agreement_in
 from madke.report.conflict_text import map_of
+from madke.report.page_calls import MOST_DEBATES, PageCall, calls_of
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -36,9 +37,6 @@ _DEBATES, _TEXTS = 100, 200
 
 _MOST_WAITING = 4
 """Blocks that wait to be packed."""
-
-_LOOKED_UP = 1000
-"""Debates of a run whose maps are looked up in passages anew; in more, that takes longer than the rest of the page."""
 
 
 class Blocks:
@@ -255,30 +253,53 @@ def _elements(blocks: Path, packed: Callable[[], Index], arms: Sequence[ArmValue
     index = packed()
     with blocks.open(encoding="utf-8") as file:
         yield from file
-    yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))
+    yield _element(
+        "index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS, "prompts": _TEXTS}})
+    )
 
 
 def _pack(blocks: Path, results: Sequence[Results]) -> Index:
     """Write the blocks to a file. Memory holds a few of them, and a small row per item."""
-    index, texts, bodies = Index(), PassageTexts(), Blocks("debates", _DEBATES)
+    index, texts, bodies, prompts = Index(), PassageTexts(), Blocks("debates", _DEBATES), _Prompts()
     with blocks.open("w", encoding="utf-8") as file:
         for one in results:
+            few = len(one.config.questions) * one.config.repeats <= MOST_DEBATES if one.config else False
+            calls = calls_of(one, prompts.number) if few else {}
             index.begin(one, texts.open(one))
-            for place, transcript in enumerate(one.transcripts()):
+            for transcript in one.transcripts():
                 index.add(transcript)
-                record = texts.record(transcript) if place < _LOOKED_UP else None
-                bodies.add(_body(transcript, texts.of(transcript), record))
-                file.write(bodies.full() + texts.blocks.full())
-        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True))
+                made = calls.get((transcript.id, transcript.repeat), ())
+                record = texts.record(transcript) if few else None
+                bodies.add(_body(transcript, texts.of(transcript), record, made))
+                file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
+        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
     return index
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None) -> bytes:
+class _Prompts:
+    """Numbers of the texts of prompts and replies. Equal texts share a number."""
+
+    def __init__(self) -> None:
+        self.blocks = Blocks("prompts", _TEXTS)
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, text: str) -> int:
+        item = to_json(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
+        key = blake2b(item, digest_size=16).digest()
+        if key not in self._numbers:
+            self._numbers[key] = self.blocks.add(item)
+        return self._numbers[key]
+
+
+def _body(
+    transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None, calls: Sequence[PageCall]
+) -> bytes:
     """One debate: its transcript without default values, and what the page adds.
 
-    Added: numbers of its passages, scores of its answers, its gold, and its map if several answers were given.
+    Added: numbers of its passages, scores of its answers, gold, calls, and its map if several answers were given.
     """
     own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    own["calls"] = calls
     differ = map_of(transcript, None)
     if differ is not None and differ.is_conflict:
         own["map"] = map_of(transcript, record) if record is not None else differ
