@@ -121,7 +121,7 @@ def picture(transcript: Transcript) -> str:
         parts.append(f'<text x="{x:g}" y="{y:g}"{f" class={chr(34)}{kind}{chr(34)}" if kind else ""}>{text}</text>')
 
     write(_GAP, 34, escape(transcript.question), "big")
-    write(_GAP, 66, f"Retrieved once: {', '.join(_ranges(transcript))}", "soft")
+    write(_GAP, 66, f"Retrieved: {', '.join(_ranges(transcript))}", "soft")
     gold, top = gold_numbers(transcript), 90
     for entry in transcript.pool:
         star = '<tspan class="gold"> \N{BLACK STAR}</tspan>' if entry.n in gold else ""

@@ -87,7 +87,8 @@ class Run:
 
     def transcripts(self) -> Iterator[Transcript]:
         """The debates, in the order in which they finished."""
-        return read_transcripts(self.path)
+        # A generator holds the run, whose temporary directory lasts as long as it does.
+        yield from read_transcripts(self.path)
 
     def table(self) -> str:
         """The scores as a plain-text table."""

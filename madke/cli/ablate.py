@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
     "With --sources, arms with all sources of the recipe get all of yours. A recipe with an arm for each source gets "
-    "one for each of yours. A shipped recipe searches the shipped sample only for the sample questions, or if "
+    "one for each of yours. A recipe searches the shipped sample only for the sample questions, or if "
     "--sources names it.",
     flags.EXIT_STATUS,
     flags.PRICES,

@@ -159,7 +159,7 @@ _CHANGES = {
 }
 
 
-def changes_of_mind(arms: Sequence[DrawnArm]) -> Drawing | None:
+def minds_changed(arms: Sequence[DrawnArm]) -> Drawing | None:
     """Which share of debaters give up a right or a wrong stance that they were given, a row for each arm."""
     found = {value: {id(arm): one for arm in arms if (one := arm.values.mean(value))} for value in _CHANGES}
     drawn = [arm for arm in arms if any(id(arm) in held for held in found.values())]
