@@ -58,8 +58,8 @@ def main() -> None:
             print(f"- {position.answer}: {held}; in passages {position.containing}")
         for each in found.contradictions:
             print(f"passages differ: {each.answers[0]} {each.passages[0]}, {each.answers[1]} {each.passages[1]}")
-        for each in found.changes:
-            print(f"{each.change.agent}: {each.change.before} -> {each.change.after}, having read {each.read}")
+        for turn in found.changes:
+            print(f"{turn.change.agent}: {turn.change.before} -> {turn.change.after}, having read {turn.read}")
 
 
 if __name__ == "__main__":
