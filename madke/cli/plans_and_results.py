@@ -5,20 +5,20 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from madke._util.terminal import console, say, say_json, say_table, say_wrapped
+from madke.cli.equal_vote import sample_of_vote, vote_of_equal_cost
 from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
 from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.cost import equal_vote
-from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
@@ -92,37 +92,10 @@ def show_run_plan(
     show_plans([plan, *grading], prices, pace_of(options, reply_tokens, call_seconds, [out]))
     if equal_vote(job.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
-        sample = resolved(_sample_of_vote(request, knowledge))
+        sample = resolved(sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None
         one = Planner(prices=assumed, reply_tokens=reply_tokens).plan("a vote", sample, pools)
-        say_wrapped(_equal_vote(plan, one))
-
-
-def _sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunRequest:
-    """What one sample of a vote over the same passages would be asked for."""
-    kept = {name: getattr(request, name) for name in ("questions", "dataset", "task", "ids", "limit", "sample_seed")}
-    changes: dict[str, Any] = {"debaters": 1}
-    if knowledge is not None:
-        whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
-        changes["knowledge"] = knowledge.model_copy(update=whole).model_dump()
-    sources = ",".join(knowledge.sources) if knowledge else "none"
-    return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
-
-
-def _equal_vote(plan: Planned, sample: Planned) -> str:
-    """The votes that make as many calls, and use as many tokens."""
-    from madke.report.experiment_tables import planned_range
-
-    def samples(unit: str) -> str:
-        one = getattr(sample.most, unit)
-        return planned_range(*(max(1, round(getattr(each, unit) / one)) for each in (plan.least, plan.most)))
-
-    most = max(1, round(plan.most.calls / sample.most.calls))
-    by_calls, by_tokens = samples("calls"), samples("all_tokens")
-    return (
-        f"A vote over the same passages costs as much with {by_calls} samples by calls, {by_tokens} by tokens: "
-        f"--protocol self-consistency --set debaters={most}."
-    )
+        say_wrapped(vote_of_equal_cost(plan, one))
 
 
 def show_experiment_plan(
@@ -286,15 +259,28 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
 
 
 def run_arms(
-    experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace, graders: Sequence[Grader] = ()
+    experiment_spec: ExperimentSpec,
+    out: Path,
+    options: RunOptions,
+    pace: Pace,
+    graders: Sequence[Grader] = (),
+    start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results.
+
+    ``start`` is called between the plan and the first call.
+    """
     from madke.experiments.ablation import run_experiment
 
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])
     grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), pace)
     ungraded = 0
+
+    def planned(plans: Sequence[Planned]) -> None:
+        show_plans([*plans, *grading], prices, pace)
+        start()
+
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -302,7 +288,7 @@ def run_arms(
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans([*plans, *grading], prices, pace),
+                on_plans=planned,
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=pace.reply_tokens,
                 signals=True,
@@ -371,6 +357,9 @@ def _show_results(done: Experiment) -> None:
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
         console().print(rich_table(table))
+    for name, found in named.items():
+        if found.shadow is not None:
+            say_wrapped(f"{name}: {found.shadow.sentence} {found.shadow.price}".strip())
     if (note := shipped_note(done.account.budget.prices)) is not None:
         say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")

@@ -52,8 +52,8 @@ def score_run(
 ) -> Scores:
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
-    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere, only external
-    scores and grades are stored.
+    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere and for corrected
+    results, only external scores and grades are stored.
 
     Args:
         run: A run directory, or :class:`~madke.scoring.arms.Results`.
@@ -65,15 +65,18 @@ def score_run(
         UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = open_runs([run])
+    is_record = arm.path.is_dir() and not arm.corrected
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
     scores, _ = scored_arm(arm, state)
     if not arm.path.is_dir():
         return scores
-    scores = replace(scores, scored=state)
     if prices:
         scores = replace(scores, spending=run_spending(arm.path, prices), shadow=_priced_shadow(arm, prices))
+    if not is_record:
+        return scores
+    scores = replace(scores, scored=state)
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
@@ -132,7 +135,7 @@ def kept_scores(directory: Path, state: str = "") -> Scores | None:
 
 def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     """The scores of an arm, including stored external scores and costs, and the values behind them; writes nothing."""
-    kept = kept_scores(arm.path, state) if arm.path.is_dir() else None
+    kept = kept_scores(arm.path, state) if arm.path.is_dir() and not arm.corrected else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
     # As with the spending: only prices tell the money.

@@ -139,10 +139,15 @@ def _scored(words: array[int], lengths: array[int], vocabulary: int) -> dict[str
     }
 
 
+_DIGITS = 5
+"""Decimals of a score that count. The last bits of a sum depend on the machine, and would break ties differently."""
+
+
 def best(scores: Any, k: int) -> list[tuple[int, float]]:
-    """The positions and values of the ``k`` largest of an array of scores; ties go to the first."""
+    """The positions and values of the ``k`` largest of an array of scores; ties go to the first, on every machine."""
     import numpy as np
 
+    scores = np.round(scores.astype(np.float64), _DIGITS)
     kth = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
     candidates = np.flatnonzero(scores >= kth)
     found = candidates[np.argsort(-scores[candidates], kind="stable")][:k]
