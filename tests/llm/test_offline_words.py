@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import madke
+from madke.knowledge.index_sources import DocumentSource
 from madke.llm.offline import OfflineChat
 from madke.llm.offline.word_vectors import WordVectors
 
@@ -23,14 +24,17 @@ def test_texts_are_close_by_the_words_and_word_parts_that_they_share() -> None:
 
 def test_the_core_alone_debates_the_sample_and_own_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.llm.offline.find_spec", lambda package: None)
-    (tmp_path / "notes.txt").write_text("The kestrel nests on ledges of high cliffs. It hovers over fields.")
-    (tmp_path / "more.md").write_text("# Owls\n\nThe barn owl nests in old barns.\n")
+    monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("The kestrel nests on ledges of high cliffs. It hovers over fields.")
+    (folder / "more.md").write_text("# Owls\n\nThe barn owl nests in old barns.\n")
     model = OfflineChat()
     assert model.name == "offline/words-1"
-    asked = madke.ask(
-        "Where does the kestrel nest?",
-        model=model,
-        sources={"docs": {"documents": str(tmp_path), "encoder": "none"}},
-    )
+    source = DocumentSource(folder, name="docs", encoder="none")
+    try:
+        asked = madke.ask("Where does the kestrel nest?", model=model, sources=source)
+    finally:
+        source.aclose()
     assert asked.transcript.pool[0].title.startswith("notes.txt")
     assert "ledges" in asked.transcript.answer
