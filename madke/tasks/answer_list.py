@@ -21,6 +21,7 @@ class AnswerList(BaseTask):
     name = "answer_list"
     metrics = ("all_golds", "f1")
     reads_whole_line = True
+    is_list = True
 
     def read(self, text: str, question: Question) -> str | None:
         """The items with ``; `` between them, each once; None if there is none."""
