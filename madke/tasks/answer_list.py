@@ -39,7 +39,7 @@ class AnswerList(BaseTask):
 
     def accepts(self, answer: str, question: Question) -> bool:
         """Whether the list has every gold answer; what else it has is not looked at. See the metric ``all_golds``."""
-        return _all_in(question.answers, items_of(answer), question)
+        return bool(question.answers) and _all_in(question.answers, items_of(answer), question)
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage contains at least one item."""
