@@ -41,7 +41,7 @@ def fair_coin_p(heads: int, tosses: int) -> float:
     for n in range(1, min(heads, tosses - heads) + 1):
         term = term * (tosses - n + 1) // n
         tail += term
-    return min(1.0, 2 * tail / 2**tosses)
+    return min(1.0, tail / (1 << (tosses - 1)))
 
 
 def same_distribution_p(one: Sequence[float], two: Sequence[float]) -> float:
