@@ -32,12 +32,12 @@ from madke.runs.ray_cast import ray_models
 from madke.tasks import get_task
 from madke.variants import load_variant
 
-QUESTIONS = 400
-QUICK = 20
-WARM_UP = 20
+QUESTIONS = 120
+QUICK = 4
+WARM_UP = 8
 EACH_NODE = 8
 """Calls at once for each node."""
-LATENCY = 0.05
+LATENCY = 0.5
 _OBJECTS = 80 * 2**20
 """Bytes of shared memory for a node's objects; Ray's least is 75 MB."""
 
