@@ -119,7 +119,7 @@ release-check: $(STAMP)
 $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) --editable '.[docs,wiki,offline,report]'
+	$(BIN)/python $(PIP) --editable '.[wiki,offline,report]'
 	@touch $@
 
 $(STAMP): $(DEMO_STAMP)

@@ -19,8 +19,15 @@ SAID = {
     "batch": ["correct: 0.67", "report: "],
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
+    "study": [
+        "alone: 0.00 correct, 1 calls",
+        "rag: 1.00",
+        "debate: 1.00 correct, 6 calls",
+        "votes: 1.00 correct, 6 calls",
+    ],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
+    "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
     "deferring": ["answers, ", "signals: agreement_first"],
     "on_ray": ["Aida first performed?"],
     "tracking": ["correct: 0.50"],
@@ -35,7 +42,7 @@ def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
-LONG = ("deferring", "lm_eval_model", "on_ray", "own_documents", "own_source")
+LONG = ("deferring", "lm_eval_model", "on_ray", "own_documents", "own_source", "study")
 
 
 @pytest.mark.parametrize(

@@ -49,19 +49,22 @@ def main(setting: Setting) -> None:
     questions = QUICK if setting.quick else QUESTIONS
     with server(LATENCY) as url, tempfile.TemporaryDirectory(dir=setting.folder) as folder, _cluster() as cluster:
         one, two = (_with_one_more_node(cluster, url, questions, Path(folder)) for _ in range(2))
-        lost = _losing_a_node(cluster, url, questions, Path(folder), after=two.seconds / 3)
+        # Ray tells of a lost node in many lines on stderr; tests/runs/test_ray_run.py shows that such a run goes on.
+        lost = None if setting.quick else _losing_a_node(cluster, url, questions, Path(folder), after=two.seconds / 3)
     report(
         "ray_run",
         f"{two.rate:,.0f} calls/s on two nodes",
         f"{one.rate:,.0f} on one ({one.calls:,} calls of {duration(LATENCY)}, {EACH_NODE} at once on each)",
         two.rate / one.rate,
     )
-    report(
-        "ray_run, a node lost",
-        f"{duration(lost.seconds)} for {lost.calls:,} calls on two nodes, one killed after {duration(two.seconds / 3)}",
-        f"{duration(two.seconds)} on two, {duration(one.seconds)} on one; no call failed",
-        lost.seconds / two.seconds,
-    )
+    if lost is not None:
+        killed = duration(two.seconds / 3)
+        report(
+            "ray_run, a node lost",
+            f"{duration(lost.seconds)} for {lost.calls:,} calls on two nodes, one killed after {killed}",
+            f"{duration(two.seconds)} on two, {duration(one.seconds)} on one; no call failed",
+            lost.seconds / two.seconds,
+        )
     print(
         f"  the driver's CPU: {duration(two.cpu_each)} a call, at most {1 / two.cpu_each:,.0f} calls/s on any cluster"
     )

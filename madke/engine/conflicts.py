@@ -122,7 +122,7 @@ def conflicts_of(transcript: Transcript, task: Task, texts: Texts | None) -> Con
         found = containing(answer, texts or (), texts, task, question)
         if texts is None and known is not None:
             found = known.containing  # of the passages that its supporters read
-        quotes = without_repeats([quote for n, turn in group for quote in quotes_in(turn, n, texts)])
+        quotes = without_repeats([quote for n, turn in group for quote in quotes_in(turn, n, texts, question)])
         positions.append(
             HeldPosition(
                 answer=answer,

@@ -154,7 +154,7 @@ class _Lookup:
     def _position(self, group: Sequence[Turn], turns: Sequence[tuple[int, Turn]]) -> Position:
         answer = group[0].stance.answer or ""
         numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
-        quotes = [quote for n, turn in turns for quote in quotes_in(turn, n, self._texts)]
+        quotes = [quote for n, turn in turns for quote in quotes_in(turn, n, self._texts, self._question)]
         return Position(
             answer=answer,
             supporters=tuple(turn.agent for turn in group),
@@ -181,14 +181,19 @@ def containing(
     return tuple(n for n in numbers if contained(answer, texts.get(n, ""), question))
 
 
-def quotes_in(turn: Turn, round_n: int, texts: Texts | None) -> list[Quote]:
-    """The quotes in a stance. A text in quotation marks that names no passage is one only if a passage has it."""
+def quotes_in(turn: Turn, round_n: int, texts: Texts | None, question: Question) -> list[Quote]:
+    """The quotes in a stance.
+
+    A text in quotation marks that names no passage is one only if a passage has it, and the question does not: titles
+    stand in quotation marks too.
+    """
     if not texts:
         return []
     quotes = []
     for text, passage in parse_quotes(turn.stance.text):
         status, found = look_up(text, passage, texts)
-        if passage is not None or status in ("found", "approximate"):
+        asked = look_up(text, None, {0: question.question}).status == "found"
+        if passage is not None or (status in ("found", "approximate") and not asked):
             quotes.append(
                 Quote(text=text, agent=turn.agent, round=round_n, passage=passage, status=status, found_in=found)
             )

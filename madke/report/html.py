@@ -32,7 +32,10 @@ from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement calls corrections debate beside summary theme app reload"
+_SCRIPTS = (
+    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "conflicts", "calls", "corrections",
+    "debate", "beside", "summary", "theme", "app", "reload",
+)  # fmt: skip
 """Joined to one script in this order."""
 
 READER = "offline"
@@ -77,7 +80,7 @@ def write_report(
         own |= {"wrong_answers": misled} if misled else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
         shared, different = _settings(results)
-        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
+        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
         scored, replies = own["scores"].split()
         pieces = _template(arms, named).generate(
             reload=reload,

@@ -20,7 +20,9 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
+from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import agreement_in
+from madke.report.conflict_text import map_of
 from madke.report.page_calls import MOST_DEBATES, PageCall, calls_of
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
@@ -111,9 +113,13 @@ class PassageTexts:
         self._frozen, self._lines = frozen, lines
         return "held"
 
+    def record(self, transcript: Transcript) -> PoolRecord | None:
+        """The pool of a debate, if it is available."""
+        return self._lines.record(transcript.id) if self._lines is not None else None
+
     def of(self, transcript: Transcript) -> list[int | None]:
         """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
-        record = self._lines.record(transcript.id) if self._lines is not None else None
+        record = self.record(transcript)
         if record is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
@@ -264,7 +270,8 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
             for transcript in one.transcripts():
                 index.add(transcript)
                 made = calls.get((transcript.id, transcript.repeat), ())
-                bodies.add(_body(transcript, texts.of(transcript), made))
+                record = texts.record(transcript) if few else None
+                bodies.add(_body(transcript, texts.of(transcript), record, made))
                 file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
         file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
     return index
@@ -285,9 +292,18 @@ class _Prompts:
         return self._numbers[key]
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None], calls: Sequence[PageCall]) -> bytes:
-    """One debate: its transcript without default values, passages, scores of its answers, its gold and its calls."""
-    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript), "calls": calls}
+def _body(
+    transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None, calls: Sequence[PageCall]
+) -> bytes:
+    """One debate: its transcript without default values, and what the page adds.
+
+    Added: numbers of its passages, scores of its answers, gold, calls, and its map if several answers were given.
+    """
+    own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    own["calls"] = calls
+    differ = map_of(transcript, None)
+    if differ is not None and differ.is_conflict:
+        own["map"] = map_of(transcript, record) if record is not None else differ
     known = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 

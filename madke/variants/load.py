@@ -275,6 +275,8 @@ def check_templates(variant: Variant) -> None:
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
     asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
     stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
+    # Stances have a bound form only for their quotes.
+    stages = [stage for stage in stages if protocol.cite or stage not in readers]
     if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
         raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
     if protocol.finish == "weighted" and not asked:

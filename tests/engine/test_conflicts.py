@@ -105,3 +105,10 @@ def test_silence_and_prose_have_no_map() -> None:
     assert conflicts_of(silent, get_task(silent.task), TEXTS) is None
     prose = debate(["Baikal [0].", "Tanganyika [1]."], task="text", pool=POOL)
     assert conflicts_of(prose, get_task(prose.task), TEXTS) is None
+
+
+def test_a_title_that_the_question_names_is_no_quote_unless_a_passage_is_named() -> None:
+    held = debate([RIGHT, WRONG], pool=POOL, question='Which of "the deepest lakes" is first?')
+    for number, quotes in (("", 0), (" [2]", 1)):
+        stance = Stance(text=f'It is in "The deepest lakes"{number}. The answer is Lake Baikal.', answer=RIGHT)
+        assert len(mapped(with_turn(held, 1, "A", stance=stance)).positions[0].quotes) == quotes

@@ -265,6 +265,7 @@ function finalPart(part) {
     reply(final),
     callsPart(record, ofFinal),
     agreementPart(part),
+    conflictsPart(part),
   ];
 }
 
