@@ -39,7 +39,7 @@ def outside_loop(work: Callable[[], T]) -> T:
 def in_thread(work: Callable[[], T]) -> Future[T]:
     """Start work in a daemon thread, which nothing waits for at exit."""
     outcome: Future[T] = Future()
-    outcome.set_running_or_notify_cancel()  # whoever waits may leave; the thread goes on
+    outcome.set_running_or_notify_cancel()  # the waiting caller may leave; the thread goes on
 
     def run() -> None:
         try:

@@ -33,7 +33,7 @@ def _judges_wrongly(found: Findings) -> bool:
 
 
 def _favours(left: Share, right: Share) -> bool:
-    """Whether what is right on the left is wrong on the right in at least three quarters of the cases."""
+    """Whether the left share exceeds the right one by at least three quarters."""
     return left.n > 1 and right.n > 1 and left.value - right.value >= _READS
 
 

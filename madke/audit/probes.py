@@ -43,7 +43,7 @@ class Unreachable(Exception):
 
 @dataclass(kw_only=True)
 class Audit:
-    """The audit of one model. :attr:`calls` grows call by call, so that a broken-off audit has what it found."""
+    """The audit of one model. :attr:`calls` grows call by call, so that an interrupted audit keeps its results."""
 
     model: ChatModel
     variant: Variant

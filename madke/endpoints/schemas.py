@@ -32,7 +32,7 @@ def response_format(schema: Schema, *, limits: bool) -> dict[str, Any]:
 
 
 def ignores_schema(completion: Completion) -> bool:
-    """Whether a reply to a request with a schema is a whole text that is no JSON object: the server ignored it."""
+    """Whether a complete reply to a request with a schema is not a JSON object: the server ignored the schema."""
     if completion.outcome != "ok" or completion.finish_reason.casefold() in TRUNCATED:
         return False
     return not without_reasoning(completion.text).startswith("{")

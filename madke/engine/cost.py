@@ -56,7 +56,7 @@ def calls_per_question(protocol: Protocol) -> tuple[int, int]:
 
 
 def equal_vote(protocol: Protocol) -> tuple[int, int] | None:
-    """The fewest and the most samples of a vote that makes as many calls; None if there is no debate."""
+    """The smallest and largest vote with as many calls, in samples; None if there is no debate."""
     fewest, most = calls_per_question(protocol)
     alone = (protocol.sees.peers, protocol.sees.own) == ("none", "none")
     return None if most < 2 or alone else (max(1, fewest), most)

@@ -188,7 +188,7 @@ class Experiment:
         asked.unlink(missing_ok=True)
 
     def _add_stages(self, file: Path, progress: Callable[[int], None]) -> None:
-        """Add the query stages and rerankings of all arms; the payer of their calls is no arm."""
+        """Add the query stages and rerankings of all arms; their calls are not charged to an arm."""
         if self.options.replay:
             raise UserError("--replay makes no calls, and pools lack query stages or rerankings")
         spec, own = self.experiment_spec, self.experiment_spec.own_model

@@ -155,7 +155,7 @@ class ExperimentSpec:
         return {name: self.own_specs.get(name) for name in names}
 
     def _check_sources(self) -> None:
-        """Refuse sources that no arm uses, and the sample where nobody asked for it."""
+        """Refuse sources that no arm uses, and the sample if it was not requested."""
         if self.own_specs:
             if not self.all_specs:
                 raise UserError("--sources: no arm of this recipe has knowledge")

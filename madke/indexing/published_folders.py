@@ -38,7 +38,7 @@ def is_faiss(folder: Path) -> bool:
 
 
 def describe(folder: Path) -> str | None:
-    """Describe a folder in pyserini's format in one line; None if it is no such folder."""
+    """Describe a folder in pyserini's format in one line; None if it is not in this format."""
     if is_lucene(folder):
         kind, count = "Lucene index", open_searcher(folder).get_total_num_docs()
     elif is_faiss(folder):

@@ -78,7 +78,7 @@ returns one. Built-in sources only reserve their names here; :mod:`madke.knowled
 
 
 def own_source(code: str, name: str) -> Source:
-    """The source that an entry point or ``module:object`` names; UserError if it is no source."""
+    """The source that an entry point or ``module:object`` names; UserError if it is not a source."""
     value = SOURCES[code]
     if callable(value) and not _is_source(value):
         try:

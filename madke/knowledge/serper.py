@@ -142,7 +142,7 @@ class Serper(HttpService):
 
 
 def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:
-    """The organic results without invalid ones, since the reply was paid for; None if it is no search result."""
+    """The organic results without invalid ones, since the reply was paid for; None if it is not a search result."""
     items = reply.get("organic") or []
     read = []
     for item in items if isinstance(items, list) else ():

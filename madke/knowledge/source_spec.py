@@ -54,7 +54,7 @@ class SourceSpec(BaseModel, frozen=True, extra="forbid"):
         """Open the source, under this name; all names and relative paths are resolved."""
 
     def risk(self, folder: Path) -> str | None:
-        """What it does that nobody but the user may decide, if a file in ``folder`` defines it."""
+        """What only the user may allow of it, if a file in ``folder`` defines it; None if that is nothing."""
         return None
 
     @property
@@ -372,7 +372,7 @@ def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
 
 
 def _risk(part: SourceSpec | str, folder: Path) -> str | None:
-    """What a part does that nobody but the user may decide."""
+    """What only the user may allow of a part; None if that is nothing."""
     if isinstance(part, str):
         return _IS_CODE if _CODE.fullmatch(part) else None
     return part.risk(folder)

@@ -190,7 +190,7 @@ class OwnModel:
     def _in_its_thread(self, messages: list[dict[str, str]]) -> Any:
         try:
             return self._own(messages)
-        except StopIteration as error:  # a future cannot hold one: whoever waits for it would wait for ever
+        except StopIteration as error:  # a future cannot hold one: its caller would wait forever
             raise CallError(f"{self.name}: {type(error).__name__}: {error}".rstrip(": "), retryable=False) from error
 
     async def aclose(self) -> None:

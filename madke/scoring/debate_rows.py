@@ -27,7 +27,7 @@ DebateRow = dict[str, float]
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
 
 NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
-"""The values that are no shares from 0 to 1."""
+"""The values that are not shares from 0 to 1."""
 
 ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 """Name of an external scorer, or :data:`GRADER` -> (question id, repeat) -> score of that answer."""

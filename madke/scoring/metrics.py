@@ -324,6 +324,6 @@ def question_of(transcript: Transcript) -> Question:
 
 
 def listed(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The texts in a list of the metadata; empty if the name is missing or its value is no list."""
+    """The texts in a list of the metadata; empty if the name is missing or its value is not a list."""
     found = metadata.get(name)
     return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list | tuple) else ()

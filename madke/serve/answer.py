@@ -84,7 +84,7 @@ def _wording() -> Mapping[str, str]:
 
 
 def _is_filled(request: Request, name: str) -> bool:
-    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` as it stands where there is no task."""
+    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` unchanged if there is no task."""
     value = request.headers.get(name, "").strip()
     return value != "" and not value.startswith("{{")
 

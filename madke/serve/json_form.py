@@ -57,7 +57,7 @@ _FIRST_STEPS = 5_000
 """Of the check of an empty object, before a request is admitted."""
 
 _NO_SCHEMA = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError, PatternError, UnknownType)
-"""What checks raise that lead to something which is no schema, such as a ``$ref`` to a constant."""
+"""Exceptions of a check that meets something other than a schema, such as a ``$ref`` to a constant."""
 
 _FIELD = "response_format"
 

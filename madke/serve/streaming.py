@@ -48,7 +48,7 @@ class Debating(StreamingResponse, ABC):
 
     @abstractmethod
     async def work(self, tell: Tell) -> object:
-        """Debate; ``tell`` gets what is worth a line while it goes on."""
+        """Debate; ``tell`` gets each event that is shown as a line during the debate."""
 
     @abstractmethod
     def line(self, part: Any) -> bytes:

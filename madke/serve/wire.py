@@ -88,7 +88,7 @@ class Body(BaseModel):
     @classmethod
     def _encodable(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            return value  # is refused as what it is
+            return value  # pydantic refuses it with its own message
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:

@@ -231,7 +231,7 @@ def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:
 
 
 def _missing(words: Iterable[Word], phrase: Phrase, *, by_stem_only: bool = False) -> list[Word]:
-    """The words that the phrase has neither as they are nor by a stem."""
+    """The words that are not in the phrase, compared as they are and by their stems."""
     known: Container[str] = () if by_stem_only else phrase.keys
     return [word for word in words if word.key not in known and phrase.stems.isdisjoint(stems(word.key))]
 

@@ -56,7 +56,7 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     goal: str = ""
     """What to do, in one sentence, if the question does not say it."""
     form: str = ""
-    """How to write the answer, in one sentence; stands wherever an answer is asked for."""
+    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
     reasoning: str
     """How to reason, in sentences of which the last one states the answer."""
     answer: str

@@ -208,7 +208,7 @@ def test_claims_are_answered_with_a_label() -> None:
         ("The answer is **Lake Baikal**.", "ok", "schema"),
     ],
 )
-def test_an_answer_that_is_none_is_none(answer: str, status: str, rule: str) -> None:
+def test_only_a_real_answer_of_a_bound_reply_is_taken(answer: str, status: str, rule: str) -> None:
     final = play("madke", Bound(at("summarize", {"answer": answer}))).final
     assert (final.status, final.rule) == (status, rule)
     assert final.answer == ("Lake Baikal" if status == "ok" else None)

@@ -131,6 +131,6 @@ def test_nothing_readable_is_no_selection(text: str) -> None:
     assert (parsed.value.ids, parsed.status) == ((), "unmarked")
 
 
-def test_numbers_that_were_not_shown_take_nobodys_place() -> None:
+def test_numbers_that_were_not_shown_do_not_count_towards_the_limit() -> None:
     found = parse_selection("I pick [0], [1], [2] and [4].", size=5, limit=3, shown={3, 4})
     assert (found.value.ids, found.value.dropped) == ((4,), ())

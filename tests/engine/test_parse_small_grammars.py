@@ -31,7 +31,7 @@ def test_a_judge_picks_one_debater_by_name(text: str, name: str | None, rule: st
     assert (parsed.value, parsed.rule) == (name, rule)
 
 
-def test_with_nobody_to_pick_nobody_is_picked() -> None:
+def test_without_debaters_no_pick_is_read() -> None:
     assert parse_pick("[AGENT_1] wins.", ()).value is None
 
 

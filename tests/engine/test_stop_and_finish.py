@@ -255,7 +255,7 @@ def test_a_summary_of_a_debate_that_ends_with_two_answers_is_marked_as_a_split(
 
 
 @pytest.mark.parametrize("finish", ["majority", "convergence", "rerank", "weighted"])
-def test_where_nobody_gave_an_answer_there_is_none(finish: str) -> None:
+def test_without_any_stated_answer_the_final_answer_is_none(finish: str) -> None:
     taken, _ = final(signed(lambda agent, n: None), finish=finish, score_answers=by_length)
     assert (taken.answer, taken.status) == (None, "unmarked")
 

@@ -90,7 +90,7 @@ def test_only_a_good_outcome_answers_a_live_look_up(store: Any, outcome: Outcome
     assert model.calls == 2
 
 
-def test_replay_gives_what_was_stored_last_and_asks_nobody(store: Any) -> None:
+def test_replay_returns_the_last_stored_reply_without_a_call(store: Any) -> None:
     refused = Completion(text="I'd rather not.", outcome="refused", error="the model refused")
     ask(Stored(ScriptedChat([BAD, refused]), store), chat_request(), chat_request())
     model = ScriptedChat([])

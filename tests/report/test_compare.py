@@ -121,7 +121,7 @@ def test_notes_say_what_n_means_and_that_calls_differ() -> None:
     assert "papers with 500 questions: \u00b14.4" in two[0]
 
 
-def test_failed_questions_and_those_without_gold_are_nobodys_mistake() -> None:
+def test_failed_questions_and_those_without_gold_are_not_counted_as_wrong() -> None:
     failed = [answered("q0", None, status="failed"), answered("q1", BAIKAL), answered("q2", "x", golds=())]
     comparison = comparison_of(
         {"a": failed, "b": [answered(f"q{n}", BAIKAL, golds=t.answers) for n, t in enumerate(failed)]}

@@ -412,7 +412,7 @@ def test_screen_readers_are_told_what_a_figure_is() -> None:
         "",
     ],
 )
-def test_a_name_is_text_whatever_it_holds(name: Any) -> None:
+def test_a_name_is_shown_as_text_even_if_it_has_markup(name: Any) -> None:
     arms = [arm(name, debates(oracle=True, rounds=(["x", "y"],))), arm("b", debates(rounds=(["x", "y"],)))]
     (label, _) = [one.label for one in page_arms(*arms)]
     assert label.endswith("*")
@@ -424,7 +424,7 @@ def test_a_name_is_text_whatever_it_holds(name: Any) -> None:
         assert "reads the gold answers" in one.caption
 
 
-def test_names_that_are_cut_alike_stay_apart() -> None:
+def test_shortened_names_remain_distinct() -> None:
     arms = [arm(f"{'x' * 40}{n}{'y' * 40}") for n in range(2)]
     first, second = (one.label for one in page_arms(*arms))
     assert first != second
@@ -448,7 +448,7 @@ def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
         figures.write_figures([*drawn(arm("a")).values()], tmp_path / "file")
 
 
-def test_settings_of_matplotlib_neither_count_nor_change() -> None:
+def test_figures_ignore_and_keep_the_users_matplotlib_settings() -> None:
     import matplotlib
 
     arms = [arm("a", debates(rounds=(["x"],))), arm("b", debates(rounds=(["x"],)))]

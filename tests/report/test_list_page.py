@@ -402,7 +402,7 @@ def test_a_newer_search_replaces_an_older_one(opened: Any) -> None:
     counted(page, "300 of 300 debates")
 
 
-def test_gold_answers_stand_beside_wrong_ones(opened: Any) -> None:
+def test_wrong_answers_are_shown_with_the_gold_answer(opened: Any) -> None:
     page = opened(f"#debates?run=alpha&with={BETA}")
     assert rows(page).nth(0).locator(".gold").all_text_contents() == ["goldLake Baikal +1"] * 2
     expect(rows(page).nth(5).locator(".outcome").nth(0).locator(".gold")).to_have_count(0)

@@ -149,7 +149,7 @@ def test_a_passage_that_the_pool_file_lacks_has_no_text(tmp_path: Path) -> None:
     assert data_of(write(tmp_path / "report.html", run))["debates-0"][0]["texts"] == [None, 0, 1]
 
 
-def test_answers_from_elsewhere_stand_beside_a_run(tmp_path: Path) -> None:
+def test_the_page_shows_a_prediction_file_with_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [debate("q", [RIGHT, RIGHT])])
     (tmp_path / "other.jsonl").write_text('{"id": "q", "answer": "Lake Superior"}\n')
     questions = [Question(id="q", question=debate("q", [RIGHT]).question, answers=(RIGHT,))]

@@ -291,7 +291,7 @@ def test_an_address_that_asks_for_what_there_is_not_shows_the_whole_list(opened:
     assert page.evaluate("window.hacked") is None
 
 
-def test_what_stands_around_a_passage_is_small(opened: Any) -> None:
+def test_the_origin_of_a_passage_has_one_font_size(opened: Any) -> None:
     page = opened(f"#{GOOD}/n07")
     sizes = page.locator(".passage .origin").first.evaluate(
         "(origin) => [origin, ...origin.children].map((each) => getComputedStyle(each).fontSize)"

@@ -27,7 +27,7 @@ def texts(prices: Any) -> Any:
     return [[cell.text for cell in row] for row in spending_table(PLANS, SCORES, PAID, prices).rows]
 
 
-def test_each_arm_has_its_plan_beside_what_it_took() -> None:
+def test_each_arm_shows_planned_and_actual_spending() -> None:
     assert texts({}) == [
         ["one", "10 to 1,200", "4", "10", "5", "1,500 to 9,500", "1,000,100"],
         ["two", "10 to 1,200", "0", "0", "0", "1,500 to 9,500", "0"],

@@ -104,7 +104,7 @@ def test_a_difference_that_holms_correction_takes_away_has_no_mark() -> None:
     assert cell(scored(*six, arm("third", debates(*["x"] * 6))), 1, "correct (EM) %").mark == ""
 
 
-def test_beside_a_table_of_tests_the_marks_are_those_of_its_tests() -> None:
+def test_marks_of_a_table_come_from_the_given_tests() -> None:
     arms = [arm("bad", debates(*["x"] * 12)), arm("good", debates(*[BAIKAL] * 12))]
     scores = {each.name: scores_of(each.transcripts()) for each in arms}
     values = [arm_of(each) for each in arms]
@@ -155,7 +155,7 @@ def test_figures_stay_with_their_own_arm_where_stages_differ() -> None:
     assert order == sorted(order)
 
 
-def test_an_interval_over_repeats_stands_beside_that_over_questions() -> None:
+def test_runs_with_repeats_have_an_interval_over_repeats() -> None:
     repeats = [*debates(BAIKAL, "x"), *debates(BAIKAL, BAIKAL, repeat=1)]
     table = scored(arm("one", repeats), arm("two", debates(BAIKAL, "x")))
     over = cell(table, 0, "over repeats %")
@@ -180,7 +180,7 @@ def test_debates_are_not_called_questions() -> None:
     ]
 
 
-def test_missing_grades_are_said_beside_the_scores() -> None:
+def test_a_note_of_the_table_reports_missing_grades() -> None:
     each = arm("one", debates(BAIKAL, BAIKAL, "x"))
     scores: Any = {"one": {None: scores_of(each.transcripts(), {"grader": {("q0", 0): 1.0, ("q2", 0): 0.0}})}}
     said = (

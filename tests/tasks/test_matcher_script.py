@@ -63,7 +63,7 @@ def test_several_answers_to_one_question_are_one_observation(folder: Path) -> No
     assert (row.split(" | ")[2:4], row.split(" | ")[-1]) == (["8", "2"], "34.2 to 100.0 |")
 
 
-def test_a_grader_stands_beside_the_matchers_over_what_it_graded(folder: Path) -> None:
+def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> None:
     rules = [
         {"question": "NQ-2", "reply": "Kennedy is meant.\n[True]"},
         {"question": "TriviaQA-2", "reply": "I cannot tell."},

@@ -86,7 +86,7 @@ def repeats_another(text: str, asked: Asked) -> bool:
 
 
 def is_example(value: str, asked: Asked) -> bool:
-    """Whether an answer is only an example of the request: it stands in neither question, passages nor stances."""
+    """Whether an answer only repeats an example of the request: question, passages and stances lack it."""
     if not asked.request:
         return False
     plain, read = _bare(value), set(asked.material) - {asked.own, *asked.unread}
@@ -94,7 +94,7 @@ def is_example(value: str, asked: Asked) -> bool:
 
 
 def _last_place(text: str, part: str) -> int:
-    """Where the part stands last in the text, and is no part of a longer word; -1 if nowhere."""
+    """The last position of the part in the text, as whole words; -1 if it does not occur."""
     # Without a pattern of each part: compiling them would take most of the time of reading a reply.
     place = text.rfind(part)
     while place >= 0 and (_in_word(text, place - 1) or _in_word(text, place + len(part))):

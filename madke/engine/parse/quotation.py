@@ -93,7 +93,7 @@ def own_words(text: str, *, speaker: str = "", question: str = "") -> str:
 
 
 def before_other_speaker(text: str, speaker: str = "") -> str:
-    """What stands before the first line of another speaker; the whole text if there is no such line."""
+    """The text before the first line of another speaker; the whole text if there is no such line."""
     lines = list(SPEAKER_LABEL.finditer(text))
     first = next((line for line in lines if not _is_own(text, line, lines, speaker)), None)
     return text if first is None else text[: first.start()]

@@ -17,7 +17,7 @@ MOST_WORDS = 8
 MOST_WORDS_LAST = 6
 """Words of a last line that is an answer."""
 MOST_PLAIN_WORDS = 4
-"""Of these, words of one that is no name: it has words in lower case, besides "of", "the" and the like."""
+"""Limit for phrases that are not names: they have words in lower case other than "of", "the" and the like."""
 LABELLED_WORDS = 12
 """Words of an answer after "Answer:" that is kept as it is; a longer one is shortened."""
 WHOLE_WORDS = 30

@@ -23,7 +23,7 @@ _ACROSS = 0.6
 _WORDS, _FILLED = 2.5, 0.6
 """Least mean number of words in a line of a column, and least median of its width as a share of the column's."""
 _RUNS_ON, _MAY_RUN_ON = 0.4, 0.15
-"""Shares of the lines that go on in the next line of their column: of columns, and of what is unclear."""
+"""Minimum share of lines that continue in the next line of their column: in columns, and in unclear layouts."""
 _SPACELESS = re.compile("[\u2e80-\u9fff\uf900-\ufaff]")
 _HYPHENS = ("-", "\u2010", "\u00ad", "\ufffe")
 

@@ -144,7 +144,7 @@ class _Reader:
         self._documents = tables
         self._left_out = _NO_PROSE - {"table"} if tables else _NO_PROSE
         self._no_prose = 0
-        """Number of open elements, counted from the outermost one that is no prose."""
+        """Number of open elements, counted from the outermost one that is not prose."""
         self._name = 0
         """Number of open elements, counted from the title or heading."""
 

@@ -138,7 +138,7 @@ def _without_comments(text: str) -> str:
 
 
 def _with_literals(text: str) -> str:
-    """Turn marks between ``nowiki`` tags, which are no markup, into character references."""
+    """Turn marks between ``nowiki`` tags into character references: they are text, not markup."""
     first, *rest = _NOWIKI.split(text)
     pieces = [first]
     for part in rest:

@@ -98,7 +98,7 @@ def read_header(file: Path) -> Header:
 
 
 class _Damaged(Exception):
-    """The bytes are no header of a GGUF file."""
+    """The bytes are not the header of a GGUF file."""
 
 
 class _Reader:

@@ -12,7 +12,7 @@ import sys
 def serve_model() -> None:
     """Serve one model until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the library prints is no answer
+    os.dup2(2, 1)  # the library prints: keep that out of the answers
     settings = json.loads(sys.stdin.buffer.readline())
     # Threads of llama.cpp wait for each other by spinning. Next to other busy processes that makes them many times
     # slower. The variable is read when libgomp is loaded.

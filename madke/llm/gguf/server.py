@@ -110,7 +110,7 @@ class LlamaServer:
                 pipe.close()  # type: ignore[union-attr]
 
     def why_ended(self) -> str | None:
-        """Why the server is no longer there; None if it is."""
+        """Why the server has ended; None while it runs."""
         status = self._process.poll()
         if status is None:
             return None

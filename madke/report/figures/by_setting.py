@@ -177,7 +177,7 @@ def size_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     sizes = sorted({size for _, size in sized})
     found = groups([arm for arm, _ in sized], lambda path: path.startswith(_MODELS))
     size_of = {id(arm): size for arm, size in sized}
-    # Two models of one size are no point of one line.
+    # Two models of the same size are not points of the same line.
     found = [each for each in found if len({size_of[id(arm)] for arm in each[1]}) == len(each[1]) > 1]
     if not found:
         return None

@@ -233,7 +233,7 @@ def test_a_failed_turn_leaves_one_voice_which_is_no_verdict() -> None:
     assert (transcript.status, transcript.answer) == ("ok", "Lake Baikal")
 
 
-def test_who_has_nobody_to_respond_to_opens_the_debate() -> None:
+def test_a_debater_whose_opponent_failed_opens_the_debate() -> None:
     _, model = play("liang", failing(settled_in(2), agent="Affirmative", round=1))
     assert [request.purpose.stage for request in model.requests[:2]] == ["speak", "speak"]
 

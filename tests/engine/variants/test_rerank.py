@@ -103,7 +103,7 @@ def test_an_estimator_that_fails_fails_the_question_not_the_run() -> None:
     assert "no such model" in transcript.final.error
 
 
-def test_without_an_estimator_nobody_is_asked() -> None:
+def test_without_an_answer_scorer_no_model_is_called() -> None:
     model_calls = []
     with pytest.raises(UserError, match="needs an answer scorer"):
         play("rerank", lambda r: model_calls.append(r), question=SENTENCE)

@@ -50,7 +50,7 @@ def test_a_review_sees_its_attempt_and_the_next_attempt_sees_both() -> None:
     }
 
 
-def test_an_unreadable_review_satisfies_nobody_and_is_still_read() -> None:
+def test_an_unreadable_review_does_not_end_the_debate_and_is_shown() -> None:
     base = satisfied_with()
     transcript, model = play("self-reflect", lambda r: "Hm, perhaps." if r.purpose.stage == "reflect" else base(r))
     assert [entry.turns[0].reflection.satisfied for entry in transcript.rounds[:2]] == [None, None]
