@@ -237,13 +237,14 @@ def packing(results: Sequence[Results], *, second_process: bool) -> Iterator[Ele
         ThreadPoolExecutor(1) as waiting,
     ):
         blocks = Path(folder) / "blocks.html"
-        packed = workers.map(partial(_pack, blocks), [results])
+        packed = workers.map(partial(_pack, blocks), [results])  # one item: the index
+        # Packing starts with `next`. A second process should start now, so a thread calls it and waits.
         index = waiting.submit(next, packed).result if second_process else partial(next, packed)
         yield partial(_elements, blocks, index)
 
 
-def _elements(blocks: Path, packed: Callable[[], Index], arms: Sequence[ArmValues]) -> Iterator[str]:
-    index = packed()
+def _elements(blocks: Path, wait_for_index: Callable[[], Index], arms: Sequence[ArmValues]) -> Iterator[str]:
+    index = wait_for_index()
     with blocks.open(encoding="utf-8") as file:
         yield from file
     yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))

@@ -237,66 +237,86 @@ def _flat(values: Any) -> Any:
 
 
 class _Bounding(NodeTransformer):
-    """Adds calls to a template that spend its budget. Forbidden syntax is a TemplateSyntaxError."""
+    """Adds calls to a template that spend its budget. Forbidden syntax is a TemplateSyntaxError.
+
+    Jinja calls ``visit_X`` for each node of type ``X`` and puts the result in its place. ``generic_visit`` does this
+    for the nodes inside.
+    """
 
     def __init__(self, environment: Sandbox) -> None:
         self._environment = environment
         self._room = _MAX_INLINED
+        """Syntax nodes that may still be taken in from included files."""
 
     def _body(self, node: Any) -> nodes.Node:
-        inside = list(node.find_all(nodes.Node))
+        """The node, whose body first spends its steps and the length of its texts."""
+        inside = list(node.find_all(nodes.Node))  # counted first: visiting adds nodes
         shown = sum(len(part.data) for part in inside if isinstance(part, nodes.TemplateData))
         self.generic_visit(node)
-        spend = _filtered(nodes.Const(_BODY + len(inside)), "_run", nodes.Const(shown))
-        step = nodes.ExprStmt(spend, lineno=node.lineno)
-        # "extends" must come first; a template that extends another runs only its blocks.
         extends = [child for child in node.body if isinstance(child, nodes.Extends)]
-        rest = [child for child in node.body if child not in extends]
-        node.body = [*extends, *rest] if extends else [step, *rest]
+        if extends:
+            # "extends" must come first. Only the blocks of such a template run, and each spends its own steps.
+            rest = [child for child in node.body if not isinstance(child, nodes.Extends)]
+            node.body = [*extends, *rest]
+        else:
+            spend = _filtered(nodes.Const(_BODY + len(inside)), "_run", nodes.Const(shown))
+            node.body = [nodes.ExprStmt(spend, lineno=node.lineno), *node.body]
         return node  # type: ignore[no-any-return]
 
     visit_Template = visit_Block = visit_For = visit_Macro = _body
 
     def visit_Include(self, node: nodes.Include) -> nodes.Node:
-        """What is included takes the place of its name, which renders in two thirds of the time."""
+        """The nodes of the included file instead of the include: it renders in two thirds of the time.
+
+        The include stays if the file's name is computed, the file has blocks or a parent, or no room is left.
+        """
         self.generic_visit(node)
-        if not isinstance(node.template, nodes.Const) or not node.with_context or self._room < 0:
+        has_fixed_name = isinstance(node.template, nodes.Const)
+        if not has_fixed_name or not node.with_context or self._room < 0:
             return node
         tree = self._environment.parsed(node.template.value)
         self._room -= 100 + len(list(tree.find_all(nodes.Node)))
-        if self._room < 0 or tree.find(nodes.Block) or tree.find(nodes.Extends):
+        is_plain = not tree.find(nodes.Block) and not tree.find(nodes.Extends)
+        if self._room < 0 or not is_plain:
             return node
         self._environment.inlined.add(node.template.value)
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        """A ``{% call %}`` block, whose body spends steps."""
         call = node.call
         self._body(node)
         node.call = call  # Jinja needs the plain call; the called macro spends the steps
         return node
 
     def visit_Name(self, node: nodes.Name) -> nodes.Node:
+        """The name, unless templates may not use it."""
         if node.name in _STATE:
             raise TemplateSyntaxError(f"{node.name} is not available in templates", node.lineno)
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
+        """``a ~ b`` as a join, which spends the length of the result."""
         self.generic_visit(node)
         return _filtered(nodes.List(node.nodes, lineno=node.lineno), "_concat")
 
     def _literal(self, node: Any) -> nodes.Node:
+        """A list, tuple or dictionary, which may not hold another one. Targets of assignments stay as they are."""
         self.generic_visit(node)
-        return node if getattr(node, "ctx", "load") != "load" else _filtered(node, "_flat")
+        is_target = getattr(node, "ctx", "load") != "load"
+        return node if is_target else _filtered(node, "_flat")
 
     visit_List = visit_Tuple = visit_Dict = _literal
 
     def _measured(self, node: Any) -> nodes.Node:
+        """The expression, whose result spends its length."""
         self.generic_visit(node)
         return _filtered(node, "_measured")
 
     visit_Call = visit_Compare = visit_Filter = _measured
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
+        """A ``{% set x %}`` block, whose text spends its length."""
         self.generic_visit(node)
         node.filter = node.filter or _filtered(None, "_measured")  # a filter without a node reads the block's text
         return node
