@@ -241,10 +241,12 @@ class Scene:
         said = [*own, *others, *prepared]
         shown = map(quoted, said)
         question = self.question
+        # A judge, a summarizer and the layers of ``moa`` are to report what others say, a debater is not.
+        reports = "stances" in values or self.protocol.talk.groups is not None
         return Asked(
             request="\n\n".join(message.content for message in request.messages),
             material=(question.question, *question.choices, *passages, *said, *shown, *answers),
-            others=tuple(others) if "stances" not in values else (),
+            others=() if reports else tuple(others),
             unread=tuple(form for text in (*own, *unread) for form in (text, quoted(text))),
             own="\n".join(own),
             speaker=agent if "debater" in values else "",

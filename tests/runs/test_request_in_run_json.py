@@ -133,7 +133,7 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
 
 
 def test_what_an_arm_sets_are_fields_of_the_request() -> None:
-    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting."""
+    """``set`` is ``settings``, as ``--set``; ``match_cost`` chooses a setting, ``wrong_in`` the questions."""
     known = {each.name for each in fields(madke.RunRequest)}
-    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost"}
+    arm = {"settings" if name == "set" else name for name in Changes.model_fields} - {"match_cost", "wrong_in"}
     assert arm <= known

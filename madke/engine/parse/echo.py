@@ -31,7 +31,8 @@ class Asked:
     material: tuple[str, ...] = ()
     """Its parts that an answer may come from: question, options, passages, stances."""
     others: tuple[str, ...] = ()
-    """The stances of others that it shows to a debater; empty for a judge or a summarizer, who report them."""
+    """The stances of others that it shows to a debater; empty for those who report them: a judge, a summarizer, a
+    layer of a mixture of agents."""
     unread: tuple[str, ...] = ()
     """Stances of the material in which no answer was read. An example that they give back is still an example."""
     own: str = ""

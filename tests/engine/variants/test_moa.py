@@ -27,6 +27,13 @@ def test_the_aggregator_alone_gives_the_answer() -> None:
     assert (transcript.final.by, transcript.answer) == ("only", "7")
 
 
+def test_an_agent_of_a_later_layer_may_take_an_answer_word_for_word() -> None:
+    proposal = "The answer is Lake Baikal, which is the deepest lake of them all."
+    transcript, _ = play("moa", lambda request: proposal)
+    assert [turn.stance.status for entry in transcript.rounds for turn in entry.turns] == ["ok"] * 7
+    assert transcript.answer is not None
+
+
 def test_each_layer_reads_the_whole_layer_before_and_nothing_else() -> None:
     transcript, model = play("moa", reply)
     layers = [[], NAMES[:3], NAMES[3:6]]
