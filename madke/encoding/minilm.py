@@ -5,7 +5,6 @@ The vectors agree with those of sentence-transformers to 1e-6.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,16 @@ MOST_TOKENS = 256
 _LAYERS = 6
 _HEADS = 12
 _TINY = 1e-12
-_TYPES = {"F32": "<f4", "I64": "<i8"}
 
 
 class MiniLm:
-    """The model in a folder of sentence-transformers; its weights are mapped from the file."""
+    """The model in a folder of sentence-transformers."""
 
     def __init__(self, folder: Path) -> None:
+        from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
-        self._weights = _mapped(folder / "model.safetensors")
+        self._weights = load_file(folder / "model.safetensors")
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_TOKENS)
@@ -103,19 +102,3 @@ def _gelu(values: Any) -> Any:
     share *= values
     share *= np.float32(0.5)
     return share
-
-
-def _mapped(path: Path) -> dict[str, Any]:
-    """The arrays of a safetensors file: the length of a JSON header, the header, and the bytes that it describes."""
-    import numpy as np
-
-    content = np.memmap(path, mode="r")
-    first = 8 + int.from_bytes(content[:8].tobytes(), "little")
-    header = json.loads(content[8:first].tobytes())
-    header.pop("__metadata__", None)
-    arrays = {}
-    for name, tensor in header.items():
-        start, end = tensor["data_offsets"]
-        values = content[first + start : first + end].view(_TYPES[tensor["dtype"]])
-        arrays[name] = values.view(np.ndarray).reshape(tensor["shape"])
-    return arrays

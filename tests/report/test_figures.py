@@ -482,11 +482,12 @@ def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None
     debates = [debate("q0", *[[RIGHT, RIGHT]] * 2), debate("q1", *[["x", "x"]] * 2, answer="x")]
     grades = {"grader": {("q0", 0): 1.0, ("q1", 0): 1.0}}
     results = [Results(name=name, path=Path(name), config=None, transcripts=lambda: iter(debates)) for name in "ab"]
-    for graded, said in ((("a", "b"), True), (("a",), False)):
+    for graded, by_grader in ((("a", "b"), True), (("a",), False)):
         outside = {name: grades if name in graded else {} for name in "ab"}
         scores = {name: scores_of(debates, outside[name]) for name in "ab"}
         values = [read_arm(name, debates, outside[name]) for name in "ab"]
         drawn = {one.name: one for one in figures.draw(results, scores, values)}
         by_tokens = drawn["accuracy-by-tokens"]
-        assert ("The grader says which answers are right." in by_tokens.caption) is said
+        names_the_grader = "The grader says which answers are right." in by_tokens.caption
+        assert names_the_grader is by_grader
         assert "grader" not in drawn["flips"].caption

@@ -21,6 +21,15 @@ QUESTIONS = [
 BASE = madke.RunRequest(questions=QUESTIONS, protocol="madke", sources="wiki")
 
 
+class Silent:
+    """A model that says nothing of use, and needs no package."""
+
+    name = "silent"
+
+    async def complete(self, request: madke.ChatRequest) -> madke.Completion:
+        return madke.Completion(text="I do not know.")
+
+
 def own_reader(path: Path) -> list[madke.Question]:
     return [
         madke.Question(id=each["id"], question=each["question"])
@@ -125,7 +134,7 @@ def test_run_json_freezes_the_passages_of_the_pool_file(tmp_path: Path) -> None:
     for text in ("It is Lake Como.", "It is Lake Garda."):
         records = [{**each, "passages": [{"source": "notes", "text": text}]} for each in QUESTIONS]
         pools = written(tmp_path / "pools.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
-        request = replace(BASE, sources="notes", pools=str(pools))
+        request = replace(BASE, sources="notes", pools=str(pools), model=Silent())
         frozen[text] = madke.run(request, out=tmp_path / text).spec.pools
     one, other = frozen.values()
     assert [*one] == [*other] == [each["id"] for each in QUESTIONS]
