@@ -14,6 +14,7 @@ from madke._util.yaml_file import read_yaml
 from madke.experiments.claims import read_claims
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
+from madke.scoring.debate_rows import HUMAN
 from madke.scoring.metrics import heading_of
 
 FOLDER = asset("eval", "reproduction")
@@ -87,18 +88,26 @@ def page() -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+ROUNDING = 0.06
+"""Points by which a stated difference may miss that of the tables, whose figures are rounded."""
+
+
 def _claims(found: Sequence[Figure]) -> Iterator[str]:
     claims = read_claims()
     table = claims_table(claims, found)
-    computed = {row[0].text: row[2].text for row in table.rows} if table else {}
+    computed = {row[0].text: row[2] for row in table.rows} if table else {}
     yield (
-        "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables. An "
-        "empty cell: the parts are only in a plot. `madke ablate` computes them from ours where both arms have run."
+        "## Claims\n\nDifferences that the papers state, in points, and the same computed from their own tables. "
+        "*differs*: the tables give another number. `madke ablate` computes them from ours where both arms have run."
     )
-    lines = ["| claim | source | stated | from their tables |", "|---|---|---|---|"]
+    lines = ["| claim | source | stated | from their tables | |", "|---|---|---|---|---|"]
     for claim in claims:
         stated = f"{100 * claim.published:+.2f}{' %' if claim.relative else ''}"
-        lines.append(f"| {claim.says} | {claim.source} | {stated} | {computed.get(claim.says, '')} |")
+        cell = computed.get(claim.says)
+        says = "only in a plot"
+        if cell is not None and cell.value is not None:
+            says = "follows" if abs(cell.value - 100 * claim.published) <= ROUNDING else "differs"
+        lines.append(f"| {claim.says} | {claim.source} | {stated} | {cell.text if cell else ''} | {says} |")
     yield "\n".join(lines)
 
 
@@ -150,6 +159,8 @@ def _needs(recipe: Recipe) -> str:
     if any("grader" in metric for metric in metrics):
         needs.append(f"a grader ({recipe.published_with.grader})")
     needs += [f"the scorer {name}" for name in ("comet", "bleurt") if name in metrics]
+    if any(metric.startswith(HUMAN) for metric in metrics):
+        needs.append("people's grades")
     return "; ".join(needs)
 
 

@@ -5,6 +5,7 @@
 
 With ``--grader`` a model grades the answers too, as ``madke score --grader`` has them graded, and all are compared over
 the answers that it graded. Its calls are kept in the file of ``--grades``, so that the same command asks only once.
+``--keep FILE`` writes its grades to a file; the page has those of all files in ``eval/grades``.
 
 The folder holds ``NQ_1800.json.gz`` and ``TQ_1000.json.gz``: questions with golden answers separated by slashes, five
 systems' answers, and for each a person's "right" or "wrong". Questions marked improper are left out, as EVOUNA does.
@@ -16,7 +17,9 @@ beat it.
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
+import io
 import json
 import re
 import sys
@@ -28,7 +31,7 @@ from operator import eq
 from pathlib import Path
 from typing import Any
 
-from madke._util.files import atomic_write
+from madke._util.files import atomic_write, write_file
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.report.annotation import kappa
@@ -116,7 +119,9 @@ MATCHERS: dict[str, Matcher] = {
     "same": lambda answer, question: any(TASK.same(answer, gold, question) for gold in question.answers),
     "accepts": remembering(TASK.accepts),
 }
-GRADER = "grader"
+GRADER, ALWAYS = "grader", "always right"
+KEPT = Path(__file__).parent / "grades"
+"""Files of grades: model, question, system, and True, False or why there is none."""
 
 
 def read_judged(folder: Path) -> tuple[list[Judged], list[Judged]]:
@@ -293,10 +298,13 @@ other things: a work beside its author, a subject beside its history).
 
 
 GRADED = """
-## With a grader (held out, {questions})
+## With a grader: {model} (held out, {questions})
 
-`{model}` graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out of
-all columns. It saw the question, all golds, the answer and worked examples, at temperature 0.
+{says}
+
+It graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out of all
+columns. It saw the question, all golds, the answer and worked examples, at temperature 0. *{always}* says so of every
+answer.
 
 {table}
 
@@ -306,7 +314,7 @@ Agreement with people, percent and kappa:
 """
 
 
-def graded_part(judged: Sequence[Judged], grades: Grades, limit: int | None) -> str:
+def graded_part(judged: Sequence[Judged], grades: Grades) -> str:
     """The part of the page about a grader, and all matchers over the answers that it graded."""
 
     def found(answer: str, question: Question) -> bool:
@@ -315,17 +323,59 @@ def graded_part(judged: Sequence[Judged], grades: Grades, limit: int | None) -> 
     graded = [one for one in judged if (one.question.id, one.answer) in grades.right]
     missing = [grades.missing.get((one.question.id, one.answer)) for one in judged]
     unread = missing.count(NO_GRADE)
-    matchers = {**MATCHERS, GRADER: found}
+    matchers: dict[str, Matcher] = {**MATCHERS, ALWAYS: lambda answer, question: True, GRADER: found}
+    ids = {name: len({one.question.id for one in judged if one.dataset == name}) for name in FILES}
     return GRADED.format(
         model=grades.model,
-        questions="all questions" if limit is None else f"the first {limit} questions of each set",
+        questions=" and ".join(f"the first {count} questions of {name}" for name, count in ids.items()),
+        says=" ".join(_summary(graded, {name: matchers[name] for name in (GRADER, "accepts", "EM", ALWAYS)})),
         n=len(graded),
         asked=len(judged),
         unread=unread,
         failed=len(judged) - len(graded) - unread,
+        always=ALWAYS,
         table="\n".join(systems_table(graded, matchers)),
         people="\n".join(people_table(graded, matchers)),
     )
+
+
+def _summary(judged: Sequence[Judged], matchers: Mapping[str, Matcher]) -> Iterable[str]:
+    """A sentence for each matcher: agreement with people over all answers, with an interval over questions."""
+    right = [float(one.right) for one in judged]
+    for name, matcher in matchers.items():
+        said = [float(matcher(one.answer, one.question)) for one in judged]
+        by_question: dict[str, list[float]] = defaultdict(list)
+        for one, equal in zip(judged, map(eq, said, right), strict=True):
+            by_question[one.question.id].append(float(equal))
+        same = over_repeats(list(by_question.values()))
+        assert same is not None
+        found = kappa(said, right)
+        shown = "" if found is None else f", kappa {found:.2f}"
+        interval = f"{100 * same.low:.1f} to {100 * same.high:.1f}"
+        yield f"`{name}` agrees with people on {100 * same.value:.1f} % of the answers ({interval}{shown})."
+
+
+def kept_grades(judged: Sequence[Judged], grades: Grades) -> str:
+    """The grades as a file: no texts of the data, only whose answer to which question."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["model", "question", "system", "grade"])
+    for one in judged:
+        place = one.question.id, one.answer
+        grade_of = str(grades.right[place]) if place in grades.right else grades.missing.get(place, "")
+        table.writerow([grades.model, one.question.id, one.system, grade_of])
+    return text.getvalue()
+
+
+def read_kept(judged: Sequence[Judged], file: Path) -> tuple[list[Judged], Grades]:
+    """The answers that were graded, and their grades."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = {(row["question"], row["system"]): row for row in csv.DictReader(lines)}
+    asked = [one for one in judged if (one.question.id, one.system) in rows]
+    found = {(one.question.id, one.answer): rows[one.question.id, one.system]["grade"] for one in asked}
+    right = {place: said == "True" for place, said in found.items() if said in ("True", "False")}
+    missing = {place: said for place, said in found.items() if place not in right}
+    return asked, Grades(model=next(iter(rows.values()))["model"], right=right, missing=missing)
 
 
 def report(development: Sequence[Judged], held_out: Sequence[Judged], graded: str = "") -> str:
@@ -359,6 +409,7 @@ def main() -> int:
     parser.add_argument("--grader", metavar="MODEL", help="a model that grades the held-out answers too")
     parser.add_argument("--base-url", help="the endpoint of an openai/ or azure/ grader")
     parser.add_argument("--limit", type=int, metavar="N", help="grade only the first N questions of each set")
+    parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="calls at a time (%(default)s)")
     parser.add_argument(
         "--grades",
         type=Path,
@@ -366,20 +417,27 @@ def main() -> int:
         metavar="FILE",
         help="where the grader's calls are kept (%(default)s)",
     )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write the grades here, for the page: eval/grades/NAME.csv"
+    )
     arguments = parser.parse_args()
-    if arguments.grader is None and (arguments.base_url is not None or arguments.limit is not None):
-        parser.error("--base-url and --limit are for a grader; name its model with --grader")
+    if arguments.grader is None and any(
+        each is not None for each in (arguments.base_url, arguments.limit, arguments.keep)
+    ):
+        parser.error("--base-url, --limit and --keep are for a grader; name its model with --grader")
     try:
         development, held_out = read_judged(arguments.data)
         if arguments.disagreements:
             print("\n".join(disagreements(development)))
             return 0
-        graded = ""
+        graded = "".join(graded_part(*read_kept(held_out, file)) for file in sorted(KEPT.glob("*.csv")))
         if arguments.grader is not None:
             asked = first_questions(held_out, arguments.limit)
-            grader = Grader(model=arguments.grader, base_url=arguments.base_url)
+            grader = Grader(model=arguments.grader, base_url=arguments.base_url, concurrency=arguments.concurrency)
             grades = grade(((one.question, one.answer) for one in asked), grader, arguments.grades)
-            graded = graded_part(asked, grades, arguments.limit)
+            graded = graded_part(asked, grades)
+            if arguments.keep is not None:
+                write_file(arguments.keep, kept_grades(asked, grades).encode())
         page = report(development, held_out, graded)
         print(page)
         if arguments.out:

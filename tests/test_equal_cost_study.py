@@ -26,6 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     run(folder, "--limit", "3")
     run(folder, "--limit", "6")
+    run(folder, "--limit", "6")  # The same command goes on: its first block of three is done.
     return folder
 
 

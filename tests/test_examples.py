@@ -19,6 +19,7 @@ SAID = {
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
+    "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
     "deferring": ["answers, ", "signals: agreement_first"],
     "on_ray": ["Aida first performed?"],
 }

@@ -13,6 +13,7 @@ command goes on, and loses at most the calls in flight. Serve a model with one s
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -32,7 +33,7 @@ from eval.studies.no_model import NoModel
 from madke._util.files import write_file
 from madke.core.errors import UserError, unknown
 from madke.experiments.ablation import run_experiment
-from madke.experiments.experiment import CALLS, Experiment
+from madke.experiments.experiment import CALLS, FILE, Experiment, is_experiment
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.recipe import Arm, Recipe, read_recipe
 from madke.runs.options import RunOptions
@@ -118,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         for key in _PANEL:
             if (store := options.work / key / CALLS).is_file():
                 copy_calls(store, work / CALLS, payer=key)
-    for limit in [*range(options.block, last, options.block), last]:
+    for limit in _limits(options.block, last, _questions_begun(work)):
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
@@ -128,6 +129,18 @@ def _run(options: argparse.Namespace) -> int:
         if not options.arms:
             keep(work, recipe, options.calls / f"{model}.jsonl.xz", model=model, limit=limit)
     return 0
+
+
+def _limits(block: int, last: int, begun: int) -> list[int]:
+    """How many questions each step asks, without those that the experiment has behind it."""
+    return [limit for limit in [*range(block, last, block), last] if limit >= begun]
+
+
+def _questions_begun(folder: Path) -> int:
+    """Of the experiment in ``folder``: an experiment grows, and refuses fewer questions than it has."""
+    if not is_experiment(folder):
+        return 0
+    return len(json.loads((folder / FILE).read_text(encoding="utf-8"))["questions"])
 
 
 def _addresses(options: argparse.Namespace) -> dict[str, dict[str, str]]:

@@ -44,10 +44,18 @@ def sheet(
 def read(
     sheets: Annotated[list[Path], typer.Argument(metavar="SHEET...", help="Filled sheets, one per person.")],
     key: Annotated[Path, option("The key of the sheet.", "FILE")],
+    join: Annotated[
+        list[Path] | None, option("Also store the grades with this run or experiment. Repeatable.", "PATH")
+    ] = None,
     as_json: Annotated[bool, switch("--json", "Print one JSON object.")] = False,
 ) -> None:
-    """Print people's scores by run, and how far they agree with each other and with the metrics."""
+    """Print people's scores by run, and how far they agree with each other and with the metrics.
+
+    With --join, `madke score`, `compare` and `report` show the grades as `human_right`, or for translations as
+    `human_ambiguity_resolved` and `human_quality`.
+    """
     from madke.report.annotation import human_scores, human_tables, read_key, read_sheet
+    from madke.report.human_grades import join_grades
     from madke.report.tables import rich_table
 
     siblings = len({path.parent for path in sheets}) == 1
@@ -55,7 +63,10 @@ def read(
     if len(names) < len(sheets):
         raise UserError("a sheet is given twice; expected one sheet per person")
     opened = read_key(key)
-    found = human_scores(opened, {name: read_sheet(path, opened) for name, path in names.items()})
+    grades = {name: read_sheet(path, opened) for name, path in names.items()}
+    found = human_scores(opened, grades)
+    if join:
+        join_grades(open_arms(join, None, None, None), opened, grades)
     if as_json:
         say_json(found)
         return

@@ -9,6 +9,7 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import option
 from madke.cli.paths import open_arms, refuse_overwriting
+from madke.core.addresses import public_url
 from madke.core.errors import UserError
 
 EPILOG = flags.epilog(
@@ -16,6 +17,7 @@ EPILOG = flags.epilog(
     "Examples:",
     "  madke export runs/first --parquet tables",
     "  madke export runs/first runs/second --trec trec",
+    "  madke export runs/first --otel http://127.0.0.1:4318",
 )
 
 
@@ -25,23 +27,38 @@ def command(
         Path | None, option("Write questions, turns, calls and passages as Parquet tables.", "FOLDER")
     ] = None,
     trec: Annotated[Path | None, option("Write pools as TREC runs, gold passages as qrels.", "FOLDER")] = None,
+    otel: Annotated[
+        str | None,
+        option("Send spans to an OpenTelemetry collector (OTLP over HTTP), or write them as JSON lines.", "URL|FILE"),
+    ] = None,
+    otel_text: Annotated[
+        bool, flags.switch("--otel-text", "Spans also hold questions, prompts, replies and error messages.")
+    ] = False,
     task: flags.TaskOption = None,
 ) -> None:
     """Write runs in the formats of other tools."""
+    from madke.export.otel import is_address, write_spans
     from madke.export.tables import FILES, write_tables
     from madke.export.trec import QRELS, run_file, write_trec
 
-    if parquet is None and trec is None:
-        raise UserError("nothing to write; expected --parquet FOLDER or --trec FOLDER")
+    if parquet is None and trec is None and otel is None:
+        raise UserError("nothing to write; expected --parquet FOLDER, --trec FOLDER or --otel URL|FILE")
+    if otel_text and otel is None:
+        raise UserError("--otel-text says what the spans of --otel hold; give --otel URL|FILE")
     arms = open_arms(paths, None, None, task)
     written = {f"--parquet {name}": parquet / name for name in FILES} if parquet else {}
     if trec:
         # Two runs whose names differ only in characters that no file name has would be one file.
         written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
         written |= {f"--trec {QRELS}": trec / QRELS}
+    if otel and not is_address(otel):
+        written["--otel"] = Path(otel)
     refuse_overwriting(written, paths)
     counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
     if trec:
         counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}
     for path, n in counts.items():
         say(f"{path}: {n:,} rows")
+    if otel:
+        n = write_spans(arms, otel, text=otel_text)
+        say(f"{public_url(otel) if is_address(otel) else otel}: {n:,} spans")

@@ -81,7 +81,8 @@ def command(
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
     page = out or folder / "report.html"
     written = {"the page" if out is None else "--out": page, "--answers": answers}
-    names = ["scores", "tests", "tests_by_dataset", "published", *(["retrieval"] if qrels else [])] if tables else []
+    own_tables = ["scores", "tests", "tests_by_dataset", "wrong_answers", "published"]
+    names = [*own_tables, *(["retrieval"] if qrels else [])] if tables else []
     written |= {f"--tables {name}": page.parent / "tables" / f"{name}.{tables}" for name in names}
     written |= {f"--figures {path.name}": path for path in (page.parent / "figures").glob(f"*.{figures}")}
     refuse_overwriting(written, [*paths, *question_files(data), qrels], own="report.html")

@@ -144,12 +144,16 @@ def _show_agreement(arms: Sequence[Results]) -> None:
 def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, details: bool) -> None:
     from madke.report.score_details import score_details
     from madke.report.score_tables import row_name, score_table
+    from madke.report.tables import rich_table
+    from madke.report.wrong_answers_table import models_of, wrong_answers_table
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
     console().print(score_table(named, details=details))
     for name, found in [] if details else named:
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
+    if (misled := wrong_answers_table(scores, models_of(arms))) is not None:
+        console().print(rich_table(misled))
     for arm in arms if details else ():
         say_wrapped(f"{arm.path}\n{score_details(scores[arm.name])}")
         say("")

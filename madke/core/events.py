@@ -53,6 +53,8 @@ class CallStarted(Event):
 
     purpose: Purpose
     request: ChatRequest
+    model: str = ""
+    """Name of the model that is asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -165,6 +165,18 @@ class Digest(Called):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CitationCheck:
+    """What code changed in the citations of a summary: pool numbers."""
+
+    removed: tuple[int, ...] = ()
+    """No debater cites them for such a sentence."""
+    restored: tuple[int, ...] = ()
+    """A sentence repeats one of a debater without its citation."""
+    lost: tuple[int, ...] = ()
+    """Debaters cite them, and no sentence of the summary does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Final(Called):
     """The final answer and where it comes from (Eq. 6 for a summarizer)."""
 
@@ -179,6 +191,8 @@ class Final(Called):
     """What the rule compares: debater -> overlap or quality, or answer -> weight."""
     tie: bool = False
     """Several answers had equal support, or a summarized debate ended with different answers."""
+    citations: Annotated[CitationCheck | None, Field(exclude_if=lambda value: value is None)] = None
+    """Of a summary that is a text with citations; ``text`` and ``answer`` are those after the check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

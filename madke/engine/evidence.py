@@ -8,6 +8,7 @@ from madke.core.question import Question
 from madke.core.transcript import Final, Round, Transcript, Turn
 from madke.engine.agreement import agreed, answer_groups, matcher
 from madke.engine.parse import parse_citations, parse_quotes
+from madke.engine.prose import citations_in, is_prose
 from madke.engine.quotes import look_up
 from madke.tasks.base import BaseTask, Task
 
@@ -28,6 +29,8 @@ def agreement_of(
     turns = [turn for turn in rounds[-1].turns if turn.stance.status != "failed"] if rounds else []
     if not turns:
         return None
+    if is_prose(task):
+        return _agreement_of_texts(rounds, final, turns, _Lookup(rounds, task, question, texts, shown))
     same = matcher(task, question)
     answer = final.answer
     groups = sorted(answer_groups(turns, same), key=lambda group: (not _holds(group, answer, same), -len(group)))
@@ -50,6 +53,30 @@ def agreement_of(
         changes=tuple(_changes(rounds, same)),
         cited=_cited(right),
         checked=any(position.containing is not None or position.quotes for position in right),
+    )
+
+
+def _agreement_of_texts(rounds: Sequence[Round], final: Final, turns: Sequence[Turn], look: "_Lookup") -> Agreement:
+    """Texts are not compared: the judge alone finds a consensus, and without one each text is a position.
+
+    A text that the summarizer merged is nobody's, so nobody dissents from it.
+    """
+    spoke = [turn for turn in turns if turn.stance.answer is not None]
+    verdict = rounds[-1].verdict if final.by != "judge" else None
+    settled = bool(verdict and verdict.consensus)
+    positions = [look.text(group) for group in ([spoke] if settled and spoke else [[turn] for turn in spoke])]
+    picked = [turn.agent for turn in spoke if turn.stance.answer == final.answer]
+    positions.sort(key=lambda position: position.supporters[0] not in picked)
+    quoted = _cited(positions)
+    return Agreement(
+        outcome="single" if len(turns) < 2 else "consensus" if settled else "split",
+        by="judge" if verdict is not None and verdict.consensus is not None else "matcher",
+        same=settled,
+        positions=tuple(positions),
+        silent=tuple(turn.agent for turn in turns if turn.stance.answer is None),
+        dissent=tuple(turn.agent for turn in spoke if picked and turn.agent not in picked and not settled),
+        cited=tuple(sorted({*citations_in(final.answer or ""), *(quoted if final.answer else ())})),
+        checked=bool(look.has_texts),
     )
 
 
@@ -101,21 +128,36 @@ class _Lookup:
         self._texts = texts
         self._same = matcher(task, question)
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether there are passages to look up."""
+        return bool(self._texts)
+
+    def text(self, group: Sequence[Turn]) -> Position:
+        """Texts that say the same, with what they cite and quote."""
+        last = [(self._rounds[-1].n, turn) for turn in group]
+        cited = {n for _, turn in last for n in citations_in(turn.stance.answer or "")}
+        return replace(self._position(group, last), passages=tuple(sorted(cited)))
+
     def position(self, group: Sequence[Turn]) -> Position:
         """An answer with its supporters, and the passages and quotes of all their turns that gave it."""
         answer = group[0].stance.answer or ""
-        supporters = tuple(turn.agent for turn in group)
+        supporters = {turn.agent for turn in group}
         turns = [
             (entry.n, turn)
             for entry in self._rounds
             for turn in entry.turns
             if turn.agent in supporters and turn.stance.answer is not None and self._same(turn.stance.answer, answer)
         ]
+        return self._position(group, turns)
+
+    def _position(self, group: Sequence[Turn], turns: Sequence[tuple[int, Turn]]) -> Position:
+        answer = group[0].stance.answer or ""
         numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
         quotes = [quote for n, turn in turns for quote in self._quotes(n, turn)]
         return Position(
             answer=answer,
-            supporters=supporters,
+            supporters=tuple(turn.agent for turn in group),
             passages=numbers,
             containing=self._containing(answer, numbers),
             quotes=tuple(_without_repeats(quotes)),

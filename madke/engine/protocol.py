@@ -198,6 +198,19 @@ def _numbered(count: int) -> tuple[Debater, ...]:
     return tuple(Debater(name=f"Debater {number}") for number in range(1, count + 1))
 
 
+def compares_answers(p: Protocol) -> str | None:
+    """The setting that compares answers, or asks for a form of them, so that answers cannot be texts; None if none."""
+    if p.stop in ("agreement", "agreement_then_judge", "stability"):
+        return f"stop = {p.stop}"
+    if p.finish in ("majority", "agreed_or_summarizer", "weighted", "judge_extract"):
+        return f"finish = {p.finish}"
+    if p.order.by == "madc":
+        return "order = madc"
+    if p.sees.grouped:
+        return "sees.grouped = true"
+    return f"marker = {p.marker}" if p.marker not in ("plain", "text") else None
+
+
 def conflicts(p: Protocol) -> Iterator[str]:
     """Why the settings cannot work together, one reason for each conflict."""
     yield from _conflicts_reading(p)

@@ -19,6 +19,7 @@ from madke.core.transcript import (
     Verdict,
 )
 from madke.engine import parse
+from madke.engine.prose import is_prose, looked_up, merged
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Scene, StageReply
@@ -88,6 +89,10 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
         return Stance(stage=stage, status="failed", **fields_of(reply))
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
     parsed = _answer(scene, reply, asked, shown)
+    if is_prose(scene.task) and parsed.value is not None:
+        texts = {n: passage_text(scene, n) for n in shown}
+        checked = looked_up(parsed.value, scene.question.question, texts)
+        parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
     confidence = parse.parse_confidence(reply.text, asked=asked).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, _status(parsed, reply), parsed.rule
     return Stance(stage=stage, answer=answer, status=status, rule=rule, confidence=confidence, **fields_of(reply))
@@ -134,7 +139,12 @@ async def extract(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 async def summarize(scene: Scene, rounds: Sequence[Round]) -> Final:
     """Ask the summarizer for the final answer of the last round's stances (Eq. 6). It sees no pool."""
-    return await _final(scene, "summarize", "summarizer", rounds)
+    final = await _final(scene, "summarize", "summarizer", rounds)
+    if not is_prose(scene.task) or final.answer is None:
+        return final
+    stances = [spoken.answer for spoken in stances_of(rounds) if spoken.answer is not None]
+    text, check = merged(final.answer, scene.question.question, stances)
+    return replace(final, answer=text, text=text, citations=check)
 
 
 async def pick(scene: Scene, rounds: Sequence[Round]) -> tuple[Final, str | None]:
@@ -156,6 +166,12 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
         return [place] if place < len(scene.pool.passages) else []
     sources = (knowledge.per_debater_sources or {}).get(debater.name)
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
+
+
+def passage_text(scene: Scene, number: int) -> str:
+    """Title and text of a passage of the pool."""
+    passage = scene.pool.passages[number]
+    return f"{passage.title}\n{passage.text}"
 
 
 def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:

@@ -24,6 +24,7 @@ from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.core.transcript import Called, PoolEntry, StageUsage, Truncation, Turn
 from madke.engine.parse import TRUNCATED, Asked, BoundReply, checked, read_bound, without_reasoning
+from madke.engine.prose import check_task, is_prose
 from madke.engine.protocol import Protocol
 from madke.engine.schemas import schema_of
 from madke.engine.signals import Settle
@@ -132,6 +133,9 @@ class Scene:
             self.pool = EMPTY_POOL
         elif self.protocol.knowledge.select == "one_each":
             self.protocol = self.protocol.with_one_each(len(self.pool.passages))
+        check_task(self.protocol, self.task)
+        if is_prose(self.task):
+            self.protocol = self.protocol.model_copy(update={"marker": "text"})
         self.usage = dict(self.pool.usage)
         self._shared = {
             # Without golds and metadata, so that no template can show the answer.
@@ -183,7 +187,7 @@ class Scene:
                 stage=self._stage(stage, kept),
                 on_delta=on_delta if self.deltas and self.listen is not None else None,
             )
-            self.tell(CallStarted, purpose=purpose, request=request)
+            self.tell(CallStarted, purpose=purpose, request=request, model=self.cast[agent].name)
             completion = await self.cast[agent].complete(request)
             if completion.text.strip() and self.protocol.marker != "text":
                 # A custom model may return only reasoning. With marker "text" the reply is taken as it is.

@@ -1,4 +1,4 @@
-"""Claims of papers that follow from their figures: a mean over datasets of one arm, against that of another."""
+"""Claims of papers that follow from their figures: a mean over figures of one arm, against that of another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Side(BaseModel, extra="forbid", frozen=True):
     """One of the two arms of a claim."""
 
     model: str
-    arm: str
+    arm: str | tuple[str, ...]
+    """Several: the best of them in each figure."""
 
 
 class DerivedClaim(BaseModel, extra="forbid", frozen=True):
@@ -32,20 +33,29 @@ class DerivedClaim(BaseModel, extra="forbid", frozen=True):
     relative: bool = False
     of: Side
     than: Side
-    figures: Mapping[str, str] = Field(min_length=1)
-    """Dataset -> metric; the datasets' means count the same."""
+    figures: Mapping[str, str | tuple[str, ...]] = Field(min_length=1)
+    """Dataset -> metric, or several; all figures count the same."""
 
     def computed(self, values: Mapping[Place, float]) -> float | None:
         """The difference by these figures; None if one is missing."""
         means = []
         for side in (self.of, self.than):
-            held = [values.get((side.model, side.arm, dataset, metric)) for dataset, metric in self.figures.items()]
-            found = [value for value in held if value is not None]
-            if len(found) < len(held):
-                return None
+            arms = _all(side.arm)
+            found: list[float] = []
+            for dataset, metrics in self.figures.items():
+                for metric in _all(metrics):
+                    held = [values.get((side.model, arm, dataset, metric)) for arm in arms]
+                    known = [value for value in held if value is not None]
+                    if len(known) < len(held):
+                        return None
+                    found.append(max(known))
             means.append(fmean(found))
         difference = means[0] - means[1]
         return difference / means[1] if self.relative else difference
+
+
+def _all(named: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (named,) if isinstance(named, str) else named
 
 
 class _File(BaseModel, extra="forbid", frozen=True):

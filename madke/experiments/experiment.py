@@ -49,7 +49,7 @@ _EARLY_FILES |= {CALLS, f"{CALLS}-wal", f"{CALLS}-shm"}
 _SHARED = ("data", "sample_seed", "repeats", "seed")
 """Settings that all arms share; they cannot change once an arm has started."""
 
-_SET_AT_START = ("sources", "pools", "searched", "first_round")
+_SET_AT_START = ("sources", "pools", "searched", "first_round", "first_round_draw")
 """Fields of a run's spec that are set when the run starts."""
 
 
@@ -218,7 +218,7 @@ class Experiment:
         if arm.selects:
             job = with_questions(job, self.questions(arm))
         if arm.first_round is not None:
-            job = with_first_rounds(job, self._first_rounds(arm.first_round, job))
+            job = with_first_rounds(job, self._first_rounds(arm.first_round, job), arm.first_round.draw)
         if not any(map(has_endpoint, job.spec.models.values())):
             options = replace(options, base_url=None)
         if job.protocol.needs_search and not options.replay:

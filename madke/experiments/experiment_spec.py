@@ -20,6 +20,7 @@ from madke.data.dataset import chosen, is_sample_data, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.engine.debate import check_needs
+from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
@@ -30,6 +31,7 @@ from madke.runs.job import Job, job_of
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.runs.request import NOTHING, Model, RunRequest
+from madke.tasks import get_task
 from madke.variants import Variant, load_variant
 
 QuestionSets = Sequence[str | Path | Question]
@@ -184,6 +186,9 @@ class ExperimentSpec:
         for arm, job in self.jobs:
             scored = job.spec.answer_scorer is not None
             check_needs(job.protocol, self.questions, given=arm.first_round is not None, scored=scored)
+            with job.scope.active():
+                for name in {question.task for question in self.questions}:
+                    check_task(job.protocol, get_task(name))
             if (match := arm.match_cost) and (count := debaters[match.unit]) != 1:
                 with self._at(arm):
                     raise UserError(f"match_cost: the unit {match.unit!r} has {count} debaters; expected one")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from madke.core.errors import UserError
 from madke.endpoints.model_names import split_address
-from madke.experiments.recipe import Arm, Changes, Recipe
+from madke.experiments.recipe import Arm, Changes, PublishedWith, Recipe
 
 ALL = "all"
 """The label of an arm with all sources of the user, next to one arm for each."""
@@ -18,7 +18,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """The recipe over sources with these names; it loses its paper's figures, which are for other sources.
+    """The recipe over sources with these names.
+
+    The paper's figures stay with the arms that keep their names, and ``other_sources`` names those of them that have
+    other sources now: their figures are not comparable.
 
     Arms with all sources of the recipe get all of these. Where the recipe has an arm for each of its sources, the new
     one has an arm for each of these. ``fixed_sources`` of the recipe stay. Arms without ``sources`` do not change:
@@ -43,9 +46,15 @@ def with_sources(recipe: Recipe, names: Sequence[str]) -> Recipe:
         "grid": {name: _joined(axis) for name, axis in axes.items()},
         "arms": [Arm(name=name, **_set(arm)) for name, arm in _joined(arms).items()],
         "reference": renamed.get(recipe.reference or "", "") or None,
-        "published": {},
+        "published": {
+            model: {arm: figures for arm, figures in by_arm.items() if renamed[arm] == arm}
+            for model, by_arm in recipe.published.items()
+        },
     }
-    return _changed(recipe, changed, "--sources")
+    found = _changed(recipe, changed, "--sources")
+    before = {arm.name: arm.sources for arm in recipe.all_arms()}
+    other = [arm.name for arm in found.all_arms() if before.get(arm.name, arm.sources) != arm.sources]
+    return found.model_copy(update={"published_with": _published_with(recipe, other_sources=other)})
 
 
 _SNAPSHOT = re.compile(r"-(\d{4}|\d{4}-\d{2}-\d{2})$")
@@ -63,7 +72,7 @@ def same_model(name: str, published: str) -> bool:
 
 def named_for(arm: str, model: str) -> str:
     """The name of an arm in its recipe: without that of the model, which :func:`with_models` adds."""
-    return arm.removesuffix(f"-{_label(split_address(model)[0].rpartition('/')[2])}") if model else arm
+    return arm.removesuffix(f"-{_short(model)}") if model else arm
 
 
 def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
@@ -81,7 +90,7 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
         raise UserError("--models: expected MODEL,..., found an empty name")
     if len(set(models)) < len(models):
         raise UserError("--models: a model is named twice")
-    short = [_label(model.rpartition("/")[2]) for model in models]
+    short = [_short(model) for model in models]
     labels = short if len(set(short)) == len(short) else [_label(model) for model in models]
     named_arms = [arm.name for arm in recipe.all_arms()]
     arms = [
@@ -98,13 +107,9 @@ def with_models(recipe: Recipe, models: Sequence[str]) -> Recipe:
     }
     changed: dict[str, object] = {"grid": {}, "arms": arms, "base": Changes()}
     changed["reference"] = f"{reference}-{labels[0]}"
-    kinds: dict[str, dict[str, None]] = {}
-    for _, _, dataset, metric, _ in recipe.figures():
-        kinds.setdefault(dataset, {})[metric] = None
     changed["published"] = published
-    changed["published_with"] = recipe.published_with.model_copy(
-        update={"figures": {dataset: tuple(metrics) for dataset, metrics in kinds.items()}}
-    )
+    other = [f"{arm}-{label}" for label in labels for arm in recipe.published_with.other_sources]
+    changed["published_with"] = _published_with(recipe, other_sources=other)
     return _changed(recipe, changed, "--models")
 
 
@@ -146,6 +151,8 @@ def with_wordings(recipe: Recipe, folders: Sequence[Path]) -> Recipe:
         model: {shipped[arm]: figures for arm, figures in by_arm.items()} for model, by_arm in recipe.published.items()
     }
     changed = {"grid": {}, "arms": new, "base": Changes(), "reference": reference, "published": published}
+    other = [shipped[arm] for arm in recipe.published_with.other_sources]
+    changed["published_with"] = recipe.published_with.model_copy(update={"other_sources": tuple(other)})
     return _changed(recipe, changed, "--wordings")
 
 
@@ -218,6 +225,22 @@ def _with(changes: Changes, names: Sequence[str]) -> Changes:
 
 def _joined(new: Mapping[str, Mapping[str, Changes]]) -> dict[str, Changes]:
     return {label: changes for one in new.values() for label, changes in one.items()}
+
+
+def _published_with(recipe: Recipe, *, other_sources: Sequence[str]) -> PublishedWith:
+    """What the recipe says of its paper, with the kinds of all of its figures, which arms may lose."""
+    kinds: dict[str, dict[str, None]] = {
+        name: dict.fromkeys(held) for name, held in recipe.published_with.figures.items()
+    }
+    for _, _, dataset, metric, _ in recipe.figures():
+        kinds.setdefault(dataset, {})[metric] = None
+    figures = {dataset: tuple(metrics) for dataset, metrics in kinds.items()}
+    return recipe.published_with.model_copy(update={"figures": figures, "other_sources": tuple(other_sources)})
+
+
+def _short(model: str) -> str:
+    """The label of a model: its name without its kind, owner and address."""
+    return _label(split_address(model)[0].rpartition("/")[2])
 
 
 def _label(model: str) -> str:

@@ -104,7 +104,9 @@ class PublishedWith(BaseModel, extra="forbid", frozen=True):
     grader: str | None = None
     """The grading model."""
     figures: dict[str, tuple[str, ...]] = {}
-    """Dataset -> metrics to show for arms without published figures, whose models the paper does not have."""
+    """Dataset -> metrics to show for arms without published figures, such as those of a model that the paper lacks."""
+    other_sources: tuple[str, ...] = ()
+    """Arms whose sources ``--sources`` replaced."""
 
 
 class Recipe(BaseModel, extra="forbid", frozen=True):

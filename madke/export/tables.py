@@ -12,7 +12,7 @@ from madke._util.assets import require
 from madke._util.files import atomic_write
 from madke.core.chat import Usage, fields_of
 from madke.core.transcript import StageUsage, Transcript
-from madke.llm import CallStore
+from madke.export.recorded_calls import recorded_calls
 from madke.pools.lines import PoolLines
 from madke.runs.spec import run_files
 from madke.scoring.arms import Results
@@ -145,19 +145,13 @@ def _turns(arm: Results) -> Iterator[ExportRow]:
 
 
 def _calls(arm: Results) -> Iterator[ExportRow]:
-    """The recorded calls that this run made itself; none if its call store is gone."""
-    if not arm.path.is_dir() or not (file := run_files(arm.path).calls).is_file():
-        return
-    # In the store that the arms of an experiment share, calls carry the name of their arm.
-    shared = file.resolve().parent != arm.path.resolve()
-    with CallStore(file) as store:
-        for call in store.recorded(payer=arm.path.resolve().name if shared else ""):
-            purpose, reply = fields_of(call.purpose), fields_of(call.completion)
-            usage = {each.name: getattr(call.completion.usage, each.name) for each in fields(Usage)}
-            prompt = "\n\n".join(f"{each.role}: {each.content}" for each in call.messages)
-            merged = {**purpose, **reply, **usage, "run": arm.name, "id": call.purpose.question}
-            merged |= {"model": call.model, "prompt": prompt}
-            yield {name: merged[name] for name in TABLE_COLUMNS["calls"]}
+    for call in recorded_calls(arm):
+        purpose, reply = fields_of(call.purpose), fields_of(call.completion)
+        usage = {each.name: getattr(call.completion.usage, each.name) for each in fields(Usage)}
+        prompt = "\n\n".join(f"{each.role}: {each.content}" for each in call.messages)
+        merged = {**purpose, **reply, **usage, "run": arm.name, "id": call.purpose.question}
+        merged |= {"model": call.model, "prompt": prompt}
+        yield {name: merged[name] for name in TABLE_COLUMNS["calls"]}
 
 
 def _passages(arm: Results) -> Iterator[ExportRow]:

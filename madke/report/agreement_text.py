@@ -1,6 +1,7 @@
 """How a debate ended, in words: the same on the terminal, in headers, in tables and for MCP clients."""
 
 from collections.abc import Iterator
+from textwrap import shorten
 
 from madke.core.agreement import Agreement, Position, Quote
 from madke.core.errors import UserError
@@ -20,6 +21,8 @@ STATUS = {
 }
 """Status of a quote -> words; two of them are followed by the passages that have it."""
 INDENT = " " * 4
+_LONGEST = 300
+"""Characters of an answer in a list."""
 
 
 def agreement_in(transcript: Transcript) -> Agreement | None:
@@ -47,7 +50,8 @@ def agreement_lines(agreement: Agreement) -> Iterator[str]:
     """Who agrees, the passages and quotes of each answer, and who changed."""
     yield f"Agreement: {summary(agreement)}."
     for position in agreement.positions:
-        yield f"  [{one_line(position.answer)}] {one_line(', '.join(position.supporters))}{_passages(position)}"
+        answer = shorten(one_line(position.answer), _LONGEST, placeholder=" ...")
+        yield f"  [{answer}] {one_line(', '.join(position.supporters))}{_passages(position)}"
         yield from (f"{INDENT}{line}" for line in map(quote_line, position.quotes))
     for change in agreement.changes:
         yield one_line(f"  {change.agent} changed in round {change.round}: {change.before} -> {change.after}")

@@ -50,6 +50,8 @@ class KeyRow(BaseModel, frozen=True, extra="forbid"):
 
     id: str
     shown: str
+    answer: str | None = None
+    """None in keys of earlier versions."""
     given: tuple[str, ...] = ()
     """The arms that gave the answer, once per repeat."""
     metrics: Mapping[str, FiniteFloat]
@@ -148,7 +150,7 @@ def _row(transcript: Transcript, answer: str) -> KeyRow:
     names = metrics_of(get_task(transcript.task)) if transcript.answers else ()
     metrics = {name: METRICS[name](answer, question) for name in names}
     cells = ("\n".join((transcript.question, *options)), " | ".join(transcript.answers), answer)
-    return KeyRow(id=transcript.id, shown=cells[0], cells=cells, metrics=metrics)
+    return KeyRow(id=transcript.id, shown=cells[0], answer=answer, cells=cells, metrics=metrics)
 
 
 def read_key(path: Path) -> SheetKey:

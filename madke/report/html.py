@@ -23,6 +23,7 @@ from madke.report.page_tables import bars, page_table
 from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
+from madke.report.wrong_answers_table import models_of, wrong_answers_table
 from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
 from madke.scoring.metrics import heading_of
@@ -58,7 +59,7 @@ def write_report(
 
     Returns:
         The page's own tables by name: ``scores``, with two or more runs ``tests``, and over several datasets
-        ``tests_by_dataset``, as in ``madke compare``; and its figures.
+        ``tests_by_dataset``, as in ``madke compare``, and ``wrong_answers`` if questions list some; and its figures.
     """
     results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
@@ -68,6 +69,8 @@ def write_report(
         own = {"scores": table_of_arms(arms, named, tests)}
         own |= {"tests": paired_table(tests)} if tests else {}
         own |= {"tests_by_dataset": paired_table(within, BY_DATASET)} if within else {}
+        misled = wrong_answers_table(named, models_of(results))
+        own |= {"wrong_answers": misled} if misled else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
         shared, different = _settings(results)
         script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
@@ -95,7 +98,7 @@ def write_report(
             replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
             tests=own.get("tests"),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
-            tables=[*filter(None, [own.get("tests_by_dataset")]), *tables],
+            tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],
             figures=drawings,
             shared=shared,
             different=different,

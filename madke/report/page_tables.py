@@ -214,6 +214,12 @@ EXPLANATIONS: Mapping[str, str] = {
     "effect": "Size of the effect. g: share of differing questions in favour of the second, minus 0.5 (0.05 small, "
     "0.15 medium, 0.25 large). d: mean difference divided by its standard deviation.",
     "detectable": "The smallest difference that this many questions detect with 80 % power.",
+    # Listed wrong answers
+    "round": "After this round; final: the answer of the debate.",
+    "adopted": "Share of debaters whose answer the dataset lists as wrong.",
+    "right": "Share of debaters whose answer is right.",
+    "resisted": "Of debaters that held no listed wrong answer and were shown one, the share that still holds none.",
+    "given up": "Of debaters that held a listed wrong answer before, the share that no longer does.",
     # Experiments
     "dataset": "The questions' dataset.",
     "model": "The model that plays the roles.",

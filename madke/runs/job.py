@@ -20,7 +20,9 @@ from madke.data import FirstRounds, first_rounds, read_dataset, read_first_round
 from madke.data.dataset import sample_of
 from madke.data.formats import READERS, DatasetReader
 from madke.data.questions import id_of, question_from_fields
+from madke.data.stance_draw import Draw
 from madke.engine.debate import check_needs
+from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named
@@ -134,6 +136,8 @@ def resolved(request: RunRequest) -> Job:
             first_round_given=given,
         )
         check_needs(job.protocol, questions, given=given, scored=request.answer_scorer is not None)
+        for name in {question.task for question in questions}:
+            check_task(job.protocol, get_task(name))
         if request.answer_scorer is not None and job.spec.answer_scorer is None:
             raise UserError(f"--answer-scorer is for finish = rerank; this protocol has finish = {job.protocol.finish}")
         if request.first_round is not None:
@@ -298,6 +302,7 @@ def with_questions(job: Job, questions: Sequence[Question]) -> Job:
     return replace(job, questions=questions, spec=job.spec.model_copy(update={"questions": hashes}))
 
 
-def with_first_rounds(job: Job, given: FirstRounds) -> Job:
-    """The same job with the given first rounds."""
-    return replace(job, first_round=given, spec=job.spec.model_copy(update={"first_round": given.hashes}))
+def with_first_rounds(job: Job, given: FirstRounds, draw: Draw | None = None) -> Job:
+    """The same job with the given first rounds. ``draw``: how they were drawn from another arm's stances."""
+    update = {"first_round": given.hashes, "first_round_draw": draw}
+    return replace(job, first_round=given, spec=job.spec.model_copy(update=update))

@@ -17,6 +17,7 @@ from madke._util.versions import versions
 from madke.core.chat import fields_of
 from madke.core.errors import UserError
 from madke.core.question import Question
+from madke.data.stance_draw import Draw
 from madke.engine.deferral import Deferring
 from madke.engine.protocol import Protocol
 
@@ -61,6 +62,8 @@ class RunSpec(BaseModel, extra="forbid", frozen=True):
     """Source name -> its description for searches of debaters; empty if they may not search."""
     first_round: Mapping[str, str] = {}
     """Question id -> hash of its first-round stances, if they were supplied."""
+    first_round_draw: Annotated[Draw | None, Field(exclude_if=lambda value: value is None)] = None
+    """How they were drawn from another arm's stances; None: they were not."""
     answer_scorer: str | None = None
     """The command of the answer scorer."""
     seed: int | None = None

@@ -78,7 +78,12 @@ class SupportScores:
 
 
 def trec_support(sentences: Sequence[CitedSentence], passages: Sequence[str], support: Support) -> SupportScores:
-    """TREC RAG's support of one answer by the passage that each sentence cites first; ``sentences`` is not empty."""
+    """TREC RAG's support of one answer by the passage that each sentence cites first; ``sentences`` is not empty.
+
+    The levels full, partial and none, and weighted precision and recall are those of Thakur et al., 2025 (arXiv
+    2504.15205; the track of 2024). The weights 1, 0.5 and 0 and the two denominators (sentences with a citation; all
+    sentences) were compared with summaries of that paper, not with the track's own program, which we did not find.
+    """
     levels = [
         support(passages[sentence.citations[0]], sentence.text)
         if 0 <= sentence.citations[0] < len(passages)

@@ -8,9 +8,10 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import PoolEntry, Selection, Transcript
-from madke.scoring.metrics import METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
+from madke.scoring.metrics import ALL_GOLDS, METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.wrong_answers import traps
 from madke.tasks import get_task
 
 GRADER = "grader"
@@ -21,6 +22,14 @@ def is_grader(name: str) -> bool:
     """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
     return name == GRADER or name.startswith(f"{GRADER}:")
 
+
+HUMAN = "human_"
+"""How the names of people's grades begin among the external scores: ``human_right``, ``human_quality``, ..."""
+
+BIAS = "bias"
+"""Whether people find that an ambiguous word is translated wrongly (Liang et al., published version, Table 4)."""
+
+_HUMAN_SHARES = (f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS)
 
 DebateRow = dict[str, float]
 
@@ -40,7 +49,8 @@ _SHARE = "share_"
 
 def is_share(name: str) -> bool:
     """Whether a value is a metric or the like, from 0 to 1. External scorers have their own scales."""
-    return name in METRICS or name == "correct" or is_grader(name) or name.startswith(("cons_", "co2_"))
+    named = name in METRICS or name in _HUMAN_SHARES or name == "correct"
+    return named or is_grader(name) or name.startswith(("cons_", "co2_"))
 
 
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
@@ -49,8 +59,8 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     The metrics of its task; ``correct`` (the first of them); ``cons_judge``, ``co2_judge``, ``cons_matcher`` and
     ``co2_matcher``; ``rounds`` (not for predictions from elsewhere); ``entropy``, ``log_likelihood`` and
     ``disagreement`` after the last round (:func:`madke.scoring.rounds.round_rows`); and the values of
-    :func:`flip_values`, :func:`sides`, :func:`traps`, :func:`changes_of_mind`, :func:`diversity` and
-    :func:`selection_values`.
+    :func:`flip_values`, :func:`sides`, :func:`~madke.scoring.wrong_answers.traps`, :func:`changes_of_mind`,
+    :func:`diversity` and :func:`selection_values`. On RAMDocs also ``all_golds``, its owners' measure.
     ``rounds``: the transcript's :func:`~madke.scoring.rounds.round_rows`, if the caller has them already.
     """
     rounds = round_rows(transcript) if rounds is None else rounds
@@ -58,6 +68,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     values: DebateRow = {}
     if transcript.answers:
         names = metrics_of(task)
+        names += (ALL_GOLDS,) if transcript.dataset == "ramdocs" and ALL_GOLDS not in names else ()
         values = dict(zip(names, _metrics(transcript, names), strict=True))
         values["correct"] = values[names[0]]
     last = transcript.rounds[-1]
@@ -85,9 +96,12 @@ def with_external(values: DebateRow, transcript: Transcript, external: ExternalS
 
     With a grader it also has ``co2_judge_grader`` and ``co2_matcher_grader``, Wang et al.'s Co2 as published: the
     debaters agreed, and the grader finds the answer right. If they agreed on an ungraded answer, both are missing.
+    With people's grades of a translation it has ``bias``.
     """
     key = (transcript.id, transcript.repeat)
     found = values | {name: each[key] for name, each in external.items() if key in each}
+    if (resolved := found.get(f"{HUMAN}ambiguity_resolved")) is not None:
+        found[BIAS] = 1 - resolved
     for by in ("judge", "matcher") if GRADER in external and "correct" in values else ():
         agreed = values.get(f"cons_{by}")
         if agreed == 0:
@@ -185,28 +199,6 @@ def sides(transcript: Transcript) -> dict[str, float]:
         return {}
     names = dict.fromkeys(turn.agent for entry in transcript.rounds for turn in entry.turns)
     return {f"sided_with_{name}": float(name == side) for name in names} | {"judge_tie": float(side is None)}
-
-
-def traps(transcript: Transcript) -> dict[str, float]:
-    """Whether an answer is one that the dataset lists as wrong (``metadata["wrong_answers"]``); 0 or 1 each.
-
-    ``trapped``: the final answer equals a wrong answer under the task's matcher and is not accepted as right: the trap
-        rate of CIAR, and the adoption of misinformation in RAMDocs.
-    ``trapped_debater``: the same for the answer of at least one debater in at least one round.
-    """
-    wrong = listed(transcript.metadata, "wrong_answers")
-    if not wrong:
-        return {}
-    task, question = get_task(transcript.task), question_of(transcript)
-
-    def trapped(answer: str | None) -> bool:
-        if answer is None or not any(task.same(answer, each, question) for each in wrong):
-            return False
-        return not task.accepts(answer, question)
-
-    stated = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns}
-    wrong_ones = {answer for answer in stated | {transcript.answer} if trapped(answer)}
-    return {"trapped": float(transcript.answer in wrong_ones), "trapped_debater": float(bool(stated & wrong_ones))}
 
 
 def changes_of_mind(transcript: Transcript) -> dict[str, float]:

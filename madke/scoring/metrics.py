@@ -12,7 +12,7 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.core.transcript import Transcript
 from madke.tasks import BaseTask, get_task
-from madke.tasks.answer_text import squad_normalize
+from madke.tasks.answer_text import has_words, squad_normalize
 
 _ROUNDING = 1e-9
 
@@ -178,6 +178,44 @@ def accepted(answer: str, question: Question) -> float:
     return _accepted(answer, question)
 
 
+ALL_GOLDS = "all_golds"
+_OF_LIST, _OF_PHRASE = re.compile(r"[;\n]"), re.compile(r",|\band\b")
+
+
+@_built_in(
+    ALL_GOLDS,
+    binary=True,
+    heading="all golds",
+    explanation="The answer names all gold answers and none that the dataset lists as wrong.",
+    definition="1 if the answer names every gold answer and none that the dataset lists as wrong: its words in a row, "
+    "or an item of a list that equals it under the task's matcher. For RAMDocs",
+    source="RAMDocs: Wang et al., 2025",
+    examples=(
+        MetricExample("ice hockey; American football", ("American football", "Ice hockey"), 1),
+        MetricExample("American football", ("American football", "Ice hockey"), 0),
+    ),
+)
+def all_golds(answer: str, question: Question) -> float:
+    """1 if the answer, a phrase or a list, names every gold and no listed wrong answer (RAMDocs' measure).
+
+    Words of a named gold do not name a wrong answer: "football" is not named by "American football".
+    """
+    task = get_task(question.task)
+    items = [item for item in _OF_LIST.split(answer) if item.strip()]
+    items += _OF_PHRASE.split(answer) if len(items) == 1 else []
+
+    def is_item(text: str) -> bool:
+        return any(task.same(item, text, question) for item in items)
+
+    if not all(has_words(answer, gold) or is_item(gold) for gold in question.answers):
+        return 0.0
+    rest = f" {squad_normalize(answer)} "
+    for gold in sorted(map(squad_normalize, question.answers), key=len, reverse=True):
+        rest = rest.replace(f" {gold} ", " ; ")
+    wrong = [each for each in listed(question.metadata, "wrong_answers") if not task.accepts(each, question)]
+    return float(not any(f" {squad_normalize(each)} " in rest or is_item(each) for each in wrong))
+
+
 @_built_in(
     "label_accuracy",
     binary=True,
@@ -219,6 +257,23 @@ def choice_accuracy(answer: str, question: Question) -> float:
 def math_equivalence(answer: str, question: Question) -> float:
     """1 if an expression equals the gold one."""
     return _accepted(answer, question)
+
+
+@_built_in(
+    "named",
+    explanation="Share of the gold answers that a text names.",
+    definition="share of the gold answers that the answer contains, after the normalisation of EM. Every gold counts, "
+    "so golds must be different answers, not spellings of one",
+    source="STR-EM of ALCE: Gao et al., 2023",
+    examples=(
+        MetricExample("Baikal is deep [0]. So is Tanganyika.", ("Baikal", "Tanganyika", "Chad", "Van"), 0.5, "text"),
+        MetricExample("Rome", ("Rom",), 0, "text"),
+    ),
+)
+def named(answer: str, question: Question) -> float:
+    """The share of golds that an answer contains, after SQuAD normalisation (STR-EM of ALCE; Gao et al., 2023)."""
+    golds = question.answers
+    return sum(has_words(answer, gold) for gold in golds) / len(golds) if golds else 0.0
 
 
 def _by_position(references: Sequence[Sequence[str]]) -> list[tuple[str | None, ...]]:

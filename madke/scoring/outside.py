@@ -37,7 +37,7 @@ from madke.runs.guard import Guard
 from madke.runs.meter import Budget, Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
-from madke.scoring.debate_rows import GRADER, is_grader
+from madke.scoring.debate_rows import GRADER, HUMAN, is_grader
 from madke.scoring.grading_prompt import GradingPrompt, read_grade
 from madke.scoring.known_grades import GRADES, Known, grade_stores, prompt_key
 from madke.scoring.metrics import question_of
@@ -85,7 +85,9 @@ def external_values(arm: Results) -> dict[str, dict[Key, float]]:
     found: dict[str, dict[Key, float]] = {}
     for name, scored in kept.items():
         if scored.answers_sha256 != held:
+            by_people = "madke annotate read --join"
             option = "--grader MODEL" if is_grader(name) else f"--scorer {name}=..."
+            option = by_people if name.startswith(HUMAN) else option
             warning = "%s: the scores by %r are ignored, because the run's answers changed; score them again with %s"
             _log.warning(warning, file, name, option)
             continue

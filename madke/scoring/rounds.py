@@ -13,9 +13,11 @@ from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
 from madke.engine.order import by_cast
 from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.wrong_answers import adoption
 from madke.tasks import get_task
 
 _CHANGED = "changed_"
+_BETWEEN_ROUNDS = ("self_disagreement", "resisted", "given_up")
 
 
 def round_rows(transcript: Transcript) -> list[dict[str, float]]:
@@ -34,6 +36,8 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
     ``self_disagreement``, ``changed_<debater>``: the share of debaters whose answer differs from their own previous
         one, and 0 or 1 for each debater, among those with an answer in both rounds. Also for a single debater; not for
         the first round.
+    ``adopted``, ``unmisled``, ``resisted``, ``given_up``: what debaters do with answers that the dataset lists as wrong
+        (:func:`~madke.scoring.wrong_answers.adoption`).
     """
     task, question = get_task(transcript.task), question_of(transcript)
     same = cache(matcher(task, question))
@@ -48,6 +52,8 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         if len(entry.turns) > 1:
             row |= _together(groups, spoke, same, row)
         rows.append(row)
+    for row, found in zip(rows, adoption(transcript), strict=True):
+        row |= found
     for (before, after), row in zip(pairwise(transcript.rounds), rows[1:], strict=True):
         row |= _changes(before, after, same)
     return rows
@@ -55,7 +61,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
 
 def carried(row: Mapping[str, float]) -> dict[str, float]:
     """The values that an ended debate keeps in later rounds: all except the changes."""
-    return {name: value for name, value in row.items() if name != "self_disagreement" and not name.startswith(_CHANGED)}
+    return {name: value for name, value in row.items() if name not in _BETWEEN_ROUNDS and not name.startswith(_CHANGED)}
 
 
 def entropy(sizes: Sequence[int]) -> float:

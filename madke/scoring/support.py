@@ -1,7 +1,6 @@
 """The citations of answers, measured: of runs, and of answer files in TREC RAG's format."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from madke.core.agreement import CitedSentence
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.data.rag_answers import MOST_REFERENCES, RagAnswer
-from madke.engine.parse import parse_citations
+from madke.engine.prose import cited_sentences
 from madke.scoring.citations import (
     CitationScores,
     Nugget,
@@ -25,8 +24,6 @@ from madke.scoring.citations import (
 )
 from madke.scoring.statistics import Estimate, estimate
 
-_SENTENCE = re.compile(r"(?<=[.!?])(?:\s*(?:\[[\d,\s-]+\])+[.]?)?\s+(?=[\"'(]*[A-Z\d])|\n+")
-_MARK = re.compile(r"\s*\[[\d,\s-]+\]")
 _KEYS = " "
 """Between source and key in a reference."""
 
@@ -41,8 +38,8 @@ def answer_of_debate(transcript: Transcript, run: str) -> RagAnswer | None:
         return None
     known = {entry.n: f"{entry.source}{_KEYS}{entry.key}" for entry in transcript.pool}
     text = transcript.final.text or f"The answer is {transcript.answer}."
-    named = [(_MARK.sub("", one).strip(), parse_citations(one, known)) for one in _sentences(text)]
-    sentences = [(one, cited) for one, cited in named if one]
+    named = [(one.bare, one.citations) for one in cited_sentences(text)]
+    sentences = [(one, tuple(n for n in cited if n in known)) for one, cited in named if one]
     if sentences and not any(cited for _, cited in sentences) and transcript.agreement is not None:
         sentences[-1] = sentences[-1][0], tuple(n for n in transcript.agreement.cited if n in known)
     used = list(dict.fromkeys(n for _, cited in sentences for n in cited))[:MOST_REFERENCES]
@@ -56,15 +53,6 @@ def answer_of_debate(transcript: Transcript, run: str) -> RagAnswer | None:
             CitedSentence(text=one, citations=tuple(place[n] for n in cited if n in place)) for one, cited in sentences
         ),
     )
-
-
-def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the citations that follow it."""
-    start = 0
-    for end in _SENTENCE.finditer(text):
-        yield text[start : end.end()]
-        start = end.end()
-    yield text[start:]
 
 
 class _Nuggets(BaseModel, frozen=True):

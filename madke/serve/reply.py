@@ -51,12 +51,16 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
     done, annotations = served.transcript, []
     text, finish_reason = bounded(served.text, body)
     whole = done.answer is not None and text == served.text
-    for place, (number, title, url) in enumerate(citations(done, served.pool, address) if whole else ()):
-        start = len(text) if marks else 0
+    for number, title, url in citations(done, served.pool, address) if whole else ():
+        mark, start = f"[{number}]", len(text) if marks else 0
+        if marks and mark in served.text:
+            # A text whose sentences cite.
+            start = text.index(mark)
+            annotations.append(_citation(start, start + len(mark), title, url))
+            continue
         if marks:
-            text += f"{'' if place else ' '}[{number}]"
-        citation = AnnotationURLCitation(start_index=start, end_index=len(text), title=title, url=url)
-        annotations.append(Annotation(type="url_citation", url_citation=citation))
+            text += f"{'' if text != served.text else ' '}{mark}"
+        annotations.append(_citation(start, len(text), title, url))
     own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
     own |= {"agreement": to_jsonable_python(done.agreement)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
@@ -70,6 +74,11 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
         own={"madke": own},
         headers=headers,
     )
+
+
+def _citation(start: int, end: int, title: str, url: str) -> Annotation:
+    found = AnnotationURLCitation(start_index=start, end_index=end, title=title, url=url)
+    return Annotation(type="url_citation", url_citation=found)
 
 
 def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:

@@ -58,7 +58,8 @@ class BaseTask:
     reply is its answer if no answer is marked."""
     reads_whole_line: bool = False
     """Whether answers are whole texts, such as translations: after "Answer:" the line is not shortened."""
-
+    is_prose: bool = False
+    """Whether answers are texts of several sentences that cite, which no matcher compares: see the task ``text``."""
     cites: bool = False
     """Whether debaters are asked to quote the passage that shows their answer, as with ``cite: true``."""
 
@@ -100,6 +101,7 @@ class BaseTask:
             "form": self.instructions,
             "reasoning": "Write a few short sentences. The first ones give your reasons.",
             "answer": "the answer",
+            "is_prose": self.is_prose,
             "examples": tuple(self.examples),
         }
 

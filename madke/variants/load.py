@@ -61,6 +61,9 @@ class TaskPrompt(BaseModel, extra="forbid", frozen=True):
     """How to reason, in sentences of which the last one states the answer."""
     answer: str
     """What the last sentence gives: ``the letter of the correct option``."""
+    is_prose: bool = False
+    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
+    shown."""
     examples: tuple[_Example, ...] = Field(min_length=2)
     """Shown by protocols with ``examples``, as earlier turns of the chat."""
 
@@ -103,8 +106,8 @@ class Variant:
         A task's wording is its own ``wording``, with the keys of a task file, or its file in ``prompts/tasks``.
         """
         name = self.template(stage, prompt)
-        options = lettered(values["question"].choices)
-        shared = {"task": self._wording(task), "marker": self.protocol.marker, "options": options}
+        wording, options = self._wording(task), lettered(values["question"].choices)
+        shared = {"task": wording, "marker": self._marker(wording), "options": options}
         try:
             rendered = self._rendered(name, {"bound": False, **values, **shared})
             if stage == "speak" and self.protocol.examples:
@@ -123,7 +126,8 @@ class Variant:
     def _examples(self, name: str, task: Task | str, values: Mapping[str, Any]) -> Iterator[Message]:
         """The task's worked examples as turns of the chat: the prompt without passages, and a reply of its form."""
         bare = {**values, "knowledge": (), "prepared": {}}
-        wording, marker = self._wording(task), self.protocol.marker
+        wording = self._wording(task)
+        marker = self._marker(wording)
         for example in wording.examples[: self.protocol.examples]:
             question = replace(values["question"], question=example.question, choices=example.choices, instructions="")
             asked = {
@@ -135,7 +139,10 @@ class Variant:
             }
             yield self._rendered(name, asked)[-1]
             reply = f"{example.reasoning} The answer is {marked(example.answer, marker)}."
-            yield Message(role="assistant", content=reply)
+            yield Message(role="assistant", content=example.answer if wording.is_prose else reply)
+
+    def _marker(self, wording: TaskPrompt) -> Marker:
+        return "text" if wording.is_prose else self.protocol.marker
 
     def _rendered(self, name: str, values: dict[str, Any]) -> tuple[Message, ...]:
         self.environment.budget.renew()

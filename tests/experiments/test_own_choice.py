@@ -10,11 +10,12 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.experiments.experiment_spec import read_experiment_spec
-from madke.experiments.own_choice import with_models, with_sources
+from madke.experiments.own_choice import named_for, with_models, with_sources
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.knowledge.named import is_sample
 from tests.support.cli import madke, refused
 
+MADKE = ("madke", "madke-reference")
 QUESTION = {"id": "q1", "question": "Which bird hovers?", "golden_answers": ["the kestrel"]}
 
 
@@ -53,10 +54,29 @@ def test_arms_with_all_sources_get_all_of_the_users_and_others_stay() -> None:
     assert (gold["rag-retrieved"], gold["rag-gold"], gold["rag-none"]) == ("docs", "gold", "none")
 
 
-def test_the_reference_follows_and_the_papers_figures_go() -> None:
+def test_the_papers_figures_stay_with_arms_that_keep_their_names() -> None:
+    by_source = with_sources(read_recipe("madke-figure-4"), ["docs"])
+    assert {arm for by_arm in by_source.published.values() for arm in by_arm} == {"madke-none", "madke-reference-none"}
+    assert by_source.published_with.other_sources == ()
+    table = with_sources(read_recipe("madke-table-2"), ["docs"])
+    assert table.published == read_recipe("madke-table-2").published
+    assert table.published_with.other_sources == ("rag", "madke", "madke-reference")
+    assert table.published_with.figures["fever"] == ("label_accuracy",)
+    of_model = with_models(table, ["openai/gpt-4-turbo"])
+    assert of_model.published_with.other_sources == tuple(f"{arm}-gpt-4-turbo" for arm in ("rag", *MADKE))
+    assert of_model.published_with.figures == table.published_with.figures
+
+
+def test_the_label_of_a_model_is_its_name_without_its_address() -> None:
+    small = "openai/org/small@http://127.0.0.1:8905/v1"
+    changed = with_models(read_recipe("madke-table-2"), [small, "openai/large@http://127.0.0.1:8906/v1"])
+    assert next(arm.name for arm in changed.all_arms()) == "standard-small"
+    assert named_for("standard-small", small) == "standard"
+
+
+def test_the_reference_follows_the_users_sources() -> None:
     changed = with_sources(read_recipe("retrieval-ablation"), ["docs", "notes"])
     assert changed.reference == "docs-plain-question-k5"
-    assert with_sources(read_recipe("madke-figure-4"), ["docs"]).published == {}
     listed = recipe(
         arms=[
             {"name": "a", "protocol": "rag", "sources": "wiki"},

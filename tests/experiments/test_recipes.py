@@ -84,6 +84,7 @@ CALLS = {
     "madke-figures-7-9": either("rounds-1", 6)
     | {k: v for label, calls in SIZES.items() for k, v in either(label, calls).items()},
     "liang-table-3": {"standard": 1, "rerank": 4, "maps": 7, "self-reflect": (2, 5), "liang": LIANG},
+    "liang-table-4": {"self-reflect": (2, 5), "liang": LIANG},
     "liang-table-5": {"standard": 1, "cot": 1, "self-consistency": 5, "self-reflect": (2, 5), "liang": LIANG},
     "liang-table-7": dict.fromkeys(
         ("turbo-turbo-turbo", "gpt4-gpt4-gpt4", "turbo-gpt4-turbo", "turbo-gpt4-gpt4", "gpt4-turbo-gpt4"), LIANG
@@ -223,7 +224,7 @@ def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(na
     recipe = RECIPES[name]
     assert recipe.about
     assert set(recipe.datasets) <= set(FORMATS)
-    outside = {GRADER, "comet", "bleurt"}
+    outside = {GRADER, "comet", "bleurt", "human_quality", "human_ambiguity_resolved"}
     judged = {"cons_judge", "co2_judge", "co2_judge_grader"}
     anywhere = judged | {"judge_tie", "sided_with_Affirmative", "sided_with_Negative"} | outside
     for by_arm in recipe.published.values():
@@ -231,7 +232,8 @@ def test_a_recipe_says_what_it_follows_and_which_figures_stand_beside_its_own(na
             for dataset, figures in by_dataset.items():
                 assert dataset in recipe.datasets
                 assert set(figures) <= anywhere | set(get_task(FORMATS[dataset].task).metrics)
-                assert all(0 <= value <= 1 for value in figures.values())
+                assert all(0 <= value <= 1 for metric, value in figures.items() if metric != "human_quality")
+                assert 1 <= figures.get("human_quality", 1) <= 5
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("madke")])
@@ -267,6 +269,8 @@ def test_recipes_after_madke_have_its_equations_and_its_released_code(name: Any)
         ("madke-figures-7-9", "GPT-3.5-Turbo", "madke-agents-2", "hotpotqa", "cons_judge", 0.64),
         ("liang-table-3", "GPT-3.5-Turbo", "maps", "commonmt", "comet", 0.819),
         ("liang-table-3", "GPT-3.5-Turbo", "liang", "commonmt", "bleurt", 0.709),
+        ("liang-table-3", "GPT-3.5-Turbo", "self-reflect", "commonmt", "human_quality", 3.43),
+        ("liang-table-3", "GPT-4", "standard", "commonmt", "human_ambiguity_resolved", 0.685),
         ("liang-table-5", "GPT-3.5-Turbo", "liang", "ciar", "math_equivalence", 0.36),
         ("liang-table-7", "GPT-3.5-Turbo and GPT-4", "gpt4-turbo-gpt4", "commonmt", "sided_with_Affirmative", 0.6),
         ("liang-table-7", "GPT-3.5-Turbo and GPT-4", "turbo-gpt4-gpt4", "commonmt", "judge_tie", 0.06),

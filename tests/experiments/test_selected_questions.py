@@ -11,12 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from madke import Question, ablate
+from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.data.stance_draw import Draw
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.own_choice import with_models
 from madke.experiments.plan import Planner, planned
 from madke.experiments.recipe import FirstRoundOf, Recipe
+from madke.llm import ScriptedChat
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import read_spec
 
@@ -68,8 +70,8 @@ def test_an_arm_that_gets_no_question_says_so(tmp_path: Path) -> None:
 def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path) -> None:
     said: Counter[str] = Counter()
 
-    def reply(messages: Any) -> str:
-        text = messages[-1]["content"]
+    def reply(request: ChatRequest) -> str:
+        text = request.messages[-1].content
         number = next(n for n in range(4) if f"number {n}?" in text)
         said[f"q{number}"] += 1
         # Half of the samples are right, except for question 3, which is always answered rightly.
@@ -83,11 +85,13 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
     stances = {"name": "stances", "protocol": "cot", "set": {"debaters": 1}, "repeats": 8}
     base = {"protocol": "madc", "set": {"debaters": 3, "sees.own": "none", "order": "fixed", "marker": "brackets"}}
     found = recipe(stances, *arms, base=base, repeats=2)
-    made = ablate(found, QUESTIONS, out=tmp_path / "out", model=reply)
+    made = ablate(found, QUESTIONS, out=tmp_path / "out", model=ScriptedChat(reply))
     assert made.unfinished == {}
     drawn: dict[str, dict[tuple[str, int], list[str]]] = {}
     for order, expected in orders.items():
         held = [*read_transcripts(tmp_path / "out" / "arms" / order)]
+        draw = read_spec(tmp_path / "out" / "arms" / order).first_round_draw
+        assert draw == Draw.model_validate({"each": 2, "order": order, "read": 3})
         assert {(t.id, t.repeat) for t in held} == {(f"q{n}", repeat) for n in range(3) for repeat in range(2)}
         for transcript in held:
             given, replies = transcript.rounds
@@ -97,6 +101,9 @@ def test_first_rounds_are_drawn_from_all_repeats_in_three_orders(tmp_path: Path)
             assert len(replies.turns) == 3
             texts = drawn.setdefault(order, {})
             texts[transcript.id, transcript.repeat] = [turn.stance.text for turn in given.turns]
+    # The same command finds nothing to do.
+    again = ablate(found, QUESTIONS, out=tmp_path / "out", model=ScriptedChat(reply))
+    assert sum(meter.done for meter in again.meters.values()) == 0
     # One draw has the same stances in every order, and another draw has others.
     assert all(drawn["correct_first"][key][0] == drawn["alternating"][key][0] for key in drawn["alternating"])
     assert len({json.dumps(texts) for texts in drawn["correct_first"].values()}) > 3

@@ -1,7 +1,6 @@
 """The page's view of one debate and of up to four side by side, in Debian's Chromium, offline."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,14 +11,9 @@ import pytest
 from madke.core.transcript import PoolEntry, Retrieval, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
+from tests.support.browser import expect, needs_browser, one_page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
-expect = sync_api.expect
+pytestmark = needs_browser
 
 HOSTILE = "<mark>x</mark><img src=x onerror='window.hacked = 1'> [0] {{7*7}} \u202eabc\u202c " + "w" * 200
 QUOTE = "The lake holds more than a fifth of the fresh surface water of the earth, says the “survey”."
@@ -171,17 +165,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def shared_page() -> Iterator[tuple[Any, list[str]]]:
     """One page for all tests, and the troubles of the page: errors, and requests that it must not make."""
-    troubles: list[str] = []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(offline=True)
-        context.set_default_timeout(5000)
-        page = context.new_page()
-        page.on("console", lambda message: troubles.append(message.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(("file:", "about:")) or troubles.append(request.url))
-        yield page, troubles
-        browser.close()
+    with one_page() as made:
+        yield made
 
 
 @pytest.fixture

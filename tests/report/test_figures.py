@@ -12,6 +12,7 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
+from madke.data.stance_draw import Draw
 from madke.engine.protocol import Protocol
 from madke.report import figures
 from madke.report.figures import canvas
@@ -33,6 +34,7 @@ from madke.report.figures.by_setting import (
     selection_ablation,
     size_curves,
     source_ablation,
+    stances_curves,
 )
 from madke.report.figures.by_step import gain_by_step, gains
 from madke.report.figures.canvas import INK, arms_of, page_svg, style
@@ -191,6 +193,33 @@ def test_curves_are_over_arms_that_differ_in_that_number_alone() -> None:
     assert {*panels, "Maximum rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
     assert not shown(agents_curves, arms[1], arms[3])
     assert not shown(rounds_curves, arms[1], arms[3])
+
+
+def test_curves_over_stances_have_a_line_for_each_order() -> None:
+    def readers(order: Any, read: int, right: int) -> Any:
+        """Four replies to the first ``read`` stances, of which some are right."""
+        replies = [RIGHT] * right + ["x"] * (4 - right)
+        made = [debate("q0", [RIGHT] * read, replies, first_round_given=True)]
+        settings = config(order="fixed", debaters=4)
+        draw = Draw(each=2, order=order, read=read)
+        spec = settings.model_copy(update={"first_round": {"q0": f"{order} {read}"}, "first_round_draw": draw})
+        return arm(f"{order} {read}", made, spec)
+
+    orders = {"correct_first": (4, 3, 1), "incorrect_first": (0, 1, 4), "alternating": (4, 2, 2)}
+    arms = [
+        readers(order, n, right) for order, held in orders.items() for n, right in zip((1, 3, 4), held, strict=True)
+    ]
+    lines = {"right stances first", "wrong stances first", "alternating"}
+    assert {*lines, "Right replies (%)", "Stances read"} <= set(shown(stances_curves, *arms))
+    with style():
+        drawing = stances_curves(page_arms(*arms))
+    assert drawing is not None
+    axis = drawing.figure.axes[0]
+    lines_drawn: Any = [line.get_ydata() for line in axis.lines]
+    heights = [[round(4 * y) for y in ys] for ys in lines_drawn if len(ys) == 3]
+    assert heights == [list(held) for held in orders.values()]
+    assert not shown(stances_curves, arms[0], arms[3])
+    assert not shown(stances_curves, arm("a"), arm("b"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The report page as people use it, in Debian's Chromium, offline."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -11,14 +10,9 @@ import pytest
 from madke.core.transcript import Final
 from madke.report.html import write_report
 from tests.report.run_folders import PASSAGES, debate, write_run
+from tests.support.browser import browser, expect, needs_browser
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
-expect = sync_api.expect
+pytestmark = needs_browser
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 HOSTILE = (
@@ -73,20 +67,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+def launched() -> Iterator[Any]:
+    with browser() as made:
+        yield made
 
 
 @pytest.fixture
-def opened(browser: Any, report: Any) -> Iterator[Any]:
+def opened(launched: Any, report: Any) -> Iterator[Any]:
     """Open the page at an address within it. No error and no request may come of anything that a test does there."""
     troubles, contexts = [], []
 
     def load(address: str = "", **options: Any) -> Any:
-        contexts.append(browser.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options}))
+        contexts.append(launched.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **options}))
         contexts[-1].set_default_timeout(5000)
         page = contexts[-1].new_page()
         page.on("console", lambda message: troubles.append(message.text))

@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -11,12 +10,9 @@ from typing import Any
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
+from tests.support.browser import browser, needs_browser
+
+pytestmark = needs_browser
 
 MARKED = """(cases) => cases.map(([question, reply, passage]) => {
   const nodes = withQuotes(passage, [{ by: "a debater", quotes: quoting(question, reply) }]).flat();
@@ -27,13 +23,11 @@ MARKED = """(cases) => cases.map(([question, reply, passage]) => {
 @pytest.fixture(scope="module")
 def page() -> Iterator[Any]:
     script = files("madke.report").joinpath("page/script")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
+    with browser() as launched:
+        page = launched.new_page()
         for name in ("dom.js", "quotes.js"):
             page.add_script_tag(content=script.joinpath(name).read_text(encoding="utf-8"))
         yield page
-        browser.close()
 
 
 ANGARA = "Only one river flows out: the Angara, near Irkutsk."

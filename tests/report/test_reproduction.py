@@ -70,6 +70,13 @@ def test_what_was_made_differently_is_not_comparable(tmp_path: Path) -> None:
     assert found.reasons == ("n = 9, not 500", "other index (wiki)", "other grader")
 
 
+def test_other_sources_are_not_comparable(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "one", *lakes(5, 9), models=TURBO)
+    made = {"other_sources": ["one"]}
+    recipe = recipe_of({"GPT-9-Turbo": {"one": {"lakes": {"em": 0.5}}}}, published_with=made)
+    assert only(recipe, folder).reasons == ("other sources",)
+
+
 def test_failed_debates_are_not_comparable(tmp_path: Path) -> None:
     played = [*lakes(5, 9), debate("gone", (RIGHT, RIGHT), answer=None, status="failed")]
     folder = write_run(tmp_path / "one", *played, models=TURBO)

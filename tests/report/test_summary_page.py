@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,14 +10,9 @@ import pytest
 from madke.core.transcript import Final
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
+from tests.support.browser import browser, expect, needs_browser
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
-expect = sync_api.expect
+pytestmark = needs_browser
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"
 FAILED = Final(by="summarizer", status="failed", error="no connection to the server")
@@ -58,12 +52,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def context() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        made = browser.new_context(offline=True, has_touch=True)
+    with browser() as launched:
+        made = launched.new_context(offline=True, has_touch=True)
         made.set_default_timeout(5000)
         yield made
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,15 +15,10 @@ from madke.core.knowledge import Hits, Passage
 from madke.serve.gate import Access
 from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of, wait_for
 from tests.serve.serving import Shelf as TwoPassages
+from tests.support.browser import browser, expect, needs_browser
 from tests.support.openai_server import chat, openai_server
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
-expect = sync_api.expect
+pytestmark = needs_browser
 PATIENCE = 20_000
 """Milliseconds; a busy machine is slow."""
 
@@ -64,22 +58,20 @@ def server(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
+def launched() -> Iterator[Any]:
+    with browser() as made:
         expect.set_options(timeout=PATIENCE)
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
+        yield made
         expect.set_options(timeout=5000)
 
 
 @pytest.fixture
-def opened(browser: Any, server: Serving) -> Iterator[Callable[..., Any]]:
+def opened(launched: Any, server: Serving) -> Iterator[Callable[..., Any]]:
     """Open the page. It reports no error, and makes no request to others."""
     troubles, contexts = [], []
 
     def load(path: str = "/", at: Serving = server, **options: Any) -> Any:
-        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}))
+        contexts.append(launched.new_context(**{"viewport": {"width": 1280, "height": 800}, **options}))
         contexts[-1].set_default_timeout(PATIENCE)
         page = contexts[-1].new_page()
         page.on("console", lambda message: "status of 40" in message.text or troubles.append(message.text))

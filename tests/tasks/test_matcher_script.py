@@ -73,9 +73,11 @@ def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> No
     grader = ("--grader", f"scripted/{folder / 'grader.yaml'}", "--grades", folder / "grades.sqlite")
     done = run("--data", folder, *grader, "--limit", "1")
     assert done.returncode == 0, done.stderr
-    part = done.stdout.partition("## With a grader (held out, the first 1 questions of each set)")[2]
-    part = part.partition("## Development")[0]
+    heading = "(held out, the first 1 questions of NQ and the first 1 questions of TriviaQA)\n"
+    part = done.stdout.partition(heading)[2].partition("## Development")[0]
     assert "graded 5 of 10 answers; 5 replies held no grade and 0 calls failed" in part
+    assert "`grader` agrees with people on 100.0 % of the answers (20.7 to 100.0)." in part
+    assert "`EM` agrees with people on 0.0 % of the answers (0.0 to 79.3, kappa 0.00)." in part
     table, people = part.split("Agreement with people, percent and kappa:")
     row = next(line for line in table.splitlines() if line.startswith("| NQ | fid |"))
     assert "| grader |" in table
@@ -89,10 +91,14 @@ def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> No
         "100.0 (-)",
         "100.0 (-)",
         "100.0 (-)",
+        "100.0 (-)",
         "100.0 (-) |",
     ]
-    again = run("--data", folder, *grader, "--limit", "1")
+    again = run("--data", folder, *grader, "--limit", "1", "--keep", folder / "kept.csv")
     assert again.stdout == done.stdout
+    kept = (folder / "kept.csv").read_text(encoding="utf-8").splitlines()
+    assert kept[0] == "model,question,system,grade"
+    assert [line.rpartition(",")[2] for line in kept[1:]] == ["True"] * 5 + ["no grade in the reply"] * 5
 
 
 def test_options_of_a_grader_without_one(folder: Path) -> None:

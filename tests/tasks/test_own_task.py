@@ -89,7 +89,7 @@ def test_what_prompts_say_has_the_keys_of_a_task_file() -> None:
     wording = as_task("colour", Colour).wording
     ours = yaml.safe_load(asset("prompts", "tasks", "short_answer.yaml").read_text())
 
-    assert wording.keys() - {"form"} == ours.keys()
+    assert wording.keys() - {"form", "is_prose"} == ours.keys()
     assert (wording["form"], wording["examples"]) == ("Answer with one of: red, green, blue.", EXAMPLES)
     assert all(task.wording is None for task in TASKS.values())
 

@@ -36,6 +36,7 @@ OF_TASK = {
     "claim": Question(id="f", question="Lake Baikal is the deepest lake.", task="claim"),
     "math": Question(id="m", question="What is 1,642 m minus 1,470 m?", task="math"),
     "short_answer": QUESTION,
+    "text": Question(id="x", question="Which lakes are the deepest?", task="text"),
     "translation": Question(id="t", question="贝加尔湖很深。", task="translation"),
 }
 

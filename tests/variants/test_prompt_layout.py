@@ -10,6 +10,7 @@ import pytest
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import EMPTY_POOL, Hits, KnowledgePool
 from madke.core.question import Question
+from madke.engine.protocol import compares_answers
 from madke.engine.protocol_parts import Knowledge
 from madke.tasks import TASKS
 from madke.variants import load_variant
@@ -24,6 +25,16 @@ HOSTILE = (
 NOT_OURS = re.compile(
     r"^(?:Question: Who are|Passage 9|> It is Chad|Debater 1: Chad|You are the queen|Verdict: SAME)", re.MULTILINE
 )
+
+
+PROTOCOLS = sorted(variant_folders())
+FOR_TASK = [
+    (task, name)
+    for task in sorted(TASKS)
+    for name in PROTOCOLS
+    if task != "text" or compares_answers(load_variant(name).protocol) is None
+]
+"""Tasks and the protocols that take them."""
 
 
 def question(task: str) -> Question:
@@ -47,8 +58,11 @@ async def no_scores(asked: Any, candidates: Any) -> Any:
     return [0.0] * len(candidates)
 
 
-@pytest.mark.parametrize("name", sorted(variant_folders()))
-@pytest.mark.parametrize("task", sorted(TASKS))
+def test_texts_are_debated_by_the_protocols_that_compare_no_answers() -> None:
+    assert {"madke", "madke-live", "moa", "cot"} <= {name for task, name in FOR_TASK if task == "text"}
+
+
+@pytest.mark.parametrize(("task", "name"), FOR_TASK)
 def test_the_question_stands_once_and_the_task_comes_last(name: str, task: str, pool: KnowledgePool) -> None:
     for request in requests(name, task, pool):
         last = request.messages[-1]
@@ -62,7 +76,7 @@ def test_the_question_stands_once_and_the_task_comes_last(name: str, task: str, 
         assert len(asked) == (2 if name == "liang" and request.purpose.stage in ("speak", "reply") else 1)
         if request.purpose.stage in ("reply", "summarize", "extract") or name in ("cot", "mad"):
             assert re.search(r"(?:^|\. |\n)(?:Write|Reason|The last sentence)", closing)
-            assert "The answer is" in closing
+            assert ("Write only this text." if task == "text" else "The answer is") in closing
 
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))
@@ -82,8 +96,7 @@ def test_roles_alternate_after_the_system_message(name: str, pool: KnowledgePool
         assert roles == ["user" if n % 2 == 0 else "assistant" for n in range(len(roles))]
 
 
-@pytest.mark.parametrize("name", sorted(set(variant_folders()) - {"madke-live"}))
-@pytest.mark.parametrize("task", sorted(TASKS))
+@pytest.mark.parametrize(("task", "name"), [each for each in FOR_TASK if each[1] != "madke-live"])
 def test_no_prompt_mentions_passages_where_there_are_none(name: str, task: str) -> None:
     for request in requests(name, task, EMPTY_POOL, "I disagree."):
         text = "\n".join(message.content for message in request.messages)
@@ -91,7 +104,7 @@ def test_no_prompt_mentions_passages_where_there_are_none(name: str, task: str) 
             assert not re.search(r"knowledge|passage|pool", text, re.IGNORECASE), text
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))
 def test_the_form_of_the_last_sentence_is_the_same_in_every_protocol(task: str) -> None:
     forms = {
         form

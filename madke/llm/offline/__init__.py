@@ -21,6 +21,7 @@ from madke.core.chat import ChatRequest, Completion, Usage
 from madke.core.errors import CallError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
+from madke.engine.prose import cited_sentences, is_prose
 from madke.llm.offline.candidates import Candidate, ranked_answers
 from madke.llm.offline.language import (
     STOPWORDS,
@@ -33,6 +34,7 @@ from madke.llm.offline.language import (
     tidy,
 )
 from madke.tasks.choice import lettered
+from madke.tasks.short_answer import ShortAnswer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +59,8 @@ _EVIDENCE_BONUS = 0.15
 _AGREEING = "I agree with"
 """Begins the reply of a reader that has changed to the answer of a peer."""
 _QUOTED = re.compile(r"\bPassage (\d+)")
+_SOURCE = re.compile(r"\bPassage (\d+)(?:, about [^\"\n]*,)? says: (\".*\")")
+_SHORT = ShortAnswer()
 _QUOTED_WORDS = 45
 
 
@@ -161,6 +165,8 @@ class Embeddings:
 
 def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
     """The reply to a stage; the temperature scales the noise on the scores."""
+    if is_prose(prompt.task):
+        return _prose(replace(prompt, task=_SHORT), embed, temperature, rng)
     match prompt.name:
         case "select":
             return _selection(prompt, embed, lambda: _PASSAGE_NOISE * temperature * rng.gauss(0, 1))
@@ -186,6 +192,18 @@ def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -
             return json.dumps({"answer": prompt.own or _asked(prompt)}, ensure_ascii=False)
         case _:
             return f"Key words of the question: {', '.join(dict.fromkeys(content(_asked(prompt))))}."
+
+
+def _prose(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
+    """The reply where answers are texts: the sentence that is closest to the question, cited, and the answer in it."""
+    texts = [spoken.answer or "" for spoken in prompt.newest]
+    if prompt.name == "summarize":
+        return " ".join(dict.fromkeys(each.text.strip() for text in texts for each in cited_sentences(text)))
+    plain = replace(prompt, marker="plain")
+    answers = [answer_of(text, _SHORT, prompt.question, "plain").value for text in texts]
+    others = tuple(replace(each, answer=answer) for each, answer in zip(prompt.newest, answers, strict=True))
+    said = reply(replace(plain, others=others), embed, temperature, rng)
+    return _SOURCE.sub(r"\2 [\1]", said) if prompt.name in ("speak", "reply") else said
 
 
 def _asked(prompt: Stage) -> str:

@@ -25,6 +25,7 @@ _FIGURES = (
     by_setting.size_curves,
     by_setting.agents_curves,
     by_setting.rounds_curves,
+    by_setting.stances_curves,
     by_arm.agreement_by_round,
     by_arm.disagreement_by_round,
     by_arm.flips,

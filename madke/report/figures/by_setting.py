@@ -72,11 +72,15 @@ def _shown(path: str, value: str) -> str:
         return "no knowledge"
     if path == _SOURCES:
         return " + ".join(json.loads(value))
+    if path == "first_round_draw.order":
+        return _ORDERS.get(value, value)
     if path == "protocol.debaters":
         return f"{value if value.isdecimal() else len(json.loads(value))} debaters"
     name = path.removeprefix("protocol.").removeprefix("knowledge.").replace(".", " ").replace("_", " ")
     return f"{value} {name}" if name == "rounds" else f"{name} {value}"
 
+
+_ORDERS = {"correct_first": "right stances first", "incorrect_first": "wrong stances first"}
 
 _BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source.", "weights", "per_debater_sources"))
 _BY_SELECTION = (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected")
@@ -258,6 +262,51 @@ def _curves(
         canvas.line_key(figure, [(label, *_colour_and_marker(line)) for line, label in enumerate(texts)])
     caption = "Arms that differ only in this number, one line per group."
     return Drawing(name, title, caption + canvas.notes(shown, shares), figure)
+
+
+_READ = "first_round_draw.read"
+_BY_STANCES = ("questions", "first_round.", _READ)
+"""Settings in which arms of one order differ that read more or fewer of the same stances."""
+
+
+def stances_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Share of right replies over the number of stances read, a line for each order (Zhang et al., Figure 9)."""
+
+    def read(arm: DrawnArm) -> int:
+        assert arm.config is not None
+        assert arm.config.first_round_draw is not None
+        return arm.config.first_round_draw.read
+
+    replies = {id(arm): held[1] for arm in arms if len(held := arm.scores.by_round.get("right", ())) > 1}
+    given = [arm for arm in arms if arm.config and arm.config.first_round_draw and replies.get(id(arm))]
+    found = groups(given, lambda path: path.startswith(_BY_STANCES))
+    found = [(shared, sorted(members, key=read)) for shared, members in found if len({*map(read, members)}) > 1]
+    if not found:
+        return None
+    figure = canvas.new_figure(3.2)
+    axis = figure.add_subplot()
+    shown = [arm for _, members in found for arm in members]
+    values: list[Estimate] = []
+    for line, (_, members) in enumerate(found):
+        points = {read(arm): one for arm in members if (one := replies[id(arm)])}
+        values += points.values()
+        canvas.plot_line(axis, points, *_colour_and_marker(line), shift=0.2 * (line - (len(found) - 1) / 2))
+    axis.axhline(0.5, color=canvas.INK, linewidth=0.7, linestyle=":")
+    for each in sorted(
+        {arm.config.first_round_draw.each for arm in shown if arm.config and arm.config.first_round_draw}
+    ):
+        axis.axvline(each + 0.5, color=canvas.INK, linewidth=0.7, linestyle=":")
+    axis.set_xlabel("Stances read")
+    axis.set_ylabel("Right replies (%)")
+    axis.grid(True, axis="y")
+    canvas.percent_axis(axis, values)
+    texts = headings([shared for shared, _ in found])
+    canvas.line_key(figure, [(label or "all arms", *_colour_and_marker(n)) for n, label in enumerate(texts)])
+    caption = (
+        "The share of debaters whose reply is right, by the number of stances that they read. Dotted lines: one half, "
+        "and the number of stances of one kind, after which those of the other kind follow."
+    )
+    return Drawing("replies-by-stances", "Stances of the other kind", caption + canvas.notes(shown, values), figure)
 
 
 def _colour_and_marker(line: int) -> tuple[str, str]:

@@ -258,8 +258,8 @@ def test_defaults_are_those_of_the_released_code() -> None:
     assert {request.temperature for request in model.requests} == {0}
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_it_debates_every_task(task: str) -> None:
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))
+def test_it_debates_every_task_with_short_answers(task: str) -> None:
     question = Question(id="q", question="Which?", task=task, choices=("one", "two") if task == "choice" else ())
     answer = {"choice": "B", "claim": "REFUTES", "math": "3/2"}.get(task, "two")
     transcript, model = play("liang", settled_in(1, {**SETTLED, "answer": answer}), question=question)

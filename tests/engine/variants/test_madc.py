@@ -119,8 +119,8 @@ def test_an_answer_may_hold_parentheses_of_its_own() -> None:
     assert '"The answer is (X)."' in shown(model.requests[0])
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_has_four_examples_of_the_requested_form(task: str) -> None:
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))
+def test_every_task_with_short_answers_has_four_examples_of_the_requested_form(task: str) -> None:
     question = Question(id="q", question="Which?", answers=("A",), task=task, choices=("x", "y"))
     variant = load_variant("madc")
     values = {"question": question, "round": 1, "rounds": 2, "persona": "", "knowledge": [], "prepared": {}}

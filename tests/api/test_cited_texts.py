@@ -1,0 +1,124 @@
+"""The task ``text`` through ``ask``, ``run`` and the server: one text, the same citations everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import madke
+from madke.core.knowledge import Hits, Passage
+from tests.serve.serving import Serving, Upstream, serving
+from tests.support.cli import madke as command
+from tests.support.cli import refused
+from tests.support.openai_server import Reply, chat, openai_server
+
+ASKED = "How deep are the two deepest lakes?"
+TEXTS = (
+    "Lake Baikal in Siberia is 1,642 metres deep.",
+    "Lake Tanganyika is 1,470 metres deep.",
+    "Zebras live in herds.",
+)
+STANCE = "Lake Baikal is 1,642 metres deep [0]. Lake Tanganyika is 1,470 metres deep [1]."
+SUMMARY = "Lake Baikal is 1,642 metres deep. Lake Tanganyika is 1,470 metres deep [1]. Zebras swim there [2]."
+CHECKED = "Lake Baikal is 1,642 metres deep [0]. Lake Tanganyika is 1,470 metres deep [1]. Zebras swim there."
+
+
+class Lakes:
+    name = "lakes"
+    description = "three passages"
+    fingerprint = "1"
+
+    def search(self, queries: list[str], k: int) -> list[Hits]:
+        found = [
+            Passage(source="lakes", key=str(n), title="", text=text, score=1, rank=n) for n, text in enumerate(TEXTS, 1)
+        ]
+        return [Hits(passages=tuple(found))] * len(queries)
+
+
+class Writers(Upstream):
+    """Debaters who write texts; they agree, or not."""
+
+    verdict = "SAME"
+
+    def __call__(self, body: dict[str, Any], n: int) -> Reply:
+        system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+        if "response_format" in body:
+            return 400, {}, b'{"error": {"message": "response_format is not supported"}}'
+        if "Do not answer yet" in last:
+            return chat("Selected: [0] [1]")
+        if system.startswith("You are the judge"):
+            return chat(f"Verdict: {self.verdict}")
+        return chat(SUMMARY if system.startswith("You are the summarizer") else STANCE)
+
+
+@contextmanager
+def writing(writers: Writers) -> Iterator[Writers]:
+    with openai_server(writers) as server:
+        writers.server = server
+        yield writers
+
+
+def served(server: Serving) -> Any:
+    messages: list[Any] = [{"role": "user", "content": ASKED}]
+    return server.client().chat.completions.create(model="madke", messages=messages).model_dump()
+
+
+def test_a_text_and_its_citations_are_the_same_on_every_surface(tmp_path: Path) -> None:
+    with writing(Writers()) as upstream:
+        options = madke.RunOptions(base_url=upstream.server.url)
+        asked = madke.ask(ASKED, task="text", model="openai/m", sources={"lakes": Lakes()}, options=options)
+        with serving(tmp_path / "served", upstream, settings={"task": "text"}, sources={"lakes": Lakes()}) as server:
+            body = served(server)
+    transcript = asked.transcript
+    assert transcript.answer == CHECKED
+    assert transcript.agreement is not None
+    assert (transcript.agreement.outcome, transcript.agreement.cited) == ("consensus", (0, 1))
+    assert transcript.final.citations is not None
+    assert (transcript.final.citations.removed, transcript.final.citations.restored) == ((2,), (0,))
+    message = body["choices"][0]["message"]
+    assert message["content"] == CHECKED, "marks stand in the text; none are added"
+    spans = [each["url_citation"] for each in message["annotations"]]
+    assert [CHECKED[each["start_index"] : each["end_index"]] for each in spans] == ["[0]", "[1]"]
+    assert body["madke"]["agreement"]["cited"] == [0, 1]
+
+
+def test_a_split_of_texts_is_a_split_on_the_command_line(tmp_path: Path) -> None:
+    pools = tmp_path / "pools.jsonl"
+    passages = [
+        {"source": "wiki", "key": str(n), "title": "", "text": text, "score": 1, "rank": n}
+        for n, text in enumerate(TEXTS, 1)
+    ]
+    questions = tmp_path / "q.jsonl"
+    questions.write_text(json.dumps({"id": "x", "question": ASKED, "golden_answers": ["1,642 metres", "12 miles"]}))
+    pools.write_text(json.dumps({"id": "x", "question": ASKED, "passages": passages, "partial": {}}) + "\n")
+    writers = Writers()
+    writers.verdict = "DIFFERENT"
+    with writing(writers) as upstream:
+        flags = ["--model", "openai/m", "--base-url", upstream.server.url, "--task", "text", "--sources", "wiki"]
+        command("run", questions, *flags, "--pools", pools, "--out", tmp_path / "run")
+        (record,) = map(json.loads, (tmp_path / "run" / "transcripts.jsonl").read_text().splitlines())
+        found = json.loads(command("score", tmp_path / "run", "--json").stdout)
+    assert record["answer"] == CHECKED
+    assert record["agreement"]["outcome"] == "split"
+    assert [each["passages"] for each in record["agreement"]["positions"]] == [[0, 1], [0, 1]]
+    assert "named" in json.dumps(found)
+
+
+def test_a_vote_refuses_texts_in_one_line(tmp_path: Path) -> None:
+    questions = tmp_path / "q.jsonl"
+    questions.write_text(json.dumps({"id": "x", "question": ASKED, "golden_answers": ["1,642 metres"]}))
+    flags = ["--protocol", "mad", "--model", "offline", "--task", "text", "--out", tmp_path / "run"]
+    message = refused("run", questions, *flags)
+    assert "task 'text'" in message
+    assert "finish = majority" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_offline_reader_writes_texts(tmp_path: Path) -> None:
+    done = madke.ask(ASKED, task="text", model="offline", sources={"lakes": Lakes()})
+    assert done.transcript.status == "ok"
+    assert done.transcript.agreement is not None
+    assert done.transcript.agreement.cited

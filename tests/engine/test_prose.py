@@ -1,0 +1,135 @@
+"""The citations of texts: checked by code in every stance and in the summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from madke.core.chat import ChatRequest
+from madke.core.errors import UserError
+from madke.core.knowledge import KnowledgePool, Passage
+from madke.core.question import Question
+from madke.core.transcript import CitationCheck
+from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
+from tests.support.debates import asked, play, shown
+
+QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
+POOL = KnowledgePool(
+    passages=tuple(
+        Passage(source="w", key=key, title=key, text=text, score=1, rank=rank)
+        for rank, (key, text) in enumerate(
+            [
+                ("Baikal", "Lake Baikal in Siberia is 1,642 m deep."),
+                ("Tanganyika", "Lake Tanganyika is 1,470 m deep."),
+                ("Zebra", "Zebras live in herds."),
+            ],
+            start=1,
+        )
+    )
+)
+BAIKAL = "Lake Baikal is 1,642 m deep [0]."
+TANGANYIKA = "Lake Tanganyika is 1,470 m deep [1]."
+
+
+def debating(summary: str, texts: dict[str, str] | None = None, verdicts: str = "SAME") -> Any:
+    def reply(request: ChatRequest) -> str:
+        match request.purpose.stage:
+            case "select":
+                return "Selected: [0] [1]"
+            case "judge":
+                return f"Verdict: {verdicts}"
+            case "summarize":
+                return summary
+        return (texts or {}).get(request.purpose.agent, f"{BAIKAL} {TANGANYIKA}")
+
+    return reply
+
+
+def test_sentences_joined_are_the_text_and_know_what_they_cite() -> None:
+    text = 'It is deep. [0] "So" is that [1, 2]. Nobody knows\nLast line [3-4]. 很深。[5] 很大。'
+    found = list(cited_sentences(text))
+    assert "".join(each.text for each in found) == text
+    assert [each.citations for each in found] == [(0,), (1, 2), (), (3, 4), (5,), ()]
+    assert citations_in(text) == (0, 1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "checked"),
+    [
+        (BAIKAL, BAIKAL),
+        ("Baikal has 1,642 metres [0][7].", "Baikal has 1,642 metres [0]."),
+        ("Baikal is the deepest [2]. Zebras live there [2].", "Baikal is the deepest. Zebras live there [2]."),
+        ("It was [0].", "It was [0]."),
+        ("Nothing is cited here.", "Nothing is cited here."),
+    ],
+)
+def test_a_citation_of_another_passage_or_of_one_about_something_else_is_removed(text: str, checked: str) -> None:
+    passages = {n: f"{p.title}\n{p.text}" for n, p in enumerate(POOL.passages)}
+    assert looked_up(text, QUESTION.question, passages) == checked
+
+
+@pytest.mark.parametrize(
+    ("summary", "text", "check"),
+    [
+        (f"{BAIKAL} {TANGANYIKA}", f"{BAIKAL} {TANGANYIKA}", CitationCheck()),
+        ("Baikal: 1,642 m [0][1].", "Baikal: 1,642 m [0].", CitationCheck(removed=(1,), lost=(1,))),
+        ("Lake Baikal is 1,642 m deep.", BAIKAL, CitationCheck(restored=(0,), lost=(1,))),
+        (f"{TANGANYIKA} Zebras agree [2].", f"{TANGANYIKA} Zebras agree.", CitationCheck(removed=(2,), lost=(0,))),
+        ("They are Baikal [0] and Tanganyika [1].", "They are Baikal [0] and Tanganyika [1].", CitationCheck()),
+    ],
+)
+def test_a_summary_cites_what_the_stances_cite(summary: str, text: str, check: CitationCheck) -> None:
+    assert merged(summary, QUESTION.question, [BAIKAL, TANGANYIKA]) == (text, check)
+
+
+def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
+    done, model = play("madke", debating(f"{BAIKAL} Zebras agree [2]."), question=QUESTION, pool=POOL)
+    assert done.status == "ok"
+    assert done.answer == done.final.text == f"{BAIKAL} Zebras agree."
+    assert done.final.citations == CitationCheck(removed=(2,), lost=(1,))
+    agreement = done.agreement
+    assert agreement is not None
+    assert (agreement.outcome, agreement.by, agreement.cited, agreement.dissent) == ("consensus", "judge", (0,), ())
+    assert [(each.supporters, each.passages) for each in agreement.positions] == [(("Debater 1", "Debater 2"), (0, 1))]
+    (judge,) = asked(model, stage="judge")
+    assert "The answer is" not in shown(judge)
+
+
+def test_texts_without_a_consensus_are_a_split_with_each_text_and_what_it_cites() -> None:
+    texts = {"Debater 1": BAIKAL, "Debater 2": f"{TANGANYIKA} Nobody measured it [9]."}
+    done, _ = play("madke", debating(f"{BAIKAL} {TANGANYIKA}", texts, "DIFFERENT"), question=QUESTION, pool=POOL)
+    assert done.stop_reason == "rounds"
+    assert done.agreement is not None
+    assert done.agreement.outcome == "split"
+    assert [(p.supporters, p.answer, p.passages) for p in done.agreement.positions] == [
+        (("Debater 1",), BAIKAL, (0,)),
+        (("Debater 2",), f"{TANGANYIKA} Nobody measured it.", (1,)),
+    ]
+    assert done.agreement.cited == (0, 1)
+
+
+def test_the_aggregator_of_moa_writes_the_text() -> None:
+    done, model = play("moa", debating(""), question=QUESTION, pool=POOL, sources=["w"])
+    assert done.answer == f"{BAIKAL} {TANGANYIKA}"
+    assert len(model.requests) == 7
+    assert done.agreement is not None
+    assert done.agreement.cited == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings", "reason"),
+    [
+        ("mad", {}, "finish = majority"),
+        ("madke", {"stop": "agreement"}, "stop = agreement"),
+        ("madke", {"stop": "stability"}, "stop = stability"),
+        ("madke", {"order": "madc"}, "order = madc"),
+        ("madke", {"marker": "brackets"}, "marker = brackets"),
+        ("liang", {}, "finish = judge_extract"),
+    ],
+)
+def test_a_protocol_that_compares_answers_refuses_texts(protocol: str, settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UserError) as refused:
+        play(protocol, debating(""), question=QUESTION, settings=settings)
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,35 @@
+import pytest
+
+from madke.core.question import Question
+from madke.tasks import TASKS
+
+TEXT = TASKS["text"]
+LAKES = Question(id="x", question="Which lakes are deep?", task="text", answers=("Lake Baikal", "1,470 m"))
+
+
+def test_the_whole_text_is_the_answer_with_its_lines_and_citations() -> None:
+    assert TEXT.read("\n Baikal is deep [0].\n\nSo is **Tanganyika** [1]. ", LAKES) == (
+        "Baikal is deep [0].\n\nSo is **Tanganyika** [1]."
+    )
+
+
+@pytest.mark.parametrize("text", ["", " ... ", "I do not know.", "The answer is unknown."])
+def test_a_text_that_says_nothing_is_no_answer(text: str) -> None:
+    assert TEXT.read(text, LAKES) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("The deepest lake is Lake Baikal in Siberia [0].", True),
+        ("Lake Tanganyika is 1,470 m deep [1].", True),
+        ("Lake Chad is shallow [2].", False),
+    ],
+)
+def test_a_text_is_right_if_it_states_a_gold(text: str, right: bool) -> None:
+    assert TEXT.accepts(text, LAKES) is right
+
+
+def test_other_words_for_the_same_are_not_the_same_text() -> None:
+    assert TEXT.same("Baikal  is deep.", "baikal is deep.", LAKES)
+    assert not TEXT.same("Baikal is deep.", "Baikal is very deep.", LAKES)
