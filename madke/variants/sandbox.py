@@ -271,15 +271,15 @@ class _Bounding(NodeTransformer):
         The include stays if the file's name is computed, the file has blocks or a parent, or no room is left.
         """
         self.generic_visit(node)
-        has_fixed_name = isinstance(node.template, nodes.Const)
-        if not has_fixed_name or not node.with_context or self._room < 0:
+        included = node.template
+        if not isinstance(included, nodes.Const) or not node.with_context or self._room < 0:
             return node
-        tree = self._environment.parsed(node.template.value)
+        tree = self._environment.parsed(included.value)
         self._room -= 100 + len(list(tree.find_all(nodes.Node)))
         is_plain = not tree.find(nodes.Block) and not tree.find(nodes.Extends)
         if self._room < 0 or not is_plain:
             return node
-        self._environment.inlined.add(node.template.value)
+        self._environment.inlined.add(included.value)
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
