@@ -78,11 +78,12 @@ coverage: $(STAMP)
 	@$(BIN)/python -m coverage report --sort=-miss --skip-covered | sed -n '1,22p;/^TOTAL/p'
 	@echo "make coverage: each line is in build/coverage/html/index.html"
 
-# The page first: a replay also fails if prompts have changed since.
+# The page first: a replay also fails if prompts have changed since. Last the figures in the README.
 .PHONY: study
 study: $(STAMP)
 	$(BIN)/python -m eval.studies.equal_cost page
 	$(BIN)/python -m eval.studies.equal_cost replay
+	$(BIN)/python -m eval.readme
 
 docs: $(SITE_STAMP)
 	$(SITE_VENV)/bin/python -m docs.generate
@@ -118,7 +119,7 @@ release-check: $(STAMP)
 $(DEMO_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "madke needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) --editable '.[docs,wiki,offline,report]'
+	$(BIN)/python $(PIP) --editable '.[wiki,offline,report]'
 	@touch $@
 
 $(STAMP): $(DEMO_STAMP)

@@ -21,7 +21,7 @@ for a protocol of your own and with fields changed (`--set debaters=3`).
 
 **The words of all prompts are madke's own**, also where a paper prints its prompts: calls, order, and who sees what
 follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
-see [Run the printed prompts](printed_prompts.md).
+see [Prompts as printed in the papers](printed_prompts.md).
 """
 
 STOPS = {

@@ -20,7 +20,8 @@ from madke.scoring.metrics import heading_of
 FOLDER = asset("eval", "reproduction")
 
 MEASURED = FOLDER / "measured"
-"""Files ``RECIPE.csv``: the table ``published.csv`` of ``madke report EXPERIMENT --tables csv``."""
+"""Files ``RECIPE.csv``: the table ``published.csv`` of ``madke report EXPERIMENT --tables csv``; ``RECIPE.md``: how it
+was measured."""
 
 ItemVerdict = Literal["whole", "runs", "own words", "read", "not here"]
 
@@ -42,7 +43,7 @@ def documents() -> dict[str, Document]:
     return read_yaml(FOLDER / "documents.yaml", _Documents).root
 
 
-_HEAD = """# Reproduction
+_HEAD = """# Reproduction of the papers
 
 What the papers publish, and what it takes to measure it again. `python -m docs.generate` writes this page from the
 recipes and `eval/reproduction`.
@@ -144,10 +145,24 @@ def _section(name: str, recipe: Recipe, rows: dict[tuple[str, str, str, str], tu
         lines.append(
             f"| {model} | {', '.join(arms)} | {dataset} | {heading_of(metric)} | {shown} | {ours} | {verdict} |"
         )
-    own = {place: value for place, value in measured.items() if place[0] not in recipe.published}
-    for (model, arm, dataset, metric), (ours, verdict) in own.items():
-        lines.append(f"| {model} (ours) | {arm} | {dataset} | {metric} | | {ours} | {verdict} |")
-    return "\n".join(lines)
+    own = {place: told for place, told in measured.items() if place[0] not in recipe.published}
+    note = MEASURED / f"{name}.md"
+    said = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+    return "\n".join([*lines, *_own(own, said)])
+
+
+def _own(measured: dict[tuple[str, str, str, str], tuple[str, str]], said: str) -> Iterator[str]:
+    """Our figures of models that the paper does not have: an arm is a row. ``said``: how they were measured."""
+    if not measured:
+        return
+    columns = dict.fromkeys((dataset, metric) for _, _, dataset, metric in measured)
+    yield f"\nMeasured here, on models that the paper does not have. {said}\n"
+    yield f"| model | arm | {' | '.join(map(' '.join, columns))} | |"
+    yield "|" + "---|" * (len(columns) + 3)
+    for model, arm in dict.fromkeys((model, arm) for model, arm, _, _ in measured):
+        cells = [measured.get((model, arm, *column), ("", "")) for column in columns]
+        verdicts = "; ".join(dict.fromkeys(verdict for _, verdict in cells if verdict))
+        yield f"| {model} | {arm} | {' | '.join(ours for ours, _ in cells)} | {verdicts} |"
 
 
 def _needs(recipe: Recipe) -> str:

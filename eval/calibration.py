@@ -12,7 +12,7 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -33,6 +33,14 @@ SPLITS = 100
 DELTA = 0.1
 SIGNALS = {"agreement": ("agreement_last",), "agreement + margin": ("agreement_last", "margin")}
 
+SPLITS_ABOUT = (
+    f"{SPLITS} random splits. Half calibrates (`madke calibrate`, delta {DELTA:g}), half tests. *Splits above the "
+    "level*: the error of the answers acted on in the other half is above the level; a true error at the level "
+    "would be so in about half of the splits, by chance. *Clearly above*: its 95 % interval is above the level. "
+    f"The bound promises that the true error is above the level in at most {100 * DELTA:.0f} % of calibrations. "
+    "*Wrong consensus deferred*: of the wrong answers on which all agreed."
+)
+
 
 def panel(answers: Sequence[Transcript], names: Sequence[str]) -> Transcript:
     """One debate of a single round: each system's answer, and the majority."""
@@ -50,7 +58,7 @@ def panel(answers: Sequence[Transcript], names: Sequence[str]) -> Transcript:
     )
 
 
-def unanimity_table(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
+def unanimity_table(panels: Mapping[str, Sequence[JudgedDebate]]) -> Iterator[str]:
     """How often a panel is right, by how many agree."""
     yield "| panel | share for the answer | n | right, % (95 %) |"
     yield "|---|---|---|---|"
@@ -70,7 +78,12 @@ def signal_rows(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(f'{100 * each:.1f}' for each in figures)} |"
 
 
-def split_table(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
+def split_table(
+    panels: Mapping[str, Sequence[JudgedDebate]],
+    *,
+    signals: Mapping[str, Sequence[str]] = SIGNALS,
+    levels: Sequence[float] = LEVELS,
+) -> Iterator[str]:
     """The bound on held-out halves, a row for each panel, signals and level."""
     headings = (
         "panel", "signals", "error at most, %", "splits with a threshold", "acted on, % (95 % of splits)",
@@ -79,17 +92,20 @@ def split_table(panels: dict[str, list[JudgedDebate]]) -> Iterator[str]:
     yield f"| {' | '.join(headings)} |"
     yield "|" + "---|" * len(headings)
     for name, debates in panels.items():
-        for signals, names in SIGNALS.items():
-            for level in LEVELS:
-                found = [_split(debates, names, level, seed) for seed in range(SPLITS)]
-                yield f"| {name} | {signals} | {100 * level:.0f} | {' | '.join(_cells(found, level))} |"
+        for described, names in signals.items():
+            found = [_split(debates, names, levels, seed) for seed in range(SPLITS)]
+            for level, of_level in zip(levels, zip(*found, strict=True), strict=True):
+                yield f"| {name} | {described} | {100 * level:.0f} | {' | '.join(_cells(of_level, level))} |"
 
 
-def _split(debates: Sequence[JudgedDebate], names: Sequence[str], level: float, seed: int) -> Evaluated:
+def _split(
+    debates: Sequence[JudgedDebate], names: Sequence[str], levels: Sequence[float], seed: int
+) -> list[Evaluated]:
     shuffled = random.Random(seed).sample(debates, len(debates))
     half = len(shuffled) // 2
     described = {"run": "", "variant": "", "tasks": (), "models": ()}
-    return evaluated(fitted(shuffled[:half], names, described, delta=DELTA), shuffled[half:], level)
+    made = fitted(shuffled[:half], names, described, delta=DELTA)
+    return [evaluated(made, shuffled[half:], level) for level in levels]
 
 
 def _cells(found: Sequence[Evaluated], level: float) -> Iterator[str]:
@@ -129,11 +145,7 @@ def report(panels: dict[str, list[JudgedDebate]]) -> str:
         "",
         "## The bound on held-out halves",
         "",
-        f"{SPLITS} random splits. Half calibrates (`madke calibrate`, delta {DELTA:g}), half tests. *Splits above the "
-        "level*: the error of the answers acted on in the other half is above the level; a true error at the level "
-        "would be so in about half of the splits, by chance. *Clearly above*: its 95 % interval is above the level. "
-        f"The bound promises that the true error is above the level in at most {100 * DELTA:.0f} % of calibrations. "
-        "*Wrong consensus deferred*: of the wrong answers on which all agreed.",
+        SPLITS_ABOUT,
         "",
         *split_table(panels),
         "",

@@ -300,11 +300,11 @@ other things: a work beside its author, a subject beside its history).
 GRADED = """
 ## With a grader: {model} (held out, {questions})
 
-{says}
-
 It graded {n} of {asked} answers; {unread} replies held no grade and {failed} calls failed, which are left out of all
-columns. It saw the question, all golds, the answer and worked examples, at temperature 0. *{always}* says so of every
-answer.
+columns. It saw the question, all golds, the answer and worked examples, at temperature 0.
+"""
+COMPARED = """
+{says} *{always}* says so of every answer.
 
 {table}
 
@@ -325,14 +325,18 @@ def graded_part(judged: Sequence[Judged], grades: Grades) -> str:
     unread = missing.count(NO_GRADE)
     matchers: dict[str, Matcher] = {**MATCHERS, ALWAYS: lambda answer, question: True, GRADER: found}
     ids = {name: len({one.question.id for one in judged if one.dataset == name}) for name in FILES}
-    return GRADED.format(
+    told = GRADED.format(
         model=grades.model,
         questions=" and ".join(f"the first {count} questions of {name}" for name, count in ids.items()),
-        says=" ".join(_summary(graded, {name: matchers[name] for name in (GRADER, "accepts", "EM", ALWAYS)})),
         n=len(graded),
         asked=len(judged),
         unread=unread,
         failed=len(judged) - len(graded) - unread,
+    )
+    if not graded:
+        return told
+    return told + COMPARED.format(
+        says=" ".join(_summary(graded, {name: matchers[name] for name in (GRADER, "accepts", "EM", ALWAYS)})),
         always=ALWAYS,
         table="\n".join(systems_table(graded, matchers)),
         people="\n".join(people_table(graded, matchers)),

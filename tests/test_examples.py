@@ -1,5 +1,6 @@
 """The example programs run as they are, and print what they promise."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,39 @@ SAID = {
     "batch": ["correct: 0.67", "report: "],
     "streaming": ["--- round 1", "judge: they agree", "answer: carbon dioxide"],
     "ablation": ["alone: 0.50 correct", "debate: 1.00 correct", "2 questions in both"],
+    "study": [
+        "alone: 0.00 correct, 1 calls",
+        "rag: 1.00",
+        "debate: 1.00 correct, 6 calls",
+        "votes: 1.00 correct, 6 calls",
+    ],
     "own_protocol": ["first: Jupiter", "answer: Venus"],
     "cited_text": ["Lake Baikal is 1,642 metres deep [0].", "cited: (0, 1)", "removed: (2,) restored: (0,)"],
+    "conflicts": ["- 96 metres: Debater 1", "passages differ: 96 metres (0,), 120 metres (1,)", "read ('Debater 1',)"],
     "deferring": ["answers, ", "signals: agreement_first"],
     "on_ray": ["Aida first performed?"],
+    "tracking": ["correct: 0.50"],
+    "lm_eval_model": ["exact match: 0.50"],
 }
+
+NEEDS = {"tracking": "trackio", "lm_eval_model": "lm_eval"}
+"""Packages of no extra."""
 
 
 def test_every_example_is_run_here() -> None:
     assert {file.stem for file in EXAMPLES.glob("*.py")} == set(SAID)
 
 
-LONG = ("deferring", "on_ray", "own_documents", "own_source")
+LONG = ("deferring", "lm_eval_model", "on_ray", "own_documents", "own_source", "study")
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SAID]
 )
-def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path) -> None:
+def test_an_example_runs_and_prints_what_it_shows(name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in NEEDS and find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     # From a folder of its own, as a program that is started anywhere.
     done = script(EXAMPLES / f"{name}.py", cwd=tmp_path, timeout=240)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,8 @@
-"""``madke score`` and ``madke report`` of many debates: time and memory of the commands."""
+"""``madke score`` and ``madke report`` of many debates, ``--plan`` of many questions: what the commands take."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from dataclasses import dataclass
 
 from eval.benchmarks.debates import write_run
 from eval.benchmarks.measure import Setting, duration, report, size
+from madke._util.files import atomic_write
 
 DEBATES = 20_000
+QUESTIONS = 100_000
 SECONDS, MEMORY = 20.0, 300e6
 
 
@@ -27,7 +30,7 @@ class Taken:
 
 
 def main(setting: Setting) -> None:
-    """Score and report a run of 20,000 debates."""
+    """Score and report a run of 20,000 debates; plan one of 100,000 questions."""
     count = 200 if setting.quick else DEBATES
     folder = setting.folder / "scale-run"
     write_run(folder, count)
@@ -42,6 +45,24 @@ def main(setting: Setting) -> None:
             f"at most {SECONDS:.0f} s and {size(MEMORY)}",
             taken.seconds <= SECONDS and taken.memory <= MEMORY,
         )
+    questions = 200 if setting.quick else QUESTIONS
+    file = setting.folder / "scale-questions.jsonl"
+    with atomic_write(file) as lines:
+        for n in range(questions):
+            asked = {
+                "id": str(n),
+                "question": f"Which lake did survey {n} call the deepest?",
+                "golden_answers": ["Baikal"],
+            }
+            lines.write(json.dumps(asked).encode() + b"\n")
+    debate = ("--protocol", "mad", "--sources", "none", "--model", "openai/m@http://127.0.0.1:9/v1")
+    plan = _command("run", str(file), *debate, "--plan", "--out", str(setting.folder / "scale-plan"))
+    report(
+        f"--plan of {questions:,} questions",
+        f"{duration(plan.seconds)}, {duration(plan.cpu)} of CPU, {size(plan.memory)}",
+        f"{duration(nothing.seconds)}, {size(nothing.memory)} for a command that reads no questions",
+        plan.seconds / nothing.seconds,
+    )
 
 
 def _command(*arguments: str) -> Taken:

@@ -47,7 +47,7 @@ class Client:
         """How to run it, after its environment is made."""
         kind = "node" if self.script.endswith(".mjs") else "python"
         kind = "node" if self.script.endswith(".mjs") else "python"
-        own = folder / f"{kind}-{self.packages[0].partition('[')[0].replace('/', '-')}"
+        own = folder / f"{kind}-{self.packages[0].partition('[')[0].partition('=')[0].replace('/', '-')}"
         if not (own / "installed").exists():
             if kind == "node":
                 own.mkdir(parents=True, exist_ok=True)
@@ -71,6 +71,7 @@ CLIENTS = (
     Client(name="litellm", script="litellm_client.py", packages=("litellm",)),
     Client(name="lm-eval", script="lm_eval_client.py", packages=("lm-eval[api]",)),
     Client(name="Inspect", script="inspect_client.py", packages=("inspect-ai", "openai")),
+    Client(name="verifiers", script="verifiers_client.py", packages=("verifiers==0.4.0", "uv")),
 )
 
 

@@ -29,6 +29,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Complete a chat, whole or as a stream."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "response_format" in body:
+            # Else the calls under way when this is noticed would differ from run to run.
+            self._send(400, "application/json", json.dumps({"error": {"message": "response_format is not supported"}}))
+            return
         self.server.calls.append(json.dumps(body))  # type: ignore[attr-defined]
         text, usage = reply(body), {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
         head = {"id": "c", "created": 0, "model": "m"}
@@ -43,7 +47,10 @@ class _Handler(BaseHTTPRequestHandler):
             choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
             kind = "application/json"
             content = json.dumps({"object": "chat.completion", **head, "choices": choices, "usage": usage})
-        self.send_response(200)
+        self._send(200, kind, content)
+
+    def _send(self, status: int, kind: str, content: str) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content.encode())))
         self.end_headers()

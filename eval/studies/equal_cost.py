@@ -4,7 +4,7 @@
     python -m eval.studies.equal_cost run --model qwen-0.5b --url http://127.0.0.1:8905/v1 --files FOLDER
     python -m eval.studies.equal_cost run --model mixed --url qwen-0.5b=URL --url qwen-1.5b=URL --files FOLDER
     python -m eval.studies.equal_cost replay                         # the kept calls, through today's engine
-    python -m eval.studies.equal_cost page                           # docs/study.md and its figure, from what is kept
+    python -m eval.studies.equal_cost page                           # docs/study.md and two more pages
 
 `run` advances all arms through the questions in blocks, and keeps the results after each. Kill it at any time: the same
 command goes on, and loses at most the calls in flight. Serve a model with one slot, or with --concurrency slots.
@@ -25,6 +25,7 @@ import yaml
 from eval.command_line import folder_of, names_of, tell
 from eval.real_models.models import MODELS, check_file
 from eval.real_models.questions import Split
+from eval.studies.equal_cost_evidence import write_evidence_pages
 from eval.studies.equal_cost_kept import KeptStudy, changed_prompts, differences, keep, read_study
 from eval.studies.equal_cost_page import write_page
 from eval.studies.equal_cost_questions import NAME, write_questions
@@ -193,7 +194,9 @@ def replayed_study(
 
 def _page(options: argparse.Namespace) -> int:
     files = _kept_files(options.calls, None) if any(options.calls.glob("*.jsonl.xz")) else []
-    write_page([read_study(file) for file in files], options.page, SIZES)
+    studies = [read_study(file) for file in files]
+    write_page(studies, options.page, SIZES)
+    write_evidence_pages(studies, Split.of(options.questions, NAME).read()[1], options.evidence)
     return 0
 
 
@@ -234,6 +237,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--limit", type=int, metavar="N", help="only the first questions")
     page = _verb(verbs, "page", _page, "write the page and its figure from what is kept")
     page.add_argument("--page", type=Path, default=_ROOT / "docs" / "study.md", metavar="FILE")
+    page.add_argument("--evidence", type=Path, default=_STUDY, metavar="FOLDER", help="two more pages")
     questions = _verb(verbs, "questions", _questions, "make questions and pools from their data")
     questions.add_argument("--data", type=Path, default=folder_of("MADKE_DATA"), metavar="FOLDER")
     return parser

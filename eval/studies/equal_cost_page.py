@@ -68,14 +68,14 @@ def page_text(results: Mapping[str, Results], figure: str, sizes: Mapping[str, i
         parts.append(f"![Accuracy against tokens per question, for each model]({figure})")
         parts.append(_CAPTION)
     for model, found in results.items():
-        parts += [_heading(model, found), *_of_model(found)]
+        parts += [model_heading(model, found), *_of_model(found)]
     parts.append(_LIMITS)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _interim(results: Mapping[str, Results], sizes: Mapping[str, int]) -> Iterator[str]:
     behind = [
-        f"{_name(model)} {results[model].questions if model in results else 0} of {size}"
+        f"{model_name(model)} {results[model].questions if model in results else 0} of {size}"
         for model, size in sizes.items()
         if model not in results or results[model].questions < size
     ]
@@ -83,7 +83,8 @@ def _interim(results: Mapping[str, Results], sizes: Mapping[str, int]) -> Iterat
         yield f"**Interim.** Questions so far: {'; '.join(behind)}. The order of the questions was fixed beforehand."
 
 
-def _name(model: str) -> str:
+def model_name(model: str) -> str:
+    """The model's name for readers."""
     return MODELS[model].name if model in MODELS else "mixed panel"
 
 
@@ -129,11 +130,12 @@ def _control(found: Results, each: Compared) -> str:
     return f"For {_short(found)}, `{better}` is ahead of `{worse}`: {_points(test.difference)}, p {_p(test.p_holm)}."
 
 
-def _heading(model: str, found: Results) -> str:
+def model_heading(model: str, found: Results) -> str:
+    """The heading of a model's section, and the line below it."""
     sha = f" SHA-256 `{MODELS[model].sha256}`." if model in MODELS else ""
     served = f" Served as `{found.study.served_as}`." if found.study.served_as else ""
     about = f"n = {found.questions}, madke {found.study.version}.{sha}{served}"
-    return f"## {_name(model)}\n\n{about}"
+    return f"## {model_name(model)}\n\n{about}"
 
 
 def _of_model(found: Results) -> Iterator[str]:
@@ -226,7 +228,7 @@ def drawn(results: Mapping[str, Results]) -> bytes:
         looks = {name: (canvas.COLOURS[n % 6], canvas.MARKERS[n % 8]) for n, name in enumerate(names)}
         for panel, (model, found) in zip(panels, results.items(), strict=False):
             _panel(panel, found, looks)
-            panel.set_title(f"{_name(model)}, n = {found.questions}")
+            panel.set_title(f"{model_name(model)}, n = {found.questions}")
         if results:
             panels[-1].set_xlabel("Prompt and completion tokens per question")
             canvas.line_key(figure, [(name, *look) for name, look in looks.items()])

@@ -34,6 +34,7 @@ from madke.runs.runner import execute
 from madke.runs.spec import RunSpec, read_spec
 
 if TYPE_CHECKING:
+    from madke.engine.conflicts import ConflictMap
     from madke.report.comparison import Comparison
     from madke.scoring.scores import Scores
 
@@ -87,7 +88,16 @@ class Run:
 
     def transcripts(self) -> Iterator[Transcript]:
         """The debates, in the order in which they finished."""
-        return read_transcripts(self.path)
+        # A generator holds the run, whose temporary directory lasts as long as it does.
+        yield from read_transcripts(self.path)
+
+    def conflicts(self) -> Iterator[ConflictMap]:
+        """The map of each debate: who held which answer when, and what says so. ``is_conflict``: several answers."""
+        from madke.report.conflict_text import maps_of
+        from madke.scoring.arms import open_runs
+
+        with self.scope.active():
+            yield from maps_of(open_runs([self.path])[0])
 
     def table(self) -> str:
         """The scores as a plain-text table."""

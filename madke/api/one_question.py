@@ -10,7 +10,7 @@ from typing import Any
 from madke._util.concurrency import finished, told
 from madke.core.chat import FLAGS, ChatModel, Usage, fields_of
 from madke.core.errors import suggesting
-from madke.core.events import DebateFinished, Event, Listener, PoolReady
+from madke.core.events import DebateFinished, Event, Listener, PoolReady, silent
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.core.transcript import Transcript
@@ -127,22 +127,36 @@ async def events_of(job: Job, options: RunOptions, *, deltas: bool = False) -> A
 
 
 async def _run_debate(job: Job, options: RunOptions, deltas: bool, tell: Listener) -> None:
-    (question,) = job.questions
     models = job.open_models(options)
-    answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
-    limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
-    guard = Guard(limits=limits)
     try:
-        pool = await _pool(job, options, models, guard, from_thread(tell))
-        live = live_search(job)
-        tell(PoolReady(question=question.id, pool=pool))
-        cast = {role: guard.model(model) for role, model in models.items()}
-        services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
-        listen = with_people(models, job.protocol, tell)
-        await hold_debate(job.scene(question, cast, pool, listen=listen, deltas=deltas, **services))
+        await debated(job, models, options, tell, deltas=deltas)
     finally:
         await job.close_models(models)
         await asyncio.to_thread(job.close)
+
+
+async def debated(
+    job: Job,
+    models: Mapping[str, ChatModel],
+    options: RunOptions,
+    tell: Listener = silent,
+    *,
+    deltas: bool = False,
+    repeat: int = 0,
+) -> Transcript:
+    """Hold the debate of a job with one question; ``models`` has one for each role. Closes nothing."""
+    (question,) = job.questions
+    answer_scorer = AnswerScorer(job.spec.answer_scorer) if job.spec.answer_scorer is not None else None
+    limits = Limits(options.concurrency, options.rpm, options.tpm, prefix=options.prefix, interactive=True)
+    guard = Guard(limits=limits)
+    pool = await _pool(job, options, models, guard, from_thread(tell))
+    live = live_search(job)
+    tell(PoolReady(question=question.id, pool=pool))
+    cast = {role: guard.model(model) for role, model in models.items()}
+    services = debate_services(lambda service: service, live, answer_scorer, job.protocol.knowledge)
+    listen = with_people(models, job.protocol, tell)
+    scene = job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **services)
+    return await hold_debate(scene)
 
 
 async def _pool(

@@ -1,7 +1,10 @@
 """``madke ablate``: the arms of a recipe over the same questions, pools and calls."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +15,13 @@ from madke.runs.options import RunOptions
 from madke.runs.own_files import question_files, refuse_own_files
 from madke.runs.request import RunRequest
 
+if TYPE_CHECKING:
+    from madke.experiments.experiment_spec import ExperimentSpec
+
 EPILOG = flags.epilog(
     "Arms share retrieval, and calls with the same prompt and purpose. Each is made and paid once.",
     "With --sources, arms with all sources of the recipe get all of yours. A recipe with an arm for each source gets "
-    "one for each of yours. A shipped recipe searches the shipped sample only for the sample questions, or if "
+    "one for each of yours. A recipe searches the shipped sample only for the sample questions, or if "
     "--sources names it.",
     flags.EXIT_STATUS,
     flags.PRICES,
@@ -65,10 +71,8 @@ def command(
     as_json: Annotated[bool, flags.switch("--json", "With --plan: print JSON.")] = False,
 ) -> None:
     """Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report."""
-    from madke.cli.plans_and_results import graders_for, pace_of, refuse_limits, run_arms, show_experiment_plan
     from madke.experiments.experiment_spec import read_experiment_spec
     from madke.experiments.recipe import read_recipe, recipe_files
-    from madke.knowledge.named import source_paths
 
     if recipe is None:
         recipes = {name: read_recipe(name) for name in recipe_files()}
@@ -78,9 +82,7 @@ def command(
     if as_json and not plan:
         raise UserError("--json prints a plan and needs --plan; `madke score --json` prints scores")
     if plan:
-        if options.replay:
-            raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
-        refuse_limits(options)
+        refuse_unplanned(options)
     experiment_spec = read_experiment_spec(
         recipe,
         data or (),
@@ -91,8 +93,39 @@ def command(
         pools=pools or (),
         sources={} if sources is None else sources,
     )
+    plan_or_run(
+        experiment_spec, data or (), out, options, grader, reply_tokens, call_seconds, plan=plan, as_json=as_json
+    )
+
+
+def refuse_unplanned(options: RunOptions) -> None:
+    """Refuse what makes no sense with ``--plan``."""
+    from madke.cli.plans_and_results import refuse_limits
+
+    if options.replay:
+        raise UserError("--replay makes no calls, so there is nothing to plan; leave out --plan")
+    refuse_limits(options)
+
+
+def plan_or_run(
+    experiment_spec: ExperimentSpec,
+    data: Sequence[str],
+    out: Path | None,
+    options: RunOptions,
+    grader: str | None,
+    reply_tokens: int,
+    call_seconds: float | None,
+    *,
+    plan: bool,
+    as_json: bool = False,
+    start: Callable[[], None] = lambda: None,
+) -> None:
+    """Show the plan of an experiment, or run it into ``out`` once ``start`` has returned."""
+    from madke.cli.plans_and_results import graders_for, pace_of, run_arms, show_experiment_plan
+    from madke.knowledge.named import source_paths
+
     if out is not None and not plan:
-        files = [file for text in data or () for file in question_files(Path(text.rpartition("=")[2]))]
+        files = [file for text in data for file in question_files(Path(text.rpartition("=")[2]))]
         files += [*source_paths(experiment_spec.all_specs), *experiment_spec.pools]
         refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
@@ -103,4 +136,4 @@ def command(
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, pace, graders)
+    run_arms(experiment_spec, out, options, pace, graders, start)

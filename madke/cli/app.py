@@ -19,6 +19,7 @@ from madke.core.errors import RENAMED, UserError
 _VERBS = {
     "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
     "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
+    "study": "Ask whether a debate pays on your questions and documents: no knowledge, one call, votes, debate.",
     "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
     "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
     "compare": "Compare runs on their shared questions: answers, scores and paired tests.",

@@ -17,6 +17,7 @@ EPILOG = flags.epilog(
     "Examples:",
     "  madke export runs/first --parquet tables",
     "  madke export runs/first runs/second --trec trec",
+    "  madke export runs/first --inspect logs",
     "  madke export runs/first --otel http://127.0.0.1:4318",
 )
 
@@ -27,6 +28,7 @@ def command(
         Path | None, option("Write questions, turns, calls and passages as Parquet tables.", "FOLDER")
     ] = None,
     trec: Annotated[Path | None, option("Write pools as TREC runs, gold passages as qrels.", "FOLDER")] = None,
+    inspect: Annotated[Path | None, option("Write logs of Inspect AI, one for each run.", "FOLDER")] = None,
     otel: Annotated[
         str | None,
         option("Send spans to an OpenTelemetry collector (OTLP over HTTP), or write them as JSON lines.", "URL|FILE"),
@@ -37,12 +39,13 @@ def command(
     task: flags.TaskOption = None,
 ) -> None:
     """Write runs in the formats of other tools."""
+    from madke.export.inspect_log import log_file, write_inspect
     from madke.export.otel import is_address, write_spans
     from madke.export.tables import FILES, write_tables
     from madke.export.trec import QRELS, run_file, write_trec
 
-    if parquet is None and trec is None and otel is None:
-        raise UserError("nothing to write; expected --parquet FOLDER, --trec FOLDER or --otel URL|FILE")
+    if not (parquet or trec or inspect or otel):
+        raise UserError("nothing to write; expected --parquet, --trec or --inspect FOLDER, or --otel URL|FILE")
     if otel_text and otel is None:
         raise UserError("--otel-text says what the spans of --otel hold; give --otel URL|FILE")
     arms = open_arms(paths, None, None, task)
@@ -51,12 +54,16 @@ def command(
         # Two runs whose names differ only in characters that no file name has would be one file.
         written |= {f"the TREC run of {arm.name}": trec / run_file(arm) for arm in arms}
         written |= {f"--trec {QRELS}": trec / QRELS}
+    if inspect:
+        written |= {f"the Inspect log of {arm.name}": inspect / log_file(arm) for arm in arms}
     if otel and not is_address(otel):
         written["--otel"] = Path(otel)
     refuse_overwriting(written, paths)
     counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
     if trec:
         counts |= {trec / name: n for name, n in write_trec(arms, trec).items()}
+    if inspect:
+        counts |= {inspect / name: n for name, n in write_inspect(arms, inspect).items()}
     for path, n in counts.items():
         say(f"{path}: {n:,} rows")
     if otel:

@@ -35,7 +35,8 @@ LIMITS = """Limits: once --max-cost, --token-budget or --deadline is reached, wo
 stops. The same command with a higher limit resumes. TIME is a duration from now (90s, 45m, 1h30m), a time of day
 (06:30), or a date and time (2027-01-31T06:30)."""
 SCORER = """Answer scorers: COMMAND reads JSON lines of source and candidate, and answers each with a number."""
-PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}."""
+PRICES = """Prices: a YAML file of lines such as openai/NAME: {prompt: 0.15, cached: 0.075, completion: 0.6}.
+Without any price, those of common models that ship with madke count, and are shown."""
 
 
 NAMES = (MODEL_NAMES, SOURCE_NAMES, TASK_NAMES)

@@ -21,6 +21,9 @@ Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Runs, experiments, folders of them, or prediction files.")
 ]
 DataOption = Annotated[Path | None, flags.option("Questions of the prediction files.", "PATH")]
+CorrectionsOption = Annotated[
+    Path | None, flags.option("People's corrections of gold answers: a sheet, see madke report --serve.", "CSV")
+]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
 
@@ -30,7 +33,9 @@ _PREDICTION_RECORDS = ("external.json", "grades.sqlite")
 """Suffixes of the files that ``madke score`` keeps next to a prediction file."""
 
 
-def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None) -> list[Results]:
+def open_arms(
+    paths: Sequence[Path], data: Path | None, dataset: str | None, task: str | None, corrections: Path | None = None
+) -> list[Results]:
     """The results at the paths, in order; of an experiment its reference first, then its other arms.
 
     A folder of runs stands for its runs. Paths without a run are skipped with a message, unless none has one.
@@ -38,6 +43,7 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
     """
     from madke.data import read_dataset
     from madke.scoring.arms import open_results
+    from madke.scoring.corrections import corrected, read_corrections
     from madke.tasks import TASKS
 
     is_code = task is not None and ":" in task
@@ -47,7 +53,8 @@ def open_arms(paths: Sequence[Path], data: Path | None, dataset: str | None, tas
         given = f"--dataset {dataset}" if dataset is not None else f"--task {task}"
         raise UserError(f"{given} needs --data, the questions of a prediction file; a run takes --task module:object")
     questions = None if data is None else read_dataset(data, dataset=dataset, task=task)
-    return open_results(_arms(paths, predictions=questions is not None), questions)
+    arms = open_results(_arms(paths, predictions=questions is not None), questions)
+    return arms if corrections is None else corrected(arms, read_corrections(corrections))
 
 
 def _arms(paths: Sequence[Path], *, predictions: bool) -> list[Path]:

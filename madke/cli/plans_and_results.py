@@ -5,26 +5,28 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from madke._util.terminal import console, say, say_json, say_table, say_wrapped
+from madke.cli.equal_vote import sample_of_vote, vote_of_equal_cost
 from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
 from madke.endpoints.prices import Prices
+from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.cost import equal_vote
-from madke.engine.protocol_parts import Knowledge
 from madke.llm import CallStore
 from madke.llm.services import SERVICE_STAGES
 from madke.runs.directory import read_transcripts
 from madke.runs.job import resolved
-from madke.runs.meter import Budget, Meter, account, prices_of
+from madke.runs.meter import Budget, Meter, account, planned_prices, prices_of
 from madke.runs.options import RunOptions
 from madke.runs.own_files import refuse_own_files
+from madke.runs.pool_stages import priced, priced_models
 from madke.runs.request import RunRequest
 from madke.runs.run_pools import RunPools
 from madke.runs.spec import endpoints_before, read_spec
@@ -83,43 +85,17 @@ def show_run_plan(
     file = job.pools or (own if own.exists() else None)
     knowledge = job.protocol.knowledge
     pool_of = RunPools(file, knowledge, job.questions).of if file and knowledge else None
-    prices = prices_of(options)
-    plan = Planner(prices=prices, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
-    grading = planned_grading(job.questions, plan.debates, graders, prices, reply_tokens)
+    prices = prices_of(options, [*priced(job), *(grader.model for grader in graders)])
+    assumed = planned_prices(prices, options)
+    plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
+    grading = planned_grading(job.questions, plan.debates, graders, assumed, reply_tokens)
     show_plans([plan, *grading], prices, pace_of(options, reply_tokens, call_seconds, [out]))
     if equal_vote(job.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
-        sample = resolved(_sample_of_vote(request, knowledge))
+        sample = resolved(sample_of_vote(request, knowledge))
         pools = pool_of if knowledge else None
-        one = Planner(prices=prices, reply_tokens=reply_tokens).plan("a vote", sample, pools)
-        say_wrapped(_equal_vote(plan, one))
-
-
-def _sample_of_vote(request: RunRequest, knowledge: Knowledge | None) -> RunRequest:
-    """What one sample of a vote over the same passages would be asked for."""
-    kept = {name: getattr(request, name) for name in ("questions", "dataset", "task", "ids", "limit", "sample_seed")}
-    changes: dict[str, Any] = {"debaters": 1}
-    if knowledge is not None:
-        whole = {"select": "all", "allow_search": False, "per_debater_sources": None, "query": "none", "rerank": None}
-        changes["knowledge"] = knowledge.model_copy(update=whole).model_dump()
-    sources = ",".join(knowledge.sources) if knowledge else "none"
-    return RunRequest(**kept, protocol="self-consistency", settings=changes, sources=sources)
-
-
-def _equal_vote(plan: Planned, sample: Planned) -> str:
-    """The votes that make as many calls, and use as many tokens."""
-    from madke.report.experiment_tables import planned_range
-
-    def samples(unit: str) -> str:
-        one = getattr(sample.most, unit)
-        return planned_range(*(max(1, round(getattr(each, unit) / one)) for each in (plan.least, plan.most)))
-
-    most = max(1, round(plan.most.calls / sample.most.calls))
-    by_calls, by_tokens = samples("calls"), samples("all_tokens")
-    return (
-        f"A vote over the same passages costs as much with {by_calls} samples by calls, {by_tokens} by tokens: "
-        f"--protocol self-consistency --set debaters={most}."
-    )
+        one = Planner(prices=assumed, reply_tokens=reply_tokens).plan("a vote", sample, pools)
+        say_wrapped(vote_of_equal_cost(plan, one))
 
 
 def show_experiment_plan(
@@ -132,9 +108,10 @@ def show_experiment_plan(
 
     for error in experiment_spec.unknown_sources():
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
-    prices = prices_of(options)
-    plans = planned(experiment_spec, Planner(prices=prices, reply_tokens=pace.reply_tokens))
-    plans += _planned_grading(experiment_spec, graders, prices, pace)
+    prices = prices_of(options, _priced_in(experiment_spec, graders))
+    assumed = planned_prices(prices, options)
+    plans = planned(experiment_spec, Planner(prices=assumed, reply_tokens=pace.reply_tokens))
+    plans += _planned_grading(experiment_spec, graders, assumed, pace)
     if as_json:
         say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
         return
@@ -187,8 +164,14 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
         notes.append(
             f"Cost if beginnings of prompts are cached (--prefix on): {cheaper}. The table counts none as cached."
         )
+    for label, part in (("tier: flex in models.yaml", "flex_cost"), ("a batch API, for comparison", "batch_cost")):
+        ends = getattr(least, part), getattr(most, part)
+        if ends[1] < most.cost:
+            less = 100 - 100 * ends[1] / most.cost
+            notes.append(f"Cost with {label}: {planned_range(*ends, digits=4)}, {less:.0f} % less.")
     if not prices:
         notes.append("No cost: give prices with --prices.")
+    notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))
 
 
@@ -222,7 +205,7 @@ def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Seque
     if graders:
         with resumable():
             ungraded = _grade([out], graders, done.meter.budget)
-    _show_scores(out, done.meter, prices_of(options), options, done.job.protocol.max_tokens)
+    _show_scores(out, done.meter, prices_of(options, priced(done.job)), options, done.job.protocol.max_tokens)
     _show_ungraded(ungraded)
 
 
@@ -250,6 +233,8 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
     console().print(score_table([(out.name or str(out), scores)], cut_notes=False))
     if (prompts := prompt_line(scores)) is not None:
         say(prompts)
+    if (note := shipped_note(prices)) is not None:
+        say_wrapped(note)
     say(f"transcripts: {out / 'transcripts.jsonl'}\nreport: {page}")
     if scores.failed:
         retried = options.retry_failed and not options.replay
@@ -274,15 +259,28 @@ def _show_scores(out: Path, meter: Meter, prices: Prices, options: RunOptions, m
 
 
 def run_arms(
-    experiment_spec: ExperimentSpec, out: Path, options: RunOptions, pace: Pace, graders: Sequence[Grader] = ()
+    experiment_spec: ExperimentSpec,
+    out: Path,
+    options: RunOptions,
+    pace: Pace,
+    graders: Sequence[Grader] = (),
+    start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results."""
+    """Run all arms into an experiment's folder, with their progress, grade their answers, and show the results.
+
+    ``start`` is called between the plan and the first call.
+    """
     from madke.experiments.ablation import run_experiment
 
-    prices = prices_of(options)
+    prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])
-    grading = _planned_grading(experiment_spec, graders, prices, pace)
+    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), pace)
     ungraded = 0
+
+    def planned(plans: Sequence[Planned]) -> None:
+        show_plans([*plans, *grading], prices, pace)
+        start()
+
     with resumable():
         with listening() as listen:
             done = run_experiment(
@@ -290,7 +288,7 @@ def run_arms(
                 out,
                 options,
                 listen=listen,
-                on_plans=lambda plans: show_plans([*plans, *grading], prices, pace),
+                on_plans=planned,
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
                 reply_tokens=pace.reply_tokens,
                 signals=True,
@@ -301,6 +299,11 @@ def run_arms(
         _show_results(done)
     _show_unfinished(done, options)
     _show_ungraded(ungraded)
+
+
+def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> list[str]:
+    rerankers = priced_models(experiment_spec.staged)
+    return [*experiment_spec.models, *rerankers, *(grader.model for grader in graders)]
 
 
 def _planned_grading(
@@ -354,6 +357,11 @@ def _show_results(done: Experiment) -> None:
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
         console().print(rich_table(table))
+    for name, found in named.items():
+        if found.shadow is not None:
+            say_wrapped(f"{name}: {found.shadow.sentence} {found.shadow.price}".strip())
+    if (note := shipped_note(done.account.budget.prices)) is not None:
+        say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
 
 

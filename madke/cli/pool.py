@@ -60,8 +60,8 @@ def build(
     from madke.knowledge.named import open_source, parse_sources, resolve, source_paths
     from madke.knowledge.source_spec import asked_here
     from madke.runs.job import questions_of
-    from madke.runs.meter import prices_of
-    from madke.runs.pool_stages import build_pool_file
+    from madke.runs.meter import planned_prices, prices_of
+    from madke.runs.pool_stages import build_pool_file, priced_models
 
     specs = parse_sources(sources, ())
     refuse_overwriting({"--out": out}, [*question_files(data), *source_paths(specs)])
@@ -73,10 +73,12 @@ def build(
     knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": second})
     if plan:
         refuse_limits(options)
-        prices = prices_of(options)
         retriever = model if knowledge.needs_retriever else None
         wanted = (knowledge,) if knowledge.staged else ()
-        planned = Planner(prices=prices, reply_tokens=reply_tokens).pool_build(wanted, questions, retriever)
+        prices = prices_of(options, [*filter(None, [retriever]), *priced_models(wanted)])
+        planned = Planner(prices=planned_prices(prices, options), reply_tokens=reply_tokens).pool_build(
+            wanted, questions, retriever
+        )
         show_plans([planned], prices, pace_of(options, reply_tokens, None, ()))
         return
     opened = []

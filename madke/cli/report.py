@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from madke._util.assets import require
-from madke._util.terminal import say
+from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.compare import debates_of
 from madke.cli.flags import OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError
 from madke.runs.own_files import question_files
 
 if TYPE_CHECKING:
+    from madke.report.figures import Drawing
     from madke.report.tables import Table
     from madke.scoring.arms import Results
 
@@ -28,16 +37,24 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
+    "Corrections: on the page of --serve, a debate has the buttons `Actually right` and `Gold is wrong`. They write "
+    "the sheet, by default corrections.csv next to the page. Without --serve, the page applies a sheet.",
     "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
     "  madke report runs/first --question q-7",
+    "  madke report runs/first --conflicts --json",
 )
 
 
 def command(
     paths: Paths,
     question: Annotated[str | None, option("Only print this question's debates as text.", "ID")] = None,
+    conflicts: Annotated[
+        bool,
+        switch("--conflicts", "Only print, where debaters differ: who held which answer, and what says so."),
+    ] = False,
+    as_json: Annotated[bool, switch("--json", "With --conflicts: print one JSON object per debate.")] = False,
     out: Annotated[Path | None, option("Page. Default: report.html in the first PATH.", "FILE")] = None,
     figures: Annotated[
         Literal["pdf", "svg", "png"] | None, option("Also write figures/ next to the page.", panel=OUTPUT)
@@ -49,6 +66,10 @@ def command(
     watch: Annotated[
         bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
+    serve: Annotated[
+        bool, switch("--serve", "Serve the page here, with buttons for corrections; see --corrections.", OUTPUT)
+    ] = False,
+    port: Annotated[int, option("With --serve: the port. 0: any.", "N", OUTPUT, min=0, max=65535)] = 0,
     backbone: Annotated[
         list[str] | None, option("Only show published figures of these models. Repeatable.", "NAME", OUTPUT)
     ] = None,
@@ -57,25 +78,28 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
+    corrections: CorrectionsOption = None,
 ) -> None:
     """Write one self-contained HTML page: settings, scores, tests, figures and all debates."""
-    if question is not None:
-        if out or figures or tables or answers or watch:
-            raise UserError("--question writes no files; leave out --out, --figures, --tables, --answers and --watch")
-        _show_debates(open_arms(paths, data, dataset, task), question)
+    if question is not None or conflicts or as_json:
+        files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
+        asked = "--conflicts" if conflicts or as_json else "--question"
+        _refuse(f"{asked} writes no files", {**files, "--serve": serve})
+        results = open_arms(paths, data, dataset, task)
+        _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
+    from madke.cli.corrections import serve_page
     from madke.cli.retrieval import pools_table
     from madke.report.answer_files import write_answers
-    from madke.report.figures import write_figures
     from madke.report.html import write_report
     from madke.report.reproduction import SINGLE_FIGURES
     from madke.report.tables import write_table
 
     if figures is not None:
         require("figures need", "report", "matplotlib")
-    if watch and any((figures, tables, answers, qrels, data)):
-        others = "--figures, --tables, --answers, --qrels and --data"
-        raise UserError(f"--watch writes only the page of runs; leave out {others}")
+    if watch:
+        others = {"--figures": figures, "--tables": tables, "--answers": answers, "--qrels": qrels, "--data": data}
+        _refuse("--watch writes only the page of runs", {**others, "--serve": serve, "--corrections": corrections})
     folder = paths[0].parent if paths[0].is_file() else paths[0]
     if out is None and folder.exists() and not os.access(folder, os.W_OK):
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
@@ -91,7 +115,8 @@ def command(
 
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
-    results = open_arms(paths, data, dataset, task)
+    # The page that is served shows the gold answers as they are, next to the buttons that correct them.
+    results = open_arms(paths, data, dataset, task, None if serve else corrections)
     title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
@@ -100,10 +125,7 @@ def command(
     own, drawn = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
     say(f"report: {page}")
     if figures is not None:
-        for path in write_figures(drawn, page.parent / "figures", figures):
-            say(f"figure: {path}")
-        if not drawn:
-            say(f"no figure: {'this run has' if len(results) == 1 else 'these runs have'} no data for one")
+        _write_figures(drawn, page, figures, one=len(results) == 1)
     for name, table in (own | published | retrieval).items() if tables is not None else ():
         path = page.parent / "tables" / f"{name}.{tables}"
         write_table(table, path)
@@ -111,6 +133,23 @@ def command(
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
+    if serve:
+        serve_page(page, corrections or page.parent / "corrections.csv", port)
+
+
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    if any(given.values()):
+        *others, last = given
+        raise UserError(f"{why}; leave out {', '.join(others)} and {last}")
+
+
+def _write_figures(drawn: Sequence[Drawing], page: Path, form: Literal["pdf", "svg", "png"], *, one: bool) -> None:
+    from madke.report.figures import write_figures
+
+    for path in write_figures(drawn, page.parent / "figures", form):
+        say(f"figure: {path}")
+    if not drawn:
+        say(f"no figure: {'this run has' if one else 'these runs have'} no data for one")
 
 
 def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | None, str | None, dict[str, Table]]:
@@ -126,6 +165,15 @@ def _experiment(paths: Sequence[Path], backbones: Sequence[str]) -> tuple[str | 
     return recipe.title, recipe.source, published_files(recipe, folders, models=backbones)
 
 
+def _print_debates(results: Sequence[Results], question: str | None, *, conflicts: bool, as_json: bool) -> None:
+    if conflicts:
+        _show_conflicts(results, question, as_json=as_json)
+    elif question is None or as_json:
+        raise UserError("--json needs --conflicts")
+    else:
+        _show_debates(results, question)
+
+
 def _show_debates(results: Sequence[Results], question: str) -> None:
     from madke.report.debate_text import debate_text
 
@@ -135,3 +183,27 @@ def _show_debates(results: Sequence[Results], question: str) -> None:
             several = len(results) > 1 or len(found) > 1
             where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""
             say(where + debate_text(transcript))
+
+
+def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json: bool) -> None:
+    """The maps of all debates with more than one answer, or of one question's debates; below them a table."""
+    from madke.report.conflict_text import ConflictCounts, conflict_lines, conflict_table, maps_of
+    from madke.report.tables import rich_table
+
+    counts: dict[str, ConflictCounts] = {}
+    for arm in results:
+        if question is not None:
+            debates_of(arm, question)  # UserError for an unknown one
+        counted = counts.setdefault(arm.name, ConflictCounts())
+        for found in maps_of(arm):
+            counted.add(found)
+            if found.id != question if question is not None else not found.is_conflict:
+                continue
+            if as_json:
+                say_json({"run": arm.name, **asdict(found)})
+            else:
+                where = f"== {arm.path}, repeat {found.repeat}\n" if len(results) > 1 or found.repeat else ""
+                say_wrapped(where + "\n".join(conflict_lines(found)))
+                say("")
+    if not as_json and question is None:
+        console().print(rich_table(conflict_table(counts)))

@@ -12,7 +12,14 @@ import typer
 from madke._util.terminal import console, say, say_json, say_wrapped
 from madke.cli import flags
 from madke.cli.flags import GRADING, OUTPUT, option, switch
-from madke.cli.paths import PREDICTION_FILES, DataOption, Paths, open_arms, refuse_overwriting
+from madke.cli.paths import (
+    PREDICTION_FILES,
+    CorrectionsOption,
+    DataOption,
+    Paths,
+    open_arms,
+    refuse_overwriting,
+)
 from madke.core.errors import UserError, count_of
 from madke.runs.own_files import question_files
 
@@ -49,6 +56,7 @@ def command(
     data: DataOption = None,
     dataset: flags.Dataset = None,
     task: flags.TaskOption = None,
+    corrections: CorrectionsOption = None,
     grader: Annotated[
         str | None, option("Also let these models grade each answer; the first is the score.", "MODEL,...", GRADING)
     ] = None,
@@ -98,10 +106,10 @@ def command(
         _refuse_given({"--base-url": base_url, "--concurrency": concurrency, "--max-cost": max_cost})
     graders = graders_of(grader, base_url=base_url, concurrency=concurrency or _CONCURRENCY) if grader else []
     scripts = [Path(each.model.removeprefix("scripted/")) for each in graders if each.model.startswith("scripted/")]
-    refuse_overwriting(written, [*paths, *question_files(data), prices, *scripts], own="metrics.json")
+    refuse_overwriting(written, [*paths, *question_files(data), corrections, prices, *scripts], own="metrics.json")
     priced = read_prices(prices) if prices else {}
     budget = Budget(prices=priced, max_cost=max_cost) if graders else None
-    arms = open_arms(paths, data, dataset, task)
+    arms = open_arms(paths, data, dataset, task, corrections)
     if out is not None and len(arms) > 1:
         raise UserError(f"--out takes the scores of one PATH, found {len(arms)}; use --json to print all")
     failed = _grade(arms, graders, commands, budget)
@@ -152,6 +160,8 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     for name, found in [] if details else named:
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
+    for told in sorted({arm.corrected for arm in arms if arm.corrected}):
+        say_wrapped(f"{told}. metrics.json keeps the scores without them.")
     if (misled := wrong_answers_table(scores, models_of(arms))) is not None:
         console().print(rich_table(misled))
     for arm in arms if details else ():

@@ -96,6 +96,8 @@ class Usage:
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     """Of ``completion_tokens``: those of hidden reasoning."""
+    searches: int = 0
+    """Searches of a reranker that its provider bills: a question with up to a hundred passages."""
     estimated: bool = False
     """The provider sent no usage; these figures are estimates."""
     server_cut: bool = False
@@ -134,6 +136,8 @@ class Completion:
     """False if another run's call in a shared call store answered."""
     bound: bool | None = None
     """Whether the request was sent with its schema; None if it has none."""
+    tier: str = ""
+    """The service tier that bills the call, ``flex``; empty for the standard one."""
 
 
 class ChatModel(Protocol):

@@ -8,11 +8,13 @@ from typing import Literal
 class SchemaField:
     """One field of a bound reply."""
 
-    name: Literal["reasoning", "selected", "verdict", "side", "answer"]
+    name: Literal["reasoning", "selected", "quotes", "verdict", "side", "answer"]
     words: tuple[str, ...] = ()
     """The words that a text may be; empty: any text."""
     numbers: tuple[int, ...] | None = None
     """The numbers that a list may hold; None: the field is a text."""
+    with_texts: bool = False
+    """Whether the items of the list are records: a ``passage``, which is one of the numbers, and a ``text``."""
     max_length: int | None = None
     """Characters of a text, items of a list. A server may not enforce it."""
 

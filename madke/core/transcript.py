@@ -107,6 +107,8 @@ class StageUsage:
     cached_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+    searches: Annotated[int, Field(exclude_if=lambda value: not value)] = 0
+    """Searches of rerankers that their providers bill."""
     estimated: int = 0
     """Calls whose token counts are estimates."""
     server_cut: Annotated[int, Field(exclude_if=lambda value: not value)] = 0

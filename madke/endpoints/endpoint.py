@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PositiveInt, field_validator, model_validator
@@ -65,6 +65,10 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
     tpm: PositiveInt | None = None
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """How many seconds the server may be silent (:mod:`madke.endpoints.patience`)."""
+    tier: Literal["flex"] | None = None
+    """The service tier of all calls; ``flex`` is cheaper and slower, and has no resources at times."""
+    fall_back: bool = False
+    """Whether a call goes to the standard tier, at its price, when ``tier`` has no resources for it. Else it waits."""
     prefix: Annotated[Prefix | None, BeforeValidator(_unquoted)] = None
     """Whether calls that begin alike wait for one of them (:mod:`madke.endpoints.prefixes`). Default: as the run."""
     prefix_tokens: PositiveInt | None = None
@@ -83,6 +87,12 @@ class ModelEntry(BaseModel, extra="forbid", frozen=True, protected_namespaces=()
         if reserved := _RESERVED & value.keys():
             raise ValueError(f"{min(reserved)!r} is set by the protocol or by the dialect; leave it out")
         return value
+
+    @model_validator(mode="after")
+    def _falls_back_from_a_tier(self) -> ModelEntry:
+        if self.fall_back and self.tier is None:
+            raise ValueError("fall_back needs a tier, such as tier: flex")
+        return self
 
     @model_validator(mode="after")
     def _python_or_server(self) -> ModelEntry:
@@ -249,12 +259,14 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def endpoints_of(models: Iterable[object]) -> dict[str, dict[str, object]]:
-    """Model name -> ``address`` (without secrets) and ``dialect`` (non-default fields), for models at an endpoint."""
-    return {
-        model.name: {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
-        for model in models
-        if isinstance(model, AtEndpoint)
-    }
+    """Model name -> ``address`` (without secrets), ``dialect`` (non-default fields) and ``tier``, if it has one."""
+    found: dict[str, dict[str, object]] = {}
+    for model in models:
+        if isinstance(model, AtEndpoint):
+            found[model.name] = {"address": model.endpoint.shown, "dialect": model.dialect.stated()}
+            if (tier := model.endpoint.entry.tier) is not None:
+                found[model.name]["tier"] = tier
+    return found
 
 
 def relocations(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> str | None:

@@ -12,7 +12,7 @@ from itertools import count
 from madke.core.chat import ChatModel, ChatRequest, Completion, Prefix, takes_schemas
 from madke.core.errors import CallError
 from madke.endpoints.endpoint import AtEndpoint
-from madke.endpoints.patience import chosen_timeout
+from madke.endpoints.patience import time_limit
 from madke.endpoints.prefixes import Prefixes
 
 SLOW_START = 16
@@ -57,7 +57,8 @@ class Limiter:
 
     **Overload.** Each rejection raises a score by ``1 - TOLERATED``, each success lowers it by ``TOLERATED``, down to 0
     (Page's CUSUM test, 1954). At :data:`EVIDENCE` an *episode* begins: the limit, or the number of calls in flight if
-    that is lower, is halved. Calls that began before a cut are not counted. One time-out is an overload.
+    that is lower, is halved. Calls that began before a cut are not counted. One time-out is an overload. A service tier
+    that has no resources is none: fewer calls would not help.
 
     **Recovery.** With each round of calls, the limit then grows by half of its distance to its value before the cut, at
     least by one: fast when it is far below, slowly when it is near (as in CUBIC, RFC 9438).
@@ -296,7 +297,7 @@ class Limits:
             return None
         key = (model.endpoint.limited_as, model.name)
         if key not in self._prefixes:
-            bound = model.endpoint.entry.timeout or chosen_timeout()
+            bound = time_limit(model.endpoint.entry)
             self._prefixes[key] = Prefixes(model, self._prefix, interactive=self._interactive, bound=bound)
         return self._prefixes[key]
 

@@ -28,8 +28,9 @@ from madke.endpoints.openai_wire import (
     read_refusal,
     writes,
 )
-from madke.endpoints.patience import Patience, chosen_timeout
-from madke.endpoints.refusals import REFUSALS, Dialect, ServerError, free_tokens, unexplained
+from madke.endpoints.patience import Patience, time_limit
+from madke.endpoints.prices import FLEX
+from madke.endpoints.refusals import REFUSALS, Dialect, ServerError, free_tokens, no_resources, unexplained
 from madke.endpoints.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class OpenAIChat:
         name: Default: ``openai/MODEL``.
         endpoint: The endpoint itself; replaces ``base_url`` and ``where``.
         timeout: How many seconds the server may be silent (:mod:`madke.endpoints.patience`). Default: the entry's, else
-            ``MADKE_TIMEOUT``, else 300.
+            ``MADKE_TIMEOUT``, else 300, or 900 at the service tier ``flex``.
         transport: Default: :func:`chosen_transport`.
         **where: Further arguments of :func:`madke.endpoints.endpoint.openai_endpoint`.
     """
@@ -92,7 +93,7 @@ class OpenAIChat:
         self._cut_prompts = CutPrompts()
         self._told_cut = False
         self._model = model
-        self._patience = Patience(timeout or self.endpoint.entry.timeout or chosen_timeout())
+        self._patience = Patience(timeout or time_limit(self.endpoint.entry))
         self._transport = transport or chosen_transport()
         self._options: Any = {"headers": {**_HEADERS, **self.endpoint.headers}, "security": {"bearer_auth": True}}
         self._client: AsyncOpenAI | None = None
@@ -116,7 +117,7 @@ class OpenAIChat:
     async def _attempt(self, request: ChatRequest) -> Completion:
         import openai
 
-        started, original = time.monotonic(), request
+        started, original, tier = time.monotonic(), request, self.endpoint.entry.tier
         requests, stream = 0, self._patience.wants_stream
         stream = stream or (request.on_token is not None and self._patience.can_stream)
         while True:
@@ -124,13 +125,17 @@ class OpenAIChat:
             asked = request.in_form(bound=dialect.json_schema)
             if asked.bound is None and original.bound is not None and original.bound.required:
                 raise CallError(NOT_TAKEN, retryable=False)
-            sent = {**self._body(dialect, asked, stream=stream), **self.endpoint.entry.extra_body}
+            served_at = {"service_tier": tier} if tier else {}
+            sent = {**self._body(dialect, asked, stream=stream), **served_at, **self.endpoint.entry.extra_body}
             requests += 1
             on_delta = readable(asked.on_delta) if asked.on_delta and asked.bound else asked.on_delta
             try:
                 body = await self._post(sent, replace(asked, on_delta=on_delta))
             except openai.APIStatusError as error:
                 refusal = ServerError.read(error.status_code, error.body)
+                if tier and self.endpoint.entry.fall_back and no_resources(refusal):
+                    tier = None
+                    continue
                 if requests <= _ADAPTATIONS:
                     if self._adapted(refusal, dialect, sent, request):
                         continue
@@ -141,12 +146,16 @@ class OpenAIChat:
                     if asked.bound is not None and not asked.bound.required and unexplained(refusal):
                         request = request.in_form(bound=False)
                         continue
-                return read_refusal(refusal, error.response, attempts=requests)
+                at_tier = "service_tier" in sent
+                return read_refusal(refusal, error.response, attempts=requests, at_tier=at_tier)
             self._report_dialect()
             self._note_slots(body)
             read = self._read_stream if "stream" in sent else self._read
             completion = read(body, asked, seconds=time.monotonic() - started, attempts=requests)
             self._patience.finished(completion.seconds)
+            # A server that names no tier has used the one that was asked for.
+            at_flex = (completion.tier or sent.get("service_tier")) == FLEX
+            completion = replace(completion, tier=FLEX if at_flex else "")
             if not is_utf8(body):
                 completion = replace(completion, usage=replace(completion.usage, not_utf8=True))
             if request.max_tokens != original.max_tokens:

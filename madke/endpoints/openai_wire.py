@@ -82,6 +82,7 @@ def read_completion(
         usage=usage or estimated_usage(request.messages, written),
         seconds=seconds,
         attempts=attempts,
+        tier=text_of(response, "service_tier"),
     )
     return checked(completion, request.max_tokens)
 
@@ -92,7 +93,7 @@ def assembled(body: bytes) -> bytes:
     An error chunk is a failure, and so is a stream without a finish reason.
     """
     parts: list[tuple[str, str, str]] = []
-    usage, finish_reason, error = None, "", None
+    usage, finish_reason, error, tier = None, "", None, ""
     lines = body.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -106,6 +107,7 @@ def assembled(body: bytes) -> bytes:
         choice = _first(field(chunk, "choices"))
         parts.append(_message_parts(field(choice, "delta")))
         usage = field(chunk, "usage") or usage
+        tier = text_of(chunk, "service_tier") or tier
         error = error or field(chunk, "error") or field(choice, "error")
         finish_reason = text_of(choice, "finish_reason") or finish_reason
     if not parts:
@@ -116,7 +118,8 @@ def assembled(body: bytes) -> bytes:
     if not finish_reason:
         error = error or "the stream ended early, without a finish reason"
     choice = {"message": message, "finish_reason": finish_reason or "error"}
-    return json.dumps({"choices": [choice], "usage": usage} | ({"error": error} if error else {})).encode()
+    whole = {"choices": [choice], "usage": usage, "service_tier": tier}
+    return json.dumps(whole | ({"error": error} if error else {})).encode()
 
 
 def delta_text(line: bytes) -> str:
@@ -141,10 +144,11 @@ def _chunk(line: bytes) -> Any:
     return json.loads(data[5:]) if data.startswith("data:") and data[5:].strip() != "[DONE]" else None
 
 
-def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int) -> Completion:
+def read_refusal(error: ServerError, response: httpx2.Response, *, attempts: int, at_tier: bool = False) -> Completion:
     """The completion for an error status, if the server refuses this prompt; else CallError."""
     where = f"HTTP {error.status}{_redirected(response)}"
-    return refused_completion(error, where, attempts=attempts, retry_after=retry_after(response.headers))
+    after = retry_after(response.headers)
+    return refused_completion(error, where, attempts=attempts, retry_after=after, at_tier=at_tier)
 
 
 def is_utf8(body: bytes) -> bool:

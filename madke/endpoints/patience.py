@@ -22,8 +22,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from madke.core.errors import UserError
+from madke.endpoints.endpoint import ModelEntry
 
 TIMEOUT = 300.0
+FLEX_TIMEOUT = 900.0
+"""The default at the service tier ``flex``, for which OpenAI and Azure advise 15 minutes."""
 _FIRST = 2
 _WHOLE = 12
 _FAST = 0.1
@@ -132,6 +135,11 @@ class Patience:
                 if behind and own < sign:
                     self._last_sign[each] = sign
         del self._last_sign[call]
+
+
+def time_limit(entry: ModelEntry) -> float:
+    """How many seconds a server may be silent: the entry's ``timeout``, else the chosen one, longer at ``flex``."""
+    return entry.timeout or max(chosen_timeout(), FLEX_TIMEOUT if entry.tier else 0.0)
 
 
 def chosen_timeout() -> float:

@@ -1,27 +1,70 @@
 """Prices of tokens, and estimates of token counts where the provider sent none."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from madke.core.chat import Message, Usage
 
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Price(BaseModel, extra="forbid", frozen=True):
-    """Price of a model per million tokens, in any currency."""
+FLEX = "flex"
+"""The service tier at a lower price, as requests and replies name it."""
+_SEARCH = 100
+"""Passages that one search of a reranker may have."""
+_HALF = 0.5
+"""What OpenAI, Azure and Gemini take at flex, as a part of the standard price."""
+
+
+class TierPrice(BaseModel, extra="forbid", frozen=True):
+    """Price of a model per million tokens at one service tier."""
 
     prompt: _PerMillion
     completion: _PerMillion
     """Includes hidden reasoning."""
     cached: _PerMillion | None = None
     """Prompt tokens from the server's prefix cache; None: as ``prompt``."""
+
+
+class Price(TierPrice):
+    """Price of a model, in any currency: per million tokens, or per thousand searches of a reranker."""
+
+    prompt: _PerMillion = 0.0
+    completion: _PerMillion = 0.0
+    search: _PerMillion | None = None
+    """A thousand searches of a reranker; its tokens then cost nothing."""
+    flex: TierPrice | None = None
+    """At the tier ``flex``; None: half of the standard price."""
+    batch: TierPrice | None = None
+    """In a batch API. madke sends no batches; plans show the figure for comparison."""
+    one_place: ClassVar[bool] = False
+    """Whether it holds only for a model of exactly this name, not for one of the same name at another address."""
+
+    @model_validator(mode="after")
+    def _per_token_or_per_search(self) -> Self:
+        tokens = self.model_fields_set & {"prompt", "completion"}
+        if self.search is None and len(tokens) < 2:
+            raise ValueError("expected prompt and completion, or search")
+        if self.search is not None and tokens:
+            raise ValueError("expected prompt and completion, or search, not both")
+        return self
+
+    def at(self, tier: TierPrice | None, otherwise: float = 1.0) -> Price:
+        """The price at one of its tiers, or this part of the standard price if the tier has none."""
+        if self.search is not None:
+            return Price(search=self.search)
+        if tier is not None:
+            return Price(**dict(tier))
+        cached = None if self.cached is None else self.cached * otherwise
+        return Price(prompt=self.prompt * otherwise, completion=self.completion * otherwise, cached=cached)
 
 
 Prices = Mapping[str, Price]
@@ -40,16 +83,35 @@ def read_prices(path: Path) -> dict[str, Price]:
 
 _ADDED = re.compile(r"@https?://.*$|#[^#/]*$", re.DOTALL)
 """Suffixes of a model's name: an address, the fingerprint of a script."""
+_AT_FLEX = f"#{FLEX}"
+
+
+def billed_as(model: str, tier: str) -> str:
+    """The name under which the calls of a model at a service tier are counted; :func:`price_of` reads it."""
+    return f"{model}#{tier}" if tier else model
+
+
+def plain_name(billed: str) -> str:
+    """The model's name, without its service tier."""
+    return billed.removesuffix(_AT_FLEX)
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """The price of a model, or None. ``openai/NAME@URL`` wins over ``openai/NAME``, which wins over ``openai``."""
-    names = (model, _ADDED.sub("", model), model.partition("/")[0])
-    return next((prices[name] for name in names if name in prices), None)
+    """The price of a model, or None. ``openai/NAME@URL`` wins over ``openai/NAME``, which wins over ``openai``.
+
+    ``NAME#flex`` is the price of NAME at that tier.
+    """
+    plain = plain_name(model)
+    names = (plain, _ADDED.sub("", plain), plain.partition("/")[0])
+    known = (name for name in names if name in prices and (name == plain or not prices[name].one_place))
+    found = next((prices[name] for name in known), None)
+    return found if found is None or plain == model else found.at(found.flex, _HALF)
 
 
 def cost(usage: Usage, price: Price) -> float:
     """The cost of calls of one model, in the currency of the price."""
+    if price.search is not None:
+        return usage.searches * price.search / 1000
     cached = price.prompt if price.cached is None else price.cached
     fresh = usage.prompt_tokens - usage.cached_tokens
     return (fresh * price.prompt + usage.cached_tokens * cached + usage.completion_tokens * price.completion) / 1e6
@@ -58,6 +120,11 @@ def cost(usage: Usage, price: Price) -> float:
 def cost_saved(usage: Usage, price: Price) -> float:
     """What cached tokens made cheaper, in the currency of the price."""
     return cost(replace(usage, cached_tokens=0), price) - cost(usage, price)
+
+
+def searches_for(passages: int) -> int:
+    """The searches that a reranker's provider bills for one question, by Cohere's rule."""
+    return math.ceil(passages / _SEARCH)
 
 
 def estimated_usage(messages: Iterable[Message], text: str) -> Usage:

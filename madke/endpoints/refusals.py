@@ -23,6 +23,8 @@ RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
 _OVERLOADED = (429, 503, 529)
 """Too many requests; no capacity; Anthropic's status for no capacity."""
+_NO_RESOURCES = re.compile(r"resource[ _]?unavailable|capacity_exceeded")
+"""Codes and messages of a service tier without resources: OpenAI and Azure (429), Groq (498)."""
 _PAYMENT = re.compile(
     r"insufficient_?(?:quota|credits?|balance|funds)|exceeded_current_quota|billing|payment_required|arrear"
     r"|out_of_credits?|credits?_(?:exhausted|depleted|balance)"
@@ -126,10 +128,18 @@ def unexplained(error: ServerError) -> bool:
     return error.status == 400 and "content_filter" not in error.names and not too_long(error)
 
 
+def no_resources(error: ServerError) -> bool:
+    """Whether a service tier has no resources at the moment, rather than that too many calls were sent."""
+    stated = (*error.names, error.message.casefold())
+    return error.status == 498 or (error.status == 429 and any(map(_NO_RESOURCES.search, stated)))
+
+
 def refused_completion(
-    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None
+    error: ServerError, where: str, *, attempts: int, retry_after: float | None = None, at_tier: bool = False
 ) -> Completion:
     """The completion, ``filtered`` or ``too_long``, if the server refuses this prompt.
+
+    ``at_tier``: the request named a service tier, which may have no resources.
 
     Raises:
         CallError: The attempt failed for another reason. It is retryable for 408, 409, 429 and 5xx, except for unpaid
@@ -140,6 +150,8 @@ def refused_completion(
         return Completion(outcome="filtered", error=reason, finish_reason="error", attempts=attempts)
     if too_long(error):
         return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
+    if at_tier and no_resources(error):
+        raise CallError(reason, retryable=True, retry_after=retry_after, unavailable=True)
     retryable = error.status in RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion, Usage
@@ -13,8 +14,8 @@ from madke.endpoints.endpoint import ModelEntries
 from madke.endpoints.model_names import ADDRESS
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, read_refusal
-from madke.endpoints.prices import estimated_usage
-from madke.endpoints.refusals import ServerError
+from madke.endpoints.prices import estimated_usage, searches_for
+from madke.endpoints.refusals import ServerError, field
 
 _TEI_BATCH = 32
 
@@ -34,6 +35,7 @@ class RerankEndpoint(OpenAIChat):
         query, *passages = [message.content for message in request.messages]
         started = time.monotonic()
         scores: list[float] = []
+        searches = 0
         tokens: int | None = 0
         while len(scores) < len(passages):
             size = _TEI_BATCH if self._texts else len(passages)
@@ -51,10 +53,12 @@ class RerankEndpoint(OpenAIChat):
                 return read_refusal(refusal, error.response, attempts=1)
             found, used = read_scores(body, len(part))
             scores += found
+            searches += billed_searches(body, len(part))
             tokens = None if tokens is None or used is None else tokens + used
         # A cross-encoder reads the question with every passage.
         pairs = [text for passage in request.messages[1:] for text in (request.messages[0], passage)]
         usage = Usage(prompt_tokens=tokens) if tokens else estimated_usage(pairs, "")
+        usage = replace(usage, searches=searches)
         return Completion(text=json.dumps(scores), usage=usage, seconds=time.monotonic() - started)
 
 
@@ -72,6 +76,12 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
     usage = reply.get("usage") if isinstance(reply, dict) else None
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return listed, tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+def billed_searches(body: bytes, count: int) -> int:
+    """The searches that a reply bills: Cohere says how many; else one for each hundred passages."""
+    stated = field(parsed(body), "meta", "billed_units", "search_units")
+    return stated if isinstance(stated, int) and 0 < stated <= count else searches_for(count)
 
 
 def open_rerank_endpoint(name: str, models: ModelEntries) -> RerankEndpoint:

@@ -25,6 +25,8 @@ class RetryPolicy:
     """The same if one of them held hidden reasoning: the server is probably set up to take answers for reasoning."""
     total_wait: float = 120.0
     """Maximum sum of the waits of one call, in seconds. A wait beyond it is not started."""
+    tier_wait: float = 900.0
+    """The same for a service tier that has no resources. These attempts cost nothing and are not among ``attempts``."""
     first_wait: float = 1.0
     longest_wait: float = 30.0
 
@@ -34,7 +36,8 @@ class Retrying:
 
     The n-th wait is ``min(first_wait * 2**(n-1), longest_wait)``, minus a random part of up to half of it. A server's
     Retry-After is a lower bound; up to ``first_wait`` is added, so that waiting clients do not return all at once.
-    A call that fails for good is a completion with outcome ``failed`` and the last reason.
+    A call that fails for good is a completion with outcome ``failed`` and the last reason. A service tier that has no
+    resources is asked again for up to ``tier_wait`` seconds.
 
     An empty reply is retried at once with another seed, unless it was cut off at ``max_tokens``; one that holds only
     hidden reasoning is retried once. The retry belongs to
@@ -63,8 +66,8 @@ class Retrying:
     async def complete(self, request: ChatRequest) -> Completion:
         """Call the model until an attempt succeeds or the policy ends the retries."""
         policy, current = self._policy, request
-        attempts = timeouts = empties = 0
-        left = policy.total_wait
+        attempts = timeouts = empties = unavailable = 0
+        waited = {True: 0.0, False: 0.0}  # for a tier's resources, and for all other reasons
         spent: Completion | None = None  # the empty replies so far, summed
         while True:
             try:
@@ -72,15 +75,19 @@ class Retrying:
             except CallError as failure:
                 attempts += 1
                 timeouts += failure.timed_out
-                reason, wait = failure.reason, self._wait(attempts, failure.retry_after)
-                if failure.retryable and attempts < policy.attempts and timeouts < policy.timeouts:
-                    if wait <= left:
+                unavailable += failure.unavailable
+                counted = unavailable if failure.unavailable else attempts - unavailable
+                reason, wait = failure.reason, self._wait(counted, failure.retry_after)
+                total = policy.tier_wait if failure.unavailable else policy.total_wait
+                again = failure.retryable and (failure.unavailable or counted < policy.attempts)
+                if again and timeouts < policy.timeouts:
+                    if waited[failure.unavailable] + wait <= total:
                         self._on_event(failure, wait)
                         await self._sleep(wait)
-                        left -= wait
+                        waited[failure.unavailable] += wait
                         continue
-                    used_up = failure.retry_after is not None and failure.retry_after > policy.total_wait
-                    longer = f"the server asks to wait longer than {policy.total_wait:g} s; a used-up quota?"
+                    used_up = failure.retry_after is not None and failure.retry_after > total
+                    longer = f"the server asks to wait longer than {total:g} s; a used-up quota?"
                     reason += f" ({longer if used_up else f'a further wait of {wait:.0f} s exceeds the limit'})"
                 failed = Completion(outcome="failed", error=reason, finish_reason="error", attempts=attempts)
                 return _summed(spent, failed)
@@ -88,7 +95,7 @@ class Retrying:
             reply = _summed(spent, replace(reply, attempts=attempts))
             again = reply.outcome == "empty" and reply.finish_reason.casefold() not in TRUNCATED
             most = policy.only_reasoning if reply.reasoning else policy.empties
-            if not again or empties >= most or attempts >= policy.attempts:
+            if not again or empties >= most or attempts - unavailable >= policy.attempts:
                 return reply
             spent = reply
             empties += 1
@@ -97,7 +104,7 @@ class Retrying:
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         first = self._policy.first_wait
-        backoff = min(first * 2.0 ** (attempt - 1), self._policy.longest_wait) * (1 - self._random() / 2)
+        backoff = min(first * 2.0 ** min(attempt - 1, 60), self._policy.longest_wait) * (1 - self._random() / 2)
         return backoff if retry_after is None else max(backoff, retry_after + self._random() * first)
 
 
@@ -105,4 +112,6 @@ def _summed(spent: Completion | None, last: Completion) -> Completion:
     """The last reply of a call, with usage and seconds of the earlier ones added."""
     if spent is None:
         return last
-    return replace(last, usage=spent.usage + last.usage, seconds=spent.seconds + last.seconds)
+    # Replies of two tiers are billed as standard ones, never too low.
+    tier = spent.tier if last.outcome == "failed" or last.tier == spent.tier else ""
+    return replace(last, usage=spent.usage + last.usage, seconds=spent.seconds + last.seconds, tier=tier)

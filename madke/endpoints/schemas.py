@@ -20,6 +20,8 @@ LIMITS_REFUSED = re.compile(r"\bmax_?(?:length|items)\b")
 NOT_TAKEN = "the server takes no JSON schema (response_format), and the protocol has structured: require"
 IGNORED = "the server ignores the JSON schema (response_format), and the protocol has structured: require"
 
+LONGEST_QUOTE = 300
+"""Characters of a quote. A small model that copies never ends without a limit."""
 _READ = 4000
 """Characters of a reply in which its reasoning is looked for."""
 _REASONING = re.compile(r'\s*\{\s*"reasoning"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)("?)', re.DOTALL)
@@ -39,23 +41,25 @@ def ignores_schema(completion: Completion) -> bool:
 
 
 def _rendered(schema: Schema, limits: bool) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {each.name: _property(each, limits) for each in schema.fields},
-        "required": [each.name for each in schema.fields],
-        "additionalProperties": False,
-    }
+    return _record({each.name: _property(each, limits) for each in schema.fields})
+
+
+def _record(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def _property(each: SchemaField, limits: bool) -> dict[str, Any]:
     limit = each.max_length if limits else None
     if each.numbers is not None:
-        items = {"type": "integer", "enum": list(each.numbers)}
+        items: dict[str, Any] = {"type": "integer", "enum": list(each.numbers)}
+        if each.with_texts:
+            text = {"type": "string"} | ({"maxLength": LONGEST_QUOTE} if limits else {})
+            items = _record({"passage": items, "text": text})
         return {"type": "array", "items": items} | ({} if limit is None else {"maxItems": limit})
-    text: dict[str, Any] = {"type": "string"}
+    string: dict[str, Any] = {"type": "string"}
     if each.words:
-        return text | {"enum": list(each.words)}
-    return text | ({} if limit is None else {"maxLength": limit})
+        return string | {"enum": list(each.words)}
+    return string | ({} if limit is None else {"maxLength": limit})
 
 
 def readable(on_delta: Callable[[str], None]) -> Callable[[str], None]:

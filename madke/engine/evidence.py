@@ -1,6 +1,6 @@
 """The end of a debate as one record: who agrees, and what the passages say. Nothing is taken from a model's word."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from madke.core.agreement import Agreement, Change, Position, Quote
@@ -154,13 +154,13 @@ class _Lookup:
     def _position(self, group: Sequence[Turn], turns: Sequence[tuple[int, Turn]]) -> Position:
         answer = group[0].stance.answer or ""
         numbers = tuple(sorted({n for _, turn in turns for n in self._passages(turn)}))
-        quotes = [quote for n, turn in turns for quote in self._quotes(n, turn)]
+        quotes = [quote for n, turn in turns for quote in quotes_in(turn, n, self._texts, self._question)]
         return Position(
             answer=answer,
             supporters=tuple(turn.agent for turn in group),
             passages=numbers,
-            containing=self._containing(answer, numbers),
-            quotes=tuple(_without_repeats(quotes)),
+            containing=containing(answer, numbers, self._texts, self._task, self._question),
+            quotes=tuple(without_repeats(quotes)),
         )
 
     def _passages(self, turn: Turn) -> Collection[int]:
@@ -170,27 +170,37 @@ class _Lookup:
             return shown
         return parse_citations(turn.stance.text, shown) or shown
 
-    def _containing(self, answer: str, numbers: Sequence[int]) -> tuple[int, ...] | None:
-        contained = getattr(self._task, "contained", BaseTask().contained)
-        if self._texts is None or contained(answer, "", self._question) is None:
-            return None
-        return tuple(n for n in numbers if contained(answer, self._texts.get(n, ""), self._question))
 
-    def _quotes(self, round_n: int, turn: Turn) -> list[Quote]:
-        """The quotes in a stance. A text in quotation marks that names no passage is one only if a passage has it."""
-        if not self._texts:
-            return []
-        quotes = []
-        for text, passage in parse_quotes(turn.stance.text):
-            status, found = look_up(text, passage, self._texts)
-            if passage is not None or status in ("found", "approximate"):
-                quotes.append(
-                    Quote(text=text, agent=turn.agent, round=round_n, passage=passage, status=status, found_in=found)
-                )
-        return quotes
+def containing(
+    answer: str, numbers: Iterable[int], texts: Texts | None, task: Task, question: Question
+) -> tuple[int, ...] | None:
+    """The passages that contain an answer by the task's matcher; None if it cannot be looked up."""
+    contained = getattr(task, "contained", BaseTask().contained)
+    if texts is None or contained(answer, "", question) is None:
+        return None
+    return tuple(n for n in numbers if contained(answer, texts.get(n, ""), question))
 
 
-def _without_repeats(quotes: Sequence[Quote]) -> list[Quote]:
+def quotes_in(turn: Turn, round_n: int, texts: Texts | None, question: Question) -> list[Quote]:
+    """The quotes in a stance.
+
+    A text in quotation marks that names no passage is one only if a passage has it, and the question does not: titles
+    stand in quotation marks too.
+    """
+    if not texts:
+        return []
+    quotes = []
+    for text, passage in parse_quotes(turn.stance.text):
+        status, found = look_up(text, passage, texts)
+        asked = look_up(text, None, {0: question.question}).status == "found"
+        if passage is not None or (status in ("found", "approximate") and not asked):
+            quotes.append(
+                Quote(text=text, agent=turn.agent, round=round_n, passage=passage, status=status, found_in=found)
+            )
+    return quotes
+
+
+def without_repeats(quotes: Sequence[Quote]) -> list[Quote]:
     """Each quote once: debaters repeat themselves from round to round."""
     first: dict[Quote, Quote] = {}
     for quote in quotes:

@@ -208,7 +208,7 @@ def compares_answers(p: Protocol) -> str | None:
         return "order = madc"
     if p.sees.grouped:
         return "sees.grouped = true"
-    return f"marker = {p.marker}" if p.marker not in ("plain", "text") else None
+    return f"marker = {p.marker}" if p.marker not in ("plain", "alone", "text") else None
 
 
 def conflicts(p: Protocol) -> Iterator[str]:

@@ -23,11 +23,12 @@ from madke.engine.prose import is_prose, looked_up, merged
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.scene import Scene, StageReply
+from madke.engine.schemas import asks_for_quotes
 from madke.engine.view import View, stances_of
 
 _COMMON = frozenset({"question", "options", "task", "marker", "round", "rounds", "debaters", "level"})
 _DEBATER = _COMMON | {"debater", "persona", "knowledge", "own", "prepared"}
-_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite"}
+_READER = _DEBATER | {"peers", "history", "groups", "digest", "critique", "cite", "bound"}
 
 STAGE_VALUES: Mapping[str, frozenset[str]] = {
     "select": _DEBATER | {"max_selected", "allow_search", "bound"},
@@ -81,14 +82,14 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     """Ask a debater for its stance, with the passages ``numbers``. Eq. 3 in round 1; Eq. 4 as a reply to ``view``."""
     stage = "speak" if view.empty else "reply"
     view_fields = ("own", "peers", "history", "groups", "digest", "critique")
-    cite = bool(numbers) and (scene.protocol.cite or getattr(scene.task, "cites", False))
+    cite = bool(numbers) and asks_for_quotes(scene.protocol, scene.task)
     values = {"knowledge": numbers, "cite": cite, **{name: getattr(view, name) for name in view_fields}}
     droppable = len(view.peers) + len(view.history)
-    reply, asked, _ = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
+    reply, asked, bound = await _ask(scene, stage, debater, round_n, values, droppable=droppable)
     if reply.error is not None:
         return Stance(stage=stage, status="failed", **fields_of(reply))
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
-    parsed = _answer(scene, reply, asked, shown)
+    parsed = _answer(scene, reply, asked, shown) if bound is None else _bound_answer(scene, bound, asked)
     if is_prose(scene.task) and parsed.value is not None:
         texts = {n: passage_text(scene, n) for n in shown}
         checked = looked_up(parsed.value, scene.question.question, texts)
@@ -190,7 +191,7 @@ async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], 
         sides = [debater.name for debater in scene.protocol.cast] if stage == "extract" else []
         side = parse.parse_side(reply.text, sides, asked=asked).value
     else:
-        parsed = parse.bound_answer(bound, scene.task, scene.question, asked)
+        parsed = _bound_answer(scene, bound, asked)
         side = parse.bound_side(bound)
     status = _status(parsed, reply)
     return Final(by=agent, answer=parsed.value, status=status, rule=parsed.rule, agent=side, **fields_of(reply))
@@ -199,6 +200,10 @@ async def _final(scene: Scene, stage: str, agent: str, rounds: Sequence[Round], 
 def _answer(scene: Scene, reply: Called, asked: parse.Asked, shown: set[int]) -> parse.Parsed[str | None]:
     task, question, marker = scene.task, scene.question, scene.protocol.marker
     return parse.answer_of(reply.text, task, question, marker, shown=shown, cut=reply.cut, asked=asked)
+
+
+def _bound_answer(scene: Scene, bound: parse.BoundReply, asked: parse.Asked) -> parse.Parsed[str | None]:
+    return parse.bound_answer(bound, scene.task, scene.question, asked)
 
 
 def _verdict(scene: Scene, bound: parse.BoundReply) -> parse.Parsed[Verdict]:

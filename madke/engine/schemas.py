@@ -1,4 +1,4 @@
-"""The schemas of a debate's stages. Stances, summaries of a debate so far and notes stay free text."""
+"""The schemas of a debate's stages. Stances without quotes, summaries of a debate so far and notes stay free text."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,7 @@ from madke.tasks.choice import lettered
 
 _REASONING = SchemaField(name="reasoning", max_length=300)
 """Bounded: a small model never finishes a reasoning without an end."""
+_MOST_QUOTES = 3
 _LONGEST_ANSWER = 200
 """Characters, except for whole texts such as translations."""
 
@@ -26,6 +27,9 @@ def schema_of(
         case "select" if shown and not protocol.needs_search and protocol.knowledge is not None:
             most = protocol.knowledge.max_selected
             return _schema("selection", SchemaField(name="selected", numbers=tuple(shown), max_length=most))
+        case "speak" | "reply" if shown and asks_for_quotes(protocol, task) and _answers_last(protocol):
+            quotes = SchemaField(name="quotes", numbers=tuple(shown), with_texts=True, max_length=_MOST_QUOTES)
+            return _schema("stance", quotes, _answer(task, question))
         case "reflect":
             return _schema("verdict", SchemaField(name="verdict", words=(KEEP, REVISE)))
         case "judge" if protocol.finish == "judge_extract":
@@ -40,10 +44,21 @@ def schema_of(
     return None
 
 
+def asks_for_quotes(protocol: Protocol, task: Task) -> bool:
+    """Whether debaters with passages are asked to quote them."""
+    return protocol.cite or bool(getattr(task, "cites", False))
+
+
+def _answers_last(protocol: Protocol) -> bool:
+    """Whether a stance is reasons and then an answer: no text, no lone answer, and no confidence with it."""
+    return protocol.marker not in ("text", "alone") and protocol.finish != "weighted"
+
+
 def bound_roles(protocol: Protocol) -> tuple[str, ...]:
     """The roles with a stage that can have a schema."""
     stages = set(protocol.stages)
-    debaters = [debater.name for debater in protocol.cast] if stages & {"select", "reflect"} else []
+    is_bound = stages & {"select", "reflect"} or (protocol.cite and _answers_last(protocol))
+    debaters = [debater.name for debater in protocol.cast] if is_bound else []
     judge = ["judge"] if stages & {"judge", "extract"} else []
     return (*debaters, *judge, *(["summarizer"] if "summarize" in stages else []))
 

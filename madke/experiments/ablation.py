@@ -17,7 +17,7 @@ from madke.experiments.experiment_spec import ExperimentSpec, QuestionSets, read
 from madke.experiments.load import Planned
 from madke.experiments.plan import REPLY_TOKENS, Planner, planned
 from madke.experiments.recipe import Arm, Recipe
-from madke.runs.meter import account
+from madke.runs.meter import account, planned_prices
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import priced_models
 from madke.runs.request import NOTHING, Model, RunRequest, takes_request
@@ -103,7 +103,7 @@ def run_experiment(
     )
     with experiment.opened():
         pools = experiment.pools if experiment.pools.exists() else None
-        planner = Planner(prices=own.budget.prices, reply_tokens=reply_tokens)
+        planner = Planner(prices=planned_prices(own.budget.prices, options), reply_tokens=reply_tokens)
         experiment.plans.extend(planned(experiment_spec, planner, pools, debaters=experiment.debaters))
         on_plans(experiment.plans)
         wrong: list[UserError] = []

@@ -23,7 +23,7 @@ from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
-from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file, recipe_files
+from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
 from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
@@ -166,8 +166,7 @@ class ExperimentSpec:
             have, every = ", ".join(unused), ",".join(sorted(self.pool_sources))
             why = f"no arm uses source {have} of the pool files; name the sources to use, for example --sources {every}"
             raise UserError(why, file=self.pools[0])
-        shipped = self.file is not None and self.file in recipe_files().values()
-        if not shipped or is_sample_data(self.questions):
+        if is_sample_data(self.questions):
             return
         for name, spec in self.all_specs.items():
             if name not in self.pool_sources and name not in self.own_sources and is_sample(name, spec):

@@ -10,7 +10,7 @@ from madke.core.chat import Message, Usage, shared_length
 from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.endpoints.prefixes import HOSTED_TOKENS
-from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of
+from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import read_models
 from madke.pools.stage_calls import LLM, LOCAL
@@ -41,6 +41,9 @@ class Load:
     """As if the server kept nothing."""
     cached_cost: float = 0
     """If it keeps every beginning of at least 1,024 tokens within a debate."""
+    flex_cost: float = 0
+    """As ``cost``, at the tier ``flex`` where the price has one; ``batch_cost``: in a batch API."""
+    batch_cost: float = 0
     all_tokens: float = 0
     """Tokens of all calls, paid or not."""
 
@@ -72,14 +75,17 @@ class Planned:
 
 def load_of(usage: Usage, price: Price | None, times: float, paid: float) -> Load:
     """A call that is made ``times`` times, and paid ``paid`` times."""
+    fresh = replace(usage, cached_tokens=0)
     return Load(
         calls=times,
         all_tokens=(usage.prompt_tokens + usage.completion_tokens) * times,
         paid=paid,
         prompt_tokens=usage.prompt_tokens * paid,
         completion_tokens=usage.completion_tokens * paid,
-        cost=cost(replace(usage, cached_tokens=0), price) * paid if price else 0,
+        cost=cost(fresh, price) * paid if price else 0,
         cached_cost=cost(usage, price) * paid if price else 0,
+        flex_cost=cost(fresh, price.at(price.flex)) * paid if price else 0,
+        batch_cost=cost(fresh, price.at(price.batch)) * paid if price else 0,
     )
 
 
@@ -107,7 +113,8 @@ def _calls(
             yield retriever, planned_usage(messages("rerank", question.question, passages), reply_tokens)
         else:
             pairs = [Message(role="user", content=question.question + PASSAGE)] * count
-            yield model.partition("@")[0], planned_usage(pairs, 0)
+            usage = replace(planned_usage(pairs, 0), searches=searches_for(count))
+            yield model.partition("@")[0], usage
 
 
 def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequence[Sequence[Message]] = ()) -> Usage:

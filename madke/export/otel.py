@@ -14,8 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,8 @@ from madke.core import events
 from madke.core.addresses import public_url
 from madke.core.chat import Purpose
 from madke.core.errors import UserError
-from madke.export.recorded_calls import recorded_calls
-from madke.export.spans import SpanValue, TimedCall, TraceSpan, debate_spans, is_of_debate, laid_out
-from madke.runs.spec import sessions_of
+from madke.export.recorded_calls import debates_with_calls, first_start
+from madke.export.spans import SpanValue, TimedCall, TraceSpan, debate_spans
 from madke.scoring.arms import Results
 
 _log = logging.getLogger(__name__)
@@ -89,31 +87,9 @@ def write_spans(arms: Sequence[Results], target: str, *, text: bool = False) -> 
 
 
 def _spans_of(arm: Results, *, text: bool) -> Iterator[TraceSpan]:
-    calls: dict[str, list[TimedCall]] = {}
-    for call in recorded_calls(arm):
-        timed = TimedCall(
-            purpose=call.purpose,
-            # Without texts that nobody asked for: the calls of a whole run are held here.
-            completion=call.completion if text else replace(call.completion, text="", reasoning=""),
-            model=call.model,
-            messages=call.messages if text else (),
-        )
-        calls.setdefault(call.purpose.question, []).append(timed)
-    name = arm.config.variant if arm.config is not None else arm.name
-    for transcript in arm.transcripts():
-        own = [call for call in calls.get(transcript.id, ()) if is_of_debate(call.purpose, transcript)]
-        debaters = {turn.agent for each in transcript.rounds for turn in each.turns}
-        timed_calls = laid_out(own, debaters)
-        yield from debate_spans(transcript, timed_calls, run=arm.name, name=name, began=_began(arm), text=text)
-
-
-def _began(arm: Results) -> int:
-    """The start of the run's first command, in nanoseconds; 0 if it is not known."""
-    sessions = sessions_of(arm.path) if arm.path.is_dir() else ()
-    try:
-        return int(datetime.fromisoformat(str(sessions[0]["started"])).timestamp()) * 1_000_000_000
-    except (IndexError, KeyError, ValueError):
-        return 0
+    name, began = arm.config.variant if arm.config is not None else arm.name, first_start(arm)
+    for transcript, calls in debates_with_calls(arm, text=text):
+        yield from debate_spans(transcript, calls, run=arm.name, name=name, began=began, text=text)
 
 
 def _groups(spans: Iterable[TraceSpan]) -> Iterator[list[TraceSpan]]:

@@ -18,7 +18,12 @@ QRELS = "qrels.txt"
 
 def run_file(arm: Results) -> str:
     """The file name of an arm's run."""
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', arm.name).strip('-.') or 'run'}.run.txt"
+    return f"{file_stem(arm)}.run.txt"
+
+
+def file_stem(arm: Results) -> str:
+    """An arm's name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", arm.name).strip("-.") or "run"
 
 
 def write_trec(arms: Sequence[Results], folder: Path) -> dict[str, int]:

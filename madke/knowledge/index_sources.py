@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from madke._util.assets import cache_dir, require
+from madke._util.assets import cache_dir
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Hits, Passage, Source
 from madke.encoding.embeddings import open_encoder
@@ -46,7 +46,6 @@ from madke.knowledge.fusion import DEPTH, fuse
 
 _log = logging.getLogger(__name__)
 
-_FOR_DOCUMENTS = ("bm25s", "lxml", "markdown_it", "numpy", "pypdfium2", "Stemmer")
 _CHUNK = 1_000
 """Queries per search: one pass over the vectors serves them all, and Ctrl-C takes effect between two chunks."""
 
@@ -285,7 +284,6 @@ class DocumentSource:
     """
 
     def __init__(self, folder: Path, *, name: str, encoder: Encoder | str | None = None) -> None:
-        require("folders of documents need", "docs", *_FOR_DOCUMENTS)
         if not folder.exists():
             raise UserError(f"source {name!r}: no such folder or file; expected documents", file=folder)
         if (folder / PASSAGES_MANIFEST).exists():

@@ -7,7 +7,7 @@ noticed the damage. Its readable calls are kept; the others are made again.
 import asyncio
 import os
 import sqlite3
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from madke._util.files import disk_full
 from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_schemas
 from madke.core.errors import UserError
+from madke.endpoints.prices import billed_as
 from madke.llm.call_key import call_key
 from madke.llm.store_file import (
     COUNTS,
@@ -108,13 +109,22 @@ class CallStore(AbstractContextManager["CallStore"]):
             restore(self._db, entries)
 
     def paid(self, *, without: Collection[str] = ()) -> dict[tuple[str, str], Paid]:
-        """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``."""
+        """(Payer, model name) -> all calls made, including failed ones, except those of the stages in ``without``.
+
+        Calls at a service tier are apart, under the name of :func:`madke.endpoints.prices.billed_as`.
+        """
         sums = ", ".join(f"sum({name})" for name in COUNTS)
         which = f"stage NOT IN ({', '.join('?' * len(without))})"
         query = f"SELECT payer, model, count(*), {sums} FROM calls WHERE {which} GROUP BY 1, 2 ORDER BY min(id)"
         with self._errors():
+            # The columns have no searches, and only this stage makes any.
+            searches: Counter[tuple[str, str]] = Counter()
+            for row in self._db.execute(f"{SELECT} WHERE stage = 'rerank'"):
+                searches[row[2], row[3]] += stored_completion(stored_record(row)).usage.searches
             return {
-                (payer, model): Paid(calls, Usage(**dict(zip(COUNTS, counts, strict=True))))
+                (payer, model): Paid(
+                    calls, Usage(**dict(zip(COUNTS, counts, strict=True)), searches=searches[payer, model])
+                )
                 for payer, model, calls, *counts in self._db.execute(query, tuple(without))
             }
 
@@ -211,7 +221,8 @@ class Stored:
         try:
             completion = await self._model.complete(request)
             sent = request.in_form(bound=bool(completion.bound))
-            await self._store.write(call_key(self.name, sent), self.name, sent, completion, payer=self._payer)
+            billed = billed_as(self.name, completion.tier)
+            await self._store.write(call_key(self.name, sent), billed, sent, completion, payer=self._payer)
             running.set_result(completion)
             return completion
         finally:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from madke.core.chat import LISTENERS, ChatRequest, Completion, Message, Purpose, Usage, fields_of
 from madke.core.errors import UserError
+from madke.endpoints.prices import plain_name
 from madke.llm.call_key import compact_json, fields_of_schema
 
 _log = logging.getLogger(__name__)
@@ -163,7 +164,7 @@ def read_call(row: Sequence[Any], db: sqlite3.Connection) -> Recorded:
 
     record = stored_record(row)
     messages = tuple(Message(role=role, content=text(name)) for role, name in record["messages"])
-    return Recorded(Purpose(**record["purpose"]), messages, stored_completion(record), row[3])
+    return Recorded(Purpose(**record["purpose"]), messages, stored_completion(record), plain_name(row[3]))
 
 
 def open_store(path: Path) -> sqlite3.Connection:

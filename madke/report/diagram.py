@@ -15,8 +15,8 @@ from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Debater
 from madke.engine.view import view
 
-MAX_COLUMNS = 100
-"""Maximum width of a diagram, in columns."""
+MAX_COLUMNS = 80
+"""Maximum width of a diagram, in columns: that of a terminal."""
 
 _FRAME = "│  "
 _LABEL = 12

@@ -28,11 +28,18 @@ from madke.runs.spec import sessions_of
 from madke.scoring.arms import ArmValues, Results, common_metric, open_runs
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of
+from madke.scoring.paired import PairedTest
 from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
-_SCRIPTS = "dom data search list matrix quotes pool agreement debate beside summary theme app reload"
+_SCRIPTS = (
+    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "conflicts", "calls", "corrections",
+    "debate", "beside", "summary", "theme", "app", "reload",
+)  # fmt: skip
 """Joined to one script in this order."""
+
+READER = "offline"
+"""The kind of the model that extracts answers from passages."""
 
 RELOADS = '<p id="reload" class="note"'
 """The start of the line that makes the open page reload itself."""
@@ -73,7 +80,7 @@ def write_report(
         own |= {"wrong_answers": misled} if misled else {}
         drawings = figures.draw(results, named, arms) if figures.available() else None
         shared, different = _settings(results)
-        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS.split()))
+        script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
         scored, replies = own["scores"].split()
         pieces = _template(arms, named).generate(
             reload=reload,
@@ -81,12 +88,13 @@ def write_report(
             source=source,
             finding=finding(arms, named, tests),
             lead=_lead(results, named),
-            shadows=[
-                f"{name}: {each.shadow.sentence}" if len(named) > 1 else each.shadow.sentence
+            worth=[
+                (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
                 for name, each in named.items()
                 if each.shadow is not None
             ],
-            alerts=[*_alerts(named)],
+            reader=_reader(results),
+            alerts=[*_alerts(named), *dict.fromkeys(f"{arm.corrected}." for arm in results if arm.corrected)],
             incomplete=any(each.incomplete for each in named.values()),
             bars=[*bars(named)] if any(each.correct for each in named.values()) else [],
             warnings=[
@@ -96,7 +104,7 @@ def write_report(
             ],
             scores=None if all(map(all_failed, named.values())) else scored,
             replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
-            tests=own.get("tests"),
+            tests=_by_value(arms, tests),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
             tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],
             figures=drawings,
@@ -119,8 +127,16 @@ def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Templa
     environment.trim_blocks = environment.lstrip_blocks = True
     first = common_metric(arm.first_metric for arm in arms)
     of_page = partial(page_table, runs=[*scores], first=heading_of(first))
-    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg)
+    environment.filters.update(printable=printable, page_table=of_page, svg=figures.page_svg, unbroken=unbroken)
     return environment.get_template("report.html.j2")
+
+
+_UNBROKEN = re.compile(r"(?<=\w) (?=%)|(?<=\b[np]) (?=[=<])|(?<=[=<]) (?=[\d.])")
+
+
+def unbroken(text: str) -> str:
+    """The text without line breaks inside ``p = 0.065``, ``n = 20`` and ``95 %``."""
+    return _UNBROKEN.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _asset(*names: str) -> str:
@@ -137,6 +153,26 @@ def _lead(results: Sequence[Results], scores: Mapping[str, Scores]) -> str:
     named = ({spec.data for spec in specs}, {spec.variant for spec in specs}, models)
     facts += [", ".join(sorted(found)) for found in named if 0 < len(found) <= 3]
     return " \N{MIDDLE DOT} ".join(facts)
+
+
+def _by_value(arms: Sequence[ArmValues], tests: Sequence[PairedTest]) -> dict[str, Table]:
+    """Heading -> tests of one value, the tasks' first metric first."""
+    first = common_metric(arm.first_metric for arm in arms)
+    values = dict.fromkeys(sorted((test.metric for test in tests), key=lambda metric: metric != first))
+    return {heading_of(value): paired_table([test for test in tests if test.metric == value]) for value in values}
+
+
+def _reader(results: Sequence[Results]) -> str:
+    """A warning about runs whose answers come from the offline reader; empty if there are none."""
+    played = {arm.name: arm.config.models.values() for arm in results if arm.config}
+    read = [name for name, models in played.items() if any(model.partition("/")[0] == READER for model in models)]
+    if not read:
+        return ""
+    which = "These answers" if len(read) == len(results) else f"The answers of {', '.join(read)}"
+    return (
+        f"{which} come from {READER}, the built-in reader: it extracts spans from passages and is not a language "
+        "model. Scores say nothing about language models."
+    )
 
 
 def _alerts(scores: Mapping[str, Scores]) -> Iterator[str]:

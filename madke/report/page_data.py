@@ -20,7 +20,10 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
 from madke.pools.lines import PoolLines
+from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import agreement_in
+from madke.report.conflict_text import map_of
+from madke.report.page_calls import MOST_DEBATES, PageCall, calls_of
 from madke.report.tables import ORACLE
 from madke.runs.spec import run_files
 from madke.scoring.arms import ArmValues, QuestionKey, Results
@@ -110,9 +113,13 @@ class PassageTexts:
         self._frozen, self._lines = frozen, lines
         return "held"
 
+    def record(self, transcript: Transcript) -> PoolRecord | None:
+        """The pool of a debate, if it is available."""
+        return self._lines.record(transcript.id) if self._lines is not None else None
+
     def of(self, transcript: Transcript) -> list[int | None]:
         """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
-        record = self._lines.record(transcript.id) if self._lines is not None else None
+        record = self.record(transcript)
         if record is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
@@ -247,26 +254,56 @@ def _elements(blocks: Path, wait_for_index: Callable[[], Index], arms: Sequence[
     index = wait_for_index()
     with blocks.open(encoding="utf-8") as file:
         yield from file
-    yield _element("index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS}}))
+    yield _element(
+        "index", to_json(index.json(arms) | {"sizes": {"debates": _DEBATES, "texts": _TEXTS, "prompts": _TEXTS}})
+    )
 
 
 def _pack(blocks: Path, results: Sequence[Results]) -> Index:
     """Write the blocks to a file. Memory holds a few of them, and a small row per item."""
-    index, texts, bodies = Index(), PassageTexts(), Blocks("debates", _DEBATES)
+    index, texts, bodies, prompts = Index(), PassageTexts(), Blocks("debates", _DEBATES), _Prompts()
     with blocks.open("w", encoding="utf-8") as file:
         for one in results:
+            few = len(one.config.questions) * one.config.repeats <= MOST_DEBATES if one.config else False
+            calls = calls_of(one, prompts.number) if few else {}
             index.begin(one, texts.open(one))
             for transcript in one.transcripts():
                 index.add(transcript)
-                bodies.add(_body(transcript, texts.of(transcript)))
-                file.write(bodies.full() + texts.blocks.full())
-        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True))
+                made = calls.get((transcript.id, transcript.repeat), ())
+                record = texts.record(transcript) if few else None
+                bodies.add(_body(transcript, texts.of(transcript), record, made))
+                file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
+        file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
     return index
 
 
-def _body(transcript: Transcript, texts: Sequence[int | None]) -> bytes:
-    """One debate: its transcript without default values, numbers of its passages, scores of its answers, its gold."""
-    own = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+class _Prompts:
+    """Numbers of the texts of prompts and replies. Equal texts share a number."""
+
+    def __init__(self) -> None:
+        self.blocks = Blocks("prompts", _TEXTS)
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, text: str) -> int:
+        item = to_json(text.encode("utf-8", "replace").decode())  # models do emit lone surrogates
+        key = blake2b(item, digest_size=16).digest()
+        if key not in self._numbers:
+            self._numbers[key] = self.blocks.add(item)
+        return self._numbers[key]
+
+
+def _body(
+    transcript: Transcript, texts: Sequence[int | None], record: PoolRecord | None, calls: Sequence[PageCall]
+) -> bytes:
+    """One debate: its transcript without default values, and what the page adds.
+
+    Added: numbers of its passages, scores of its answers, gold, calls, and its map if several answers were given.
+    """
+    own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
+    own["calls"] = calls
+    differ = map_of(transcript, None)
+    if differ is not None and differ.is_conflict:
+        own["map"] = map_of(transcript, record) if record is not None else differ
     known = replace(transcript, agreement=agreement_in(transcript))
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 

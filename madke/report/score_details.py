@@ -73,7 +73,7 @@ def score_details(scores: Scores) -> str:
         *_other_measures(scores),
     ]
     if scores.shadow is not None:
-        lines += [scores.shadow.sentence, *gate_lines(scores.shadow)]
+        lines += [scores.shadow.sentence, *filter(None, [scores.shadow.price]), *gate_lines(scores.shadow)]
     if scores.read_golds:
         lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:

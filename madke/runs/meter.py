@@ -13,7 +13,8 @@ from madke.core.chat import ChatModel, ChatRequest, Completion, Usage, takes_sch
 from madke.core.errors import CallError, UserError
 from madke.core.events import Listener, RunProgress
 from madke.endpoints.model_names import is_unpaid
-from madke.endpoints.prices import Prices, cost, price_of, read_prices
+from madke.endpoints.prices import Prices, billed_as, cost, price_of, read_prices
+from madke.endpoints.shipped_prices import shipped_prices
 from madke.engine.parse import TRUNCATED
 from madke.llm import CallStore, Limits, read_models
 from madke.runs.deadline import seconds_until
@@ -41,6 +42,8 @@ class Budget:
     """
 
     prices: Prices
+    shipped: Callable[[Iterable[str]], Prices] | None = None
+    """The shipped prices of models, for a budget without other prices."""
     max_cost: float | None = None
     """In the currency of the prices; None: no limit."""
     max_tokens: int | None = None
@@ -49,14 +52,17 @@ class Budget:
     tokens: int = 0
 
     def check(self, models: Iterable[str]) -> None:
-        """UserError if there is a cost limit and a model has no price."""
+        """Look up shipped prices if no other is given. UserError if a cost limit lacks the price of a model."""
+        models = list(models)
+        if self.shipped is not None:
+            self.prices = {**self.prices, **self.shipped(models)}
         for name in models:
             if self.max_cost is not None and price_of(name, self.prices) is None and not is_unpaid(name):
                 known = f"holds prices for {', '.join(self.prices)}" if self.prices else "is not given"
                 raise UserError(f"--max-cost needs the price of {name!r}; --prices {known}")
 
     def pay(self, model: str, usage: Usage) -> float:
-        """Count the usage of one or more calls of a model; returns their cost, 0 without a price."""
+        """Count the usage of one or more calls of a model, named as billed; returns their cost, 0 without a price."""
         price = price_of(model, self.prices)
         charged = cost(usage, price) if price else 0.0
         self.tokens += usage.prompt_tokens + usage.completion_tokens
@@ -102,16 +108,33 @@ class Account:
         return None if self.until is None else self.until - time.monotonic()
 
 
-def prices_of(options: RunOptions) -> Prices:
-    """The prices in the price file and in ``models.yaml``; the price file wins."""
+def prices_of(options: RunOptions, models: Iterable[str] = ()) -> Prices:
+    """The prices in the price file and in ``models.yaml``; the price file wins.
+
+    If neither has one, the shipped prices of ``models``: a mixture could be of two currencies.
+    """
+    entries = read_models(options.models_file)
+    prices = {name: entry.price for name, entry in entries.entries.items() if entry.price is not None}
+    prices |= read_prices(options.prices) if options.prices else {}
+    return prices or shipped_prices(models, entries, options.base_url)
+
+
+def planned_prices(prices: Prices, options: RunOptions) -> Prices:
+    """The prices that plans assume: those of its service tier for a model that has one."""
     entries = read_models(options.models_file).entries
-    prices = {name: entry.price for name, entry in entries.items() if entry.price is not None}
-    return prices | (read_prices(options.prices) if options.prices else {})
+    tiers = {name: price_of(billed_as(name, each.tier), prices) for name, each in entries.items() if each.tier}
+    return {**prices, **{name: price for name, price in tiers.items() if price is not None}}
 
 
 def account(options: RunOptions) -> Account:
     """The account for a command's options."""
-    budget = Budget(prices=prices_of(options), max_cost=options.max_cost, max_tokens=options.token_budget)
+    given = prices_of(options)
+    budget = Budget(
+        prices=given,
+        shipped=None if given else lambda models: prices_of(options, models),
+        max_cost=options.max_cost,
+        max_tokens=options.token_budget,
+    )
     if options.deadline is None:
         return Account(budget=budget)
     # Monotonic, so that setting the system clock does not move the deadline.
@@ -160,7 +183,7 @@ class Meter:
     def count(self, model: str, completion: Completion, *, service: bool = False) -> None:
         """Count a finished call. A ``service`` is a search or an answer scorer; its failures do not stop the run."""
         if self.budget is not None:
-            self.cost += self.budget.pay(model, completion.usage)
+            self.cost += self.budget.pay(billed_as(model, completion.tier), completion.usage)
         self.calls += 1
         self.too_long += completion.outcome == "too_long"
         failed = completion.outcome not in ("ok", "too_long")

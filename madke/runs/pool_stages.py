@@ -31,6 +31,7 @@ from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
 from madke.pools.stage_calls import LLM, LOCAL, SEARCH, PoolStages
 from madke.runs.cast import open_models
 from madke.runs.guard import Guard
+from madke.runs.job import Job
 from madke.runs.meter import Account, Meter, account
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -51,6 +52,11 @@ def rerankers(wanted: Iterable[Knowledge]) -> list[str]:
 def priced_models(wanted: Iterable[Knowledge]) -> list[str]:
     """Names of the rerankers that can cost money, as calls name them."""
     return [name.partition("@")[0] for name in rerankers(wanted) if not name.startswith(LOCAL)]
+
+
+def priced(job: Job) -> list[str]:
+    """Names of the models and rerankers of a run, as calls name them."""
+    return [*job.spec.models.values(), *priced_models(staged(job.protocol.knowledge))]
 
 
 def staged(knowledge: Knowledge | None) -> tuple[Knowledge, ...]:

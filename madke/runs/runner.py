@@ -28,7 +28,7 @@ from madke.runs.job import Job
 from madke.runs.meter import MAX_FAILED_IN_A_ROW, Account, Meter, account
 from madke.runs.options import RunOptions
 from madke.runs.own_pools import own_pools
-from madke.runs.pool_stages import StageBuild, priced_models, staged
+from madke.runs.pool_stages import StageBuild, priced, staged
 from madke.runs.run_pools import RunPools
 from madke.runs.spec import RunFiles, RunSpec, endpoints_before, read_spec, tokens_of_sessions
 from madke.runs.stopping import drained, until_limit, until_stopped
@@ -80,7 +80,7 @@ async def _execute(
     # A replay and a finished run need no weights and no keys.
     no_calls = options.replay or not pending
     if not options.replay:
-        own.budget.check([*job.spec.models.values(), *priced_models(wanted)])
+        own.budget.check(priced(job))
     with _models(job, options, no_calls=no_calls) as models:
         if people_in(models):
             options = replace(options, concurrency=1)  # a person follows one debate at a time

@@ -56,6 +56,8 @@ class Results:
     """None for predictions from elsewhere."""
     transcripts: Callable[[], Iterator[Transcript]]
     """Returns an iterator over all transcripts; each call reads a run's transcripts again."""
+    corrected: str = ""
+    """What people corrected in the gold answers; empty if nothing."""
 
 
 def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:

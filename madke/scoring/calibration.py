@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from statistics import fmean, pstdev
 
@@ -10,6 +11,7 @@ from madke.core.transcript import Transcript
 from madke.engine.deferral import Calibration, Weight
 from madke.engine.evidence import recorded_agreement
 from madke.engine.signals import SIGNALS, signals, stated_answer
+from madke.scoring.distributions import same_distribution_p
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
@@ -18,7 +20,7 @@ RIGHT_FROM = 0.5
 """The lowest value of a metric that is not yes or no, such as F1, of an answer that counts as right."""
 _RIDGE = 1.0
 _STEPS = 50
-_FEWEST = 20
+FEWEST = 20
 """The fewest questions that weights are fitted on, and that thresholds are tested on."""
 
 
@@ -84,7 +86,7 @@ def fitted(
         raise UserError(f"signal {missing[0]!r}: {lacking[missing[0]]} of {len(debates)} debates do not have it")
     if not names or not debates:
         raise UserError("no signal differs between the debates, so nothing can be calibrated")
-    needed = _FEWEST if len(names) == 1 else 2 * _FEWEST
+    needed = FEWEST if len(names) == 1 else 2 * FEWEST
     if len(debates) < needed:
         raise UserError(f"{len(debates)} questions with an answer and a gold are too few; expected at least {needed}")
     training, held = ([], list(debates)) if len(names) == 1 else _halves(debates)
@@ -165,11 +167,10 @@ def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: 
         error=estimate([float(each.wrong) for each, act in zip(debates, acted, strict=True) if act]),
         error_before=before,
         caught=estimate(list(map(float, trapped))),
-        shift=_shift([score for score, _ in calibration.points], scores),
+        shift=_shift(tuple(score for score, _ in calibration.points), tuple(scores)),
     )
 
 
-def _shift(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    from scipy.stats import ks_2samp
-
-    return float(ks_2samp(ours, theirs, method="asymp").pvalue) if ours and theirs else None
+@lru_cache(maxsize=1)  # the same for every level
+def _shift(ours: tuple[float, ...], theirs: tuple[float, ...]) -> float | None:
+    return same_distribution_p(ours, theirs) if ours and theirs else None

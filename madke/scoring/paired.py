@@ -9,6 +9,7 @@ from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
 from madke.scoring.debate_rows import NO_SHARES
+from madke.scoring.distributions import fair_coin_p, t_quantile, t_two_sided
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
     RESAMPLES_AT_ONCE,
@@ -214,20 +215,19 @@ def repeat_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     differences = [b - a for a, b in zip(one, two, strict=True)]
     if _sd(differences) == 0:
         return None
-    from scipy.stats import ttest_rel
-
-    t = ttest_rel(two, one)
-    low, high = map(float, t.confidence_interval(0.95))
+    df, difference = len(repeats) - 1, fmean(differences)
+    error = _sd(differences) / math.sqrt(len(repeats))
+    half = t_quantile(0.975, df) * error
     found = PairedTest(
         n=len(repeats),
         left_value=fmean(one),
         right_value=fmean(two),
-        difference=Estimate(value=fmean(differences), low=low, high=high, n=len(repeats)),
-        p=float(t.pvalue),
+        difference=Estimate(value=difference, low=difference - half, high=difference + half, n=len(repeats)),
+        p=t_two_sided(difference / error, df),
         test=f"paired t over {len(repeats)} repeats of {len(whole)} questions",
         over="repeats",
         effect=_cohen_d(differences),
-        detectable=detectable_mean(len(repeats), _sd(differences), df=len(repeats) - 1),
+        detectable=detectable_mean(len(repeats), _sd(differences), df=df),
     )
     return _of_arms(found, left, right, metric, left_out=len(shared) - len(whole))
 
@@ -252,8 +252,6 @@ def _compare(one: Sequence[float], two: Sequence[float]) -> PairedTest:
 
 def _mcnemar(found: Discordant) -> PairedTest:
     """McNemar's exact conditional test: under the null hypothesis, discordant pairs are tosses of a fair coin."""
-    from scipy.stats import binomtest
-
     n, tosses = found.both + found.only_left + found.only_right + found.neither, found.only_left + found.only_right
     effect = None
     if tosses:
@@ -265,7 +263,7 @@ def _mcnemar(found: Discordant) -> PairedTest:
         left_value=(found.both + found.only_left) / n,
         right_value=(found.both + found.only_right) / n,
         difference=_bonett_price(found, n),
-        p=float(binomtest(found.only_right, tosses).pvalue) if tosses else 1.0,
+        p=fair_coin_p(found.only_right, tosses),
         test="McNemar, exact",
         effect=effect,
         detectable=detectable_rate(n, tosses / n),

@@ -19,11 +19,11 @@ from madke._util.terminal import printable
 from madke._version import __version__
 from madke.core.errors import UserError
 from madke.core.events import Watch, silent
-from madke.endpoints.prices import Prices, cost, cost_saved, price_of
+from madke.endpoints.prices import Prices, billed_as, cost, cost_saved, price_of
 from madke.llm import CallStore
 from madke.runs.directory import is_being_written
 from madke.runs.meter import Budget
-from madke.runs.spec import run_files, sessions_of
+from madke.runs.spec import endpoints_before, run_files, sessions_of
 from madke.scoring.arms import ArmValues, Results, open_runs
 from madke.scoring.outside import (
     EXTERNAL,
@@ -52,8 +52,8 @@ def score_run(
 ) -> Scores:
     """Score a run, including stored external scores and grades, and write its ``metrics.json``.
 
-    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere, only external
-    scores and grades are stored.
+    In a read-only directory the scores are not stored, with a warning. For predictions from elsewhere and for corrected
+    results, only external scores and grades are stored.
 
     Args:
         run: A run directory, or :class:`~madke.scoring.arms.Results`.
@@ -65,15 +65,18 @@ def score_run(
         UserError: The directory is no run or cannot be written, or a grader or scorer cannot be used.
     """
     (arm,) = open_runs([run])
+    is_record = arm.path.is_dir() and not arm.corrected
     ask_outside([arm], grader, scorers)
     # Before the transcripts are read, because a run may be appending to them.
     state = _state(arm.path) if arm.path.is_dir() else ""
     scores, _ = scored_arm(arm, state)
     if not arm.path.is_dir():
         return scores
-    scores = replace(scores, scored=state)
     if prices:
         scores = replace(scores, spending=run_spending(arm.path, prices), shadow=_priced_shadow(arm, prices))
+    if not is_record:
+        return scores
+    scores = replace(scores, scored=state)
     try:
         write_file(arm.path / _METRICS, scores_to_json(scores))
     except UserError as error:
@@ -84,7 +87,12 @@ def score_run(
 
 
 def _priced_shadow(arm: Results, prices: Prices) -> Shadow | None:
-    models = arm.config.models if arm.config else {}
+    models: dict[str, str] = {}
+    if arm.config is not None:
+        places = endpoints_before(arm.path)
+        models = {
+            role: billed_as(name, places.get(name, {}).get("tier", "")) for role, name in arm.config.models.items()
+        }
     return shadow_of(arm.transcripts(), lambda role: price_of(models[role], prices) if role in models else None)
 
 
@@ -127,7 +135,7 @@ def kept_scores(directory: Path, state: str = "") -> Scores | None:
 
 def scored_arm(arm: Results, state: str = "") -> tuple[Scores, ArmValues]:
     """The scores of an arm, including stored external scores and costs, and the values behind them; writes nothing."""
-    kept = kept_scores(arm.path, state) if arm.path.is_dir() else None
+    kept = kept_scores(arm.path, state) if arm.path.is_dir() and not arm.corrected else None
     scores, values = score_with_values(arm.name, arm.transcripts(), external_values(arm))
     spending = kept.spending if kept else None
     # As with the spending: only prices tell the money.
@@ -196,7 +204,7 @@ def run_spending(directory: Path, prices: Prices) -> Spending | None:
         for call in store.recorded(payer=payer):
             made += 1
             used = call.completion.usage
-            if price := price_of(call.model, prices):
+            if price := price_of(billed_as(call.model, call.completion.tier), prices):
                 costs[call.purpose.stage] += cost(used, price)
                 cheaper += cost_saved(used, price)
             elif used.prompt_tokens + used.completion_tokens:

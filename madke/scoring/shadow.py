@@ -99,6 +99,23 @@ class Shadow:
     sentence: str = ""
     """What the debates changed, and what a vote on round 1 gives, in one sentence."""
 
+    @property
+    def price(self) -> str:
+        """What each answer that the debates gained over that vote has cost, in one sentence; empty without gold."""
+        if not self.judged:
+            return ""
+        gained, vote = self.corrected - self.spoiled, self.gates["vote"].spent
+        calls = self.spent.calls - vote.calls
+        money = None if self.spent.cost is None or vote.cost is None else self.spent.cost - vote.cost
+        spent = (
+            f"{calls:,} more {'call' if calls == 1 else 'calls'}{'' if not money else f' and {money:,.4g} in money'}"
+        )
+        if gained <= 0:
+            outcome = "No answer gained" if gained == 0 else f"{count_of(-gained, 'answer')} lost"
+            return f"{outcome} for {spent}."
+        each = f"{calls / gained:,.3g} calls{'' if not money else f' and {money / gained:,.4g} in money'}"
+        return f"{count_of(gained, 'answer')} gained for {spent}: {each} for each."
+
 
 @dataclass(kw_only=True)
 class ShadowCounter:
@@ -263,7 +280,7 @@ def _first(transcript: Transcript, price_of: PriceOf) -> GateCost:
 def _priced(used: StageUsage | None, price: Price | None) -> float | None:
     if used is None or price is None:
         return None
-    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+    tokens = {name: getattr(used, name) for name in ("prompt_tokens", "cached_tokens", "completion_tokens", "searches")}
     return cost(Usage(**tokens), price)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 
+from madke.scoring.distributions import normal_quantile, t_quantile
+
 _RESAMPLES = 2000
 RESAMPLES_AT_ONCE = 100
 """Resamples in memory at the same time: at most about 50 MB for 20,000 questions."""
@@ -96,11 +98,9 @@ def between_repeats(values: Iterable[Mapping[int, float]]) -> Spread | None:
     whole = [question for question in held if len(question) == len(repeats)]
     if len(repeats) < 2 or not whole:
         return None
-    from scipy.stats import t
-
     means = [fmean(question[repeat] for question in whole) for repeat in repeats]
     mean, sd = fmean(means), stdev(means)
-    half = float(t.ppf(1 - _ALPHA / 2, len(means) - 1)) * sd / math.sqrt(len(means))
+    half = t_quantile(1 - _ALPHA / 2, len(means) - 1) * sd / math.sqrt(len(means))
     low, high = mean - half, mean + half
     if all(0 <= value <= 1 for question in whole for value in question.values()):
         low, high = max(low, 0.0), min(high, 1.0)
@@ -140,7 +140,6 @@ def half_width(n: int) -> float:
 
 
 def _quantiles(df: int | None = None) -> tuple[float, float]:
-    from scipy.stats import norm, t
-
-    quantile = norm.ppf if df is None else t(df).ppf
-    return float(quantile(1 - _ALPHA / 2)), float(quantile(_POWER))
+    shares = (1 - _ALPHA / 2, _POWER)
+    above, beyond = (normal_quantile(share) if df is None else t_quantile(share, df) for share in shares)
+    return above, beyond

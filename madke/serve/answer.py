@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,6 @@ from typing import Any, Self
 from uuid import uuid4
 
 from fastapi import Request
-from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
-from openai.types.chat.chat_completion import Choice
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -21,10 +20,11 @@ from madke._util.yaml_file import read_mapping
 from madke.core.chat import Message
 from madke.core.events import Event
 from madke.engine.view import without_tags
+from madke.serve.chat_form import ChatChoice, ChatCompletion, ChatReply, ChatUsage
 from madke.serve.debates import Debates
 from madke.serve.json_form import JsonForm
 from madke.serve.offers import Ask
-from madke.serve.reply import FinalText, Narration, bounded, final_text, openai_usage
+from madke.serve.reply import FinalText, Narration, bounded, final_text
 from madke.serve.streaming import Debating, data
 from madke.serve.wire import ChatBody, ChatMessage, Refusal, header_of
 
@@ -150,7 +150,7 @@ class Answer(Debating):
         if self._plain:
             written = await self.turn.plain(body.model, self._talk.plain, body.limit, self.ask.form)
             text, finish_reason = bounded(written.text, body)
-            return FinalText(text=text, finish_reason=finish_reason, usage=openai_usage(written.usage))
+            return FinalText(text=text, finish_reason=finish_reason, usage=ChatUsage.of(written.usage))
         narration = Narration(tags=self._tags)
 
         def hear(event: Event) -> None:
@@ -183,18 +183,13 @@ class Answer(Debating):
         content, shown = final.text, {"reasoning_content": thoughts, "reasoning": thoughts} if thoughts else {}
         if self._tags and thoughts:
             content, shown = f"<think>\n{thoughts}\n</think>\n\n{final.text}", {}
-        message = ChatCompletionMessage(
-            role="assistant", content=content, refusal=None, annotations=list(final.annotations), **shown
-        )
-        choice = Choice(index=0, message=message, finish_reason=final.finish_reason, logprobs=None)
-        completion = ChatCompletion(
-            object="chat.completion", choices=[choice], usage=final.usage, **self._head, **final.own
-        )
-        return completion.model_dump(exclude_unset=True)
+        message = ChatReply(content=content, annotations=list(final.annotations), **shown)
+        choice = ChatChoice(message=message, finish_reason=final.finish_reason)
+        completion = ChatCompletion(choices=[choice], usage=final.usage, **self._head, **final.own)
+        return completion.model_dump()
 
     def _chunk(self, **delta: Any) -> bytes:
         return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": None}])
 
     def _event(self, **fields: Any) -> bytes:
-        chunk = ChatCompletionChunk(object="chat.completion.chunk", **self._head, **fields)
-        return data(chunk.model_dump_json(exclude_unset=True))
+        return data(json.dumps({"object": "chat.completion.chunk", **self._head, **fields}, ensure_ascii=False))

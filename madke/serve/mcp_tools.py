@@ -12,15 +12,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import mcp_types as types
-from fastapi import APIRouter
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
-from starlette.routing import Route
 
 from madke._util.concurrency import told
 from madke._version import __version__
@@ -238,17 +236,14 @@ class McpServer(Server[Any]):
         return SearchResult(passages=found, failed=dict(pool.partial))
 
 
-def mcp_routes(debates: Debates) -> APIRouter:
-    """The route ``/mcp``. Hosts, origins and keys are checked by :class:`madke.serve.gate.Gate`."""
-    sessions = StreamableHTTPSessionManager(
+def http_sessions(debates: Debates) -> StreamableHTTPSessionManager:
+    """The sessions of all clients over HTTP."""
+    return StreamableHTTPSessionManager(
         McpServer(debates),
         max_request_body_size=MAX_BODY,
         max_sessions=MAX_SESSIONS,
         session_idle_timeout=IDLE_SECONDS,
     )
-    routes = APIRouter(lifespan=lambda app: sessions.run())
-    routes.routes.append(Route("/mcp", StreamableHTTPASGIApp(sessions)))
-    return routes
 
 
 async def serve_stdio(debates: Debates) -> None:

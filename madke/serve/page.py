@@ -34,7 +34,7 @@ from madke.serve.streaming import Debating, data
 from madke.serve.wire import ERRORS, Body, Refusal
 from madke.tasks.choice import lettered
 
-_SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "debate.js")
+_SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "conflicts.js", "calls.js", "debate.js")
 """Of the report."""
 
 _OWN_SCRIPTS = ("server.js", "live.js", "join.js", "page.js")

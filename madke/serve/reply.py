@@ -5,16 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from openai.types import CompletionUsage
-from openai.types.chat.chat_completion_message import Annotation, AnnotationURLCitation
-from openai.types.completion_usage import CompletionTokensDetails, PromptTokensDetails
 from pydantic_core import to_jsonable_python
 
 from madke.core import events
-from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
 from madke.report.agreement_text import header
+from madke.serve.chat_form import Annotation, ChatUsage, UrlCitation
 from madke.serve.debates import Served
 from madke.serve.wire import ChatBody
 
@@ -34,7 +31,7 @@ class FinalText:
 
     text: str
     finish_reason: Literal["stop", "length"]
-    usage: CompletionUsage
+    usage: ChatUsage
     annotations: Sequence[Annotation] = ()
     own: Mapping[str, Any] = field(default_factory=dict)
     """What madke adds to OpenAI's form."""
@@ -64,12 +61,11 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
     own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
     own |= {"agreement": to_jsonable_python(done.agreement)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
-    usage = openai_usage(served.usage)
     headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
     return FinalText(
         text=text,
         finish_reason=finish_reason,
-        usage=usage,
+        usage=ChatUsage.of(served.usage),
         annotations=annotations,
         own={"madke": own},
         headers=headers,
@@ -77,8 +73,8 @@ def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = Tr
 
 
 def _citation(start: int, end: int, title: str, url: str) -> Annotation:
-    found = AnnotationURLCitation(start_index=start, end_index=end, title=title, url=url)
-    return Annotation(type="url_citation", url_citation=found)
+    found = UrlCitation(start_index=start, end_index=end, title=title, url=url)
+    return Annotation(url_citation=found)
 
 
 def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
@@ -88,17 +84,6 @@ def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
     if body.limit is not None and len(text) > body.limit * _CHARACTERS_PER_TOKEN:
         return text[: body.limit * _CHARACTERS_PER_TOKEN], "length"
     return text, "stop"
-
-
-def openai_usage(usage: Usage) -> CompletionUsage:
-    """Usage in OpenAI's form."""
-    return CompletionUsage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
-        completion_tokens_details=CompletionTokensDetails(reasoning_tokens=usage.reasoning_tokens),
-    )
 
 
 def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[int, str, str]]:

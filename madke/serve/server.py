@@ -17,8 +17,6 @@ import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from openai.types import Model
-from openai.types.chat import ChatCompletion
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -26,11 +24,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
-from madke.serve import mcp_tools, page
+from madke.serve import mcp_door, page
 from madke.serve.answer import Answer
+from madke.serve.chat_form import ChatCompletion, ListedModel, ListedModels
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.wire import ERRORS, ChatBody, Health, ModelList, Refusal
+from madke.serve.wire import ERRORS, ChatBody, Health, Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ _BUFFER = 64 << 10
 def create_app(debates: Debates, access: Access) -> FastAPI:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (openai_routes(debates), page.page_routes(debates), mcp_tools.mcp_routes(debates)):
+    for routes in (openai_routes(debates), page.page_routes(debates), mcp_door.mcp_routes(debates)):
         app.include_router(routes)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
@@ -61,8 +60,8 @@ def openai_routes(debates: Debates) -> APIRouter:
     routes = APIRouter(responses=ERRORS)
     offers, started = debates.offers, int(time.time())
 
-    def listed(name: str) -> Model:
-        return Model(id=name, object="model", created=started, owned_by="madke")
+    def listed(name: str) -> ListedModel:
+        return ListedModel(id=name, created=started)
 
     @routes.get("/health")
     async def health() -> Health:
@@ -70,12 +69,12 @@ def openai_routes(debates: Debates) -> APIRouter:
         return Health(status="draining" if debates.draining else "ok", running=debates.running, waiting=debates.waiting)
 
     @routes.get("/v1/models")
-    async def models() -> ModelList:
+    async def models() -> ListedModels:
         """The protocols that are served."""
-        return ModelList(data=[listed(name) for name in offers.variants])
+        return ListedModels(data=[listed(name) for name in offers.variants])
 
     @routes.get("/v1/models/{name}")
-    async def model(name: str) -> Model:
+    async def model(name: str) -> ListedModel:
         """One protocol."""
         return listed(offers.variant(name).name)
 

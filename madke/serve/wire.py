@@ -1,4 +1,4 @@
-"""OpenAI's chat completions as records: requests and errors. Responses are the types of the ``openai`` package."""
+"""OpenAI's chat completions as records: requests and errors."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import HTTPException
-from openai.types import Model
 from pydantic import BaseModel, Field, model_validator
 from starlette.responses import JSONResponse
 
@@ -166,13 +165,6 @@ class ChatBody(Body, extra="allow"):
     def stops(self) -> list[str]:
         """Texts that end the final text."""
         return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
-
-
-class ModelList(BaseModel):
-    """All protocols that are served."""
-
-    object: Literal["list"] = "list"
-    data: list[Model]
 
 
 class Health(BaseModel):

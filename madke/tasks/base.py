@@ -58,6 +58,8 @@ class BaseTask:
     reply is its answer if no answer is marked."""
     reads_whole_line: bool = False
     """Whether answers are whole texts, such as translations: after "Answer:" the line is not shortened."""
+    is_list: bool = False
+    """Whether answers are lists with semicolons: see the task ``answer_list``."""
     is_prose: bool = False
     """Whether answers are texts of several sentences that cite, which no matcher compares: see the task ``text``."""
     cites: bool = False

@@ -14,6 +14,7 @@ Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from madke.core.question import Question
@@ -89,7 +90,7 @@ class ShortAnswer(BaseTask):
         reading = read_answer(answer)
         parts = frozenset(part for word in words(answer) for part in _parts(word))
         asked = frozenset(word.key for word in words(question.question))
-        near = (one for one in _SENTENCE.split(text[:_READ_PASSAGE]) if _shares(one, parts))
+        near = (one for one, own in _sentences(text[:_READ_PASSAGE]) if not parts.isdisjoint(own))
         return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, asked) for one in near)
 
 
@@ -97,8 +98,12 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(])|\n+")
 _READ_PASSAGE = 20_000
 
 
-def _shares(sentence: str, parts: Container[str]) -> bool:
-    return any(part in parts for word in words(sentence) for part in _parts(word))
+@lru_cache(maxsize=256)
+def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The sentences of a passage, and the parts of their words. Several answers are looked up in one passage."""
+    return tuple(
+        (one, frozenset(part for word in words(one) for part in _parts(word))) for one in _SENTENCE.split(text)
+    )
 
 
 def _states_all(stated: Phrase, answer: Reading, asked: Container[str]) -> bool:

@@ -1,11 +1,16 @@
 """Prose: a few sentences, each with the numbers of the passages that show it."""
 
+import re
+
 from madke.core.question import Question
 from madke.tasks.answer_text import declines
 from madke.tasks.base import BaseTask
 from madke.tasks.short_answer import ShortAnswer
 
 _GOLDS = ShortAnswer()
+_NAMED = re.compile(r"[\[(]\s*(?:passages?|knowledge)\s+(\d[\d,\s-]*)[\])]", re.IGNORECASE)
+_MARKS = r"(?:\[[\d,\s-]+\]\s*)+"
+_LEADING = re.compile(rf"(?P<marks>{_MARKS})(?P<sentence>[^\[\]]*?)(?P<end>[.!?]?\s*)(?=\[|\Z)")
 
 
 class Text(BaseTask):
@@ -20,8 +25,13 @@ class Text(BaseTask):
     is_prose = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The text as it is; None if no letter or digit is left, or if it says that there is no answer."""
-        text = text.strip()
+        """The text with each citation as ``[2]`` after its sentence.
+
+        None if no letter or digit is left, or if it says that there is no answer.
+        """
+        text = _NAMED.sub(lambda named: f"[{named[1].strip()}]", text.strip())
+        if re.match(_MARKS, text) and not re.search(rf"{_MARKS}[.!?]?\Z", text):
+            text = _LEADING.sub(_marks_last, text)
         return text if any(character.isalnum() for character in text) and not declines(text) else None
 
     def same(self, a: str, b: str, question: Question) -> bool:
@@ -35,3 +45,7 @@ class Text(BaseTask):
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """None: a passage shows single sentences of a text."""
         return None
+
+
+def _marks_last(found: re.Match[str]) -> str:
+    return f"{found['sentence']} {found['marks'].strip()}{found['end']}"

@@ -6,18 +6,17 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 from jinja2 import TemplateNotFound, TemplateSyntaxError, meta, nodes
-from pydantic import BaseModel, Field
 
 from madke._util.assets import asset
-from madke._util.yaml_file import read_mapping, read_yaml, validated
+from madke._util.yaml_file import read_mapping, validated
 from madke.core.chat import Message, joined
 from madke.core.errors import UserError, unknown
 from madke.engine.parse import Marker, marked
@@ -28,6 +27,7 @@ from madke.engine.view import quoted
 from madke.tasks.base import Task
 from madke.tasks.choice import lettered
 from madke.variants.sandbox import Checked, Names, Sandbox, read_prompt
+from madke.variants.task_prompt import TaskPrompt, task_prompt
 from madke.variants.trial_values import EXAMPLES
 
 _REQUIRED = ("system", "user")
@@ -40,32 +40,13 @@ _BLOCKS: Mapping[str, Literal["system", "user", "assistant"]] = {
 """Block -> role of its message, in the order of the messages. A history shown as a chat comes before the last."""
 
 
-class _Example(BaseModel, extra="forbid", frozen=True):
-    question: str
-    choices: tuple[str, ...] = ()
-    reasoning: str
-    """The steps to the answer, without the answer itself."""
-    answer: str
+class _Use(NamedTuple):
+    """A template of a stage, and what decides whether it can be rendered there."""
 
-
-class TaskPrompt(BaseModel, extra="forbid", frozen=True):
-    """The wording of one task, from ``prompts/tasks/<task>.yaml`` or the task itself; ``task`` in templates."""
-
-    noun: str
-    """The label of the question in a prompt: ``Question`` or ``Claim``."""
-    goal: str = ""
-    """What to do, in one sentence, if the question does not say it."""
-    form: str = ""
-    """How to write the answer, in one sentence; part of every prompt that asks for an answer."""
-    reasoning: str
-    """How to reason, in sentences of which the last one states the answer."""
-    answer: str
-    """What the last sentence gives: ``the letter of the correct option``."""
-    is_prose: bool = False
-    """Whether the whole reply is the answer, a text whose sentences cite; then ``reasoning`` and ``answer`` are not
-    shown."""
-    examples: tuple[_Example, ...] = Field(min_length=2)
-    """Shown by protocols with ``examples``, as earlier turns of the chat."""
+    stage: str
+    prompt: str | None
+    prepared: frozenset[str]
+    marker: Marker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +66,8 @@ class Variant:
     """File name -> SHA-256, at loading, of every file that can change a prompt; recorded in ``run.json``."""
     is_fixed: bool = False
     """Whether its file says ``structured: off``, which settings cannot change."""
+    _tested: frozenset[_Use] = field(default=frozenset(), repr=False)
+    """Uses of templates that need no check: those of a shipped variant without settings, which the tests check."""
     _wordings: dict[str, tuple[Any, TaskPrompt]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -159,7 +142,7 @@ class Variant:
         name, own = (task, None) if isinstance(task, str) else (task.name, getattr(task, "wording", None))
         if name not in self._wordings or self._wordings[name][0] is not own:
             wording = (
-                _shipped(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
+                task_prompt(name) if own is None else validated(own, TaskPrompt, file=f"the wording of task {name!r}")
             )
             self._wordings[name] = own, wording
         return self._wordings[name][1]
@@ -248,7 +231,10 @@ def load_variant(name: str, prompts: Path | None = None) -> Variant:
     folder = folders[name]
     files = _hashes(folder, asset("prompts", "_shared"), asset("prompts", "tasks"))
     own = read_protocol(folder)
-    variant = Variant(name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off")
+    tested = frozenset(_uses(own)) if folder.parent == asset("prompts") else frozenset()
+    variant = Variant(
+        name=name, folder=folder, protocol=own, files=files, is_fixed=own.structured == "off", _tested=tested
+    )
     check_templates(variant)
     return variant
 
@@ -270,24 +256,18 @@ def setting(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r}: the value is not YAML") from None
 
 
-@cache
-def _shipped(name: str) -> TaskPrompt:
-    return read_yaml(asset("prompts", "tasks", f"{name}.yaml"), TaskPrompt)
-
-
 def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() if "\n\n\n" in text else text.strip()
 
 
 def check_templates(variant: Variant) -> None:
     """Check that each stage's template exists, uses only known variables and can be rendered; UserError if not."""
-    protocol = variant.protocol
-    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
-    for own in filter(None, prompts):
+    protocol, uses = variant.protocol, _uses(variant.protocol)
+    for own in filter(None, (use.prompt for use in uses)):
         if not any((variant.folder / f"{stage}.{own}.j2").is_file() for stage in protocol.stages):
             raise UserError(f"has no template <stage>.{own}.j2, but a debater has prompt = {own}", file=variant.folder)
-    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
-    checked = [_check_template(variant, stage, prompt, prepared) for stage in protocol.stages for prompt in prompts]
+    is_new = protocol.level != Protocol.model_fields["level"].default or protocol.finish == "weighted"
+    checked = [_check_template(variant, use) for use in uses if is_new or use not in variant._tested]
     if protocol.level != Protocol.model_fields["level"].default and not any("level" in used for used, _ in checked):
         raise UserError(f"level = {protocol.level}: no template of this variant uses it", file=variant.folder)
     readers = [stage for stage in protocol.stages if "cite" in STAGE_VALUES.get(stage, ())]
@@ -295,14 +275,24 @@ def check_templates(variant: Variant) -> None:
         raise UserError("cite = true: no template of this variant asks for a quote", file=variant.folder)
     asked = any("confidence" in text.casefold() for _, texts in checked for text in texts)
     stages = [stage for stage in protocol.stages if "bound" in STAGE_VALUES.get(stage, ())]
+    # Stances have a bound form only for their quotes.
+    stages = [stage for stage in stages if protocol.cite or stage not in readers]
     if protocol.structured == "require" and not any("bound" in variant.shows(stage) for stage in stages):
         raise UserError("structured = require: no template of this variant has a bound form", file=variant.folder)
     if protocol.finish == "weighted" and not asked:
         raise UserError("finish = weighted: no template asks for a confidence", file=variant.folder)
 
 
-def _check_template(variant: Variant, stage: str, prompt: str | None, prepared: frozenset[str]) -> Checked:
+def _uses(protocol: Protocol) -> list[_Use]:
+    """The templates of a protocol, each with its stage."""
+    prompts = sorted({debater.prompt for debater in protocol.cast}, key=str)
+    prepared = frozenset(stage for debater in protocol.cast for stage in debater.prepare)
+    return [_Use(stage, prompt, prepared, protocol.marker) for stage in protocol.stages for prompt in prompts]
+
+
+def _check_template(variant: Variant, use: _Use) -> Checked:
     # Checked once for all variants that share the environment.
+    stage, prompt, prepared, _ = use
     path, known = variant.folder / variant.template(stage, prompt), variant.environment.checked
     key = (path.name, stage, prepared)
     if key not in known:

@@ -271,15 +271,15 @@ class _Bounding(NodeTransformer):
         The include stays if the file's name is computed, the file has blocks or a parent, or no room is left.
         """
         self.generic_visit(node)
-        included = node.template
-        if not isinstance(included, nodes.Const) or not node.with_context or self._room < 0:
+        fixed_name = node.template.value if isinstance(node.template, nodes.Const) else None
+        if fixed_name is None or not node.with_context or self._room < 0:
             return node
-        tree = self._environment.parsed(included.value)
+        tree = self._environment.parsed(fixed_name)
         self._room -= 100 + len(list(tree.find_all(nodes.Node)))
         is_plain = not tree.find(nodes.Block) and not tree.find(nodes.Extends)
         if self._room < 0 or not is_plain:
             return node
-        self._environment.inlined.add(included.value)
+        self._environment.inlined.add(fixed_name)
         return nodes.Scope(self.visit(tree).body, lineno=node.lineno)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:

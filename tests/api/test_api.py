@@ -262,6 +262,12 @@ def test_scores_table_report_and_comparison(tmp_path: Path) -> None:
     assert madke.score(one).correct.value == 1.0
 
 
+def test_the_debates_of_a_temporary_run_hold_it() -> None:
+    debates = madke.run([DEEPEST], protocol="mad", model=lambda messages: "The answer is Baikal.").transcripts()
+
+    assert [each.answer for each in debates] == ["Baikal"]
+
+
 def test_a_temporary_run_is_gone_with_its_object() -> None:
     run = madke.run(["Which is deeper?"], model=Counting(), protocol="cot")
     path = run.path

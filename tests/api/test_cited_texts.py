@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from mcp.client import Client
 
 import madke
 from madke.core.knowledge import Hits, Passage
@@ -66,12 +69,23 @@ def served(server: Serving) -> Any:
     return server.client().chat.completions.create(model="madke", messages=messages).model_dump()
 
 
+def through_mcp(server: Serving) -> Any:
+    async def call() -> Any:
+        async with asyncio.timeout(60), Client(f"{server.url}/mcp") as client:
+            return (await client.call_tool("debate", {"question": ASKED})).structured_content
+
+    return asyncio.run(call())
+
+
 def test_a_text_and_its_citations_are_the_same_on_every_surface(tmp_path: Path) -> None:
     with writing(Writers()) as upstream:
         options = madke.RunOptions(base_url=upstream.server.url)
         asked = madke.ask(ASKED, task="text", model="openai/m", sources={"lakes": Lakes()}, options=options)
         with serving(tmp_path / "served", upstream, settings={"task": "text"}, sources={"lakes": Lakes()}) as server:
             body = served(server)
+            called = through_mcp(server)
+    assert (called["answer"], [each["number"] for each in called["citations"]]) == (CHECKED, [0, 1])
+    assert called["agreement"]["outcome"] == "consensus"
     transcript = asked.transcript
     assert transcript.answer == CHECKED
     assert transcript.agreement is not None
@@ -83,6 +97,20 @@ def test_a_text_and_its_citations_are_the_same_on_every_surface(tmp_path: Path) 
     spans = [each["url_citation"] for each in message["annotations"]]
     assert [CHECKED[each["start_index"] : each["end_index"]] for each in spans] == ["[0]", "[1]"]
     assert body["madke"]["agreement"]["cited"] == [0, 1]
+
+
+def test_a_split_of_texts_is_a_split_behind_the_server(tmp_path: Path) -> None:
+    writers = Writers()
+    writers.verdict = "DIFFERENT"
+    with (
+        writing(writers) as upstream,
+        serving(tmp_path, upstream, settings={"task": "text"}, sources={"lakes": Lakes()}) as server,
+    ):
+        body, called = served(server), through_mcp(server)
+    for agreement in (body["madke"]["agreement"], called["agreement"]):
+        assert agreement["outcome"] == "split"
+        assert [each["answer"] for each in agreement["positions"]] == [STANCE, STANCE]
+        assert [each["passages"] for each in agreement["positions"]] == [[0, 1], [0, 1]]
 
 
 def test_a_split_of_texts_is_a_split_on_the_command_line(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """The page of published figures: what it names exists, and every figure of every recipe is on it."""
 
+import csv
 from pathlib import Path
 
 import pytest
 
-from docs.reproduction_page import ROUNDING, documents, page
+from docs.reproduction_page import MEASURED, ROUNDING, documents, page
 from madke.experiments.claims import DerivedClaim, read_claims
 from madke.experiments.recipe import read_recipe, recipe_file, recipe_files
 from madke.report.reproduction import claims_table, figures
@@ -107,3 +108,18 @@ def test_retrieval_alone_hurts_on_mmlu_med() -> None:
     for backbone in ("GPT-3.5-Turbo", "Qwen1.5-72B-Chat"):
         score = {arm: held["mmlu_med"]["choice_accuracy"] for arm, held in published[backbone].items()}
         assert score["rag"] < score["standard"] < max(score.values()) == score["madke"]
+
+
+def test_what_was_measured_here_is_on_the_page_with_how_and_why_it_is_not_comparable() -> None:
+    text = page()
+    files = sorted(MEASURED.glob("*.csv"))
+    assert files
+    for file in files:
+        assert file.stem in recipe_files()
+        assert file.with_suffix(".md").read_text(encoding="utf-8").strip() in text
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows = [row for row in csv.DictReader(lines) if row["ours"]]
+        for row in rows:
+            (line,) = (each for each in text.splitlines() if each.startswith(f"| {row['model']} | {row['arm']} |"))
+            assert f"{float(row['ours']):.1f} [" in line
+            assert row["why"] in line

@@ -124,3 +124,16 @@ def test_a_reply_without_all_scores_fails_the_attempt(reply: Reply) -> None:
 def test_cohere_reports_no_tokens() -> None:
     body = {"results": [{"index": 0, "relevance_score": 0.5}], "meta": {"billed_units": {"search_units": 1}}}
     assert read_scores(json.dumps(body).encode(), 1) == ([0.5], None)
+
+
+@pytest.mark.parametrize(("passages", "stated", "billed"), [(3, None, 1), (250, None, 3), (3, 2, 2), (3, 9, 1)])
+def test_the_searches_of_a_reply_are_counted(passages: int, stated: int | None, billed: int) -> None:
+    """A provider that bills by the search may count a long passage several times, and says so."""
+
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        status, headers, whole = by_length(body, n)
+        return status, headers, whole | ({"meta": {"billed_units": {"search_units": stated}}} if stated else {})
+
+    with openai_server(reply) as server:
+        completion = scored(f"small@{server.url}", *("x" * (n + 1) for n in range(passages)))
+    assert completion.usage.searches == billed

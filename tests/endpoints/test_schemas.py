@@ -14,7 +14,7 @@ from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
 from madke.endpoints.endpoint import ModelEntry
 from madke.endpoints.refusals import Dialect
-from madke.endpoints.schemas import readable
+from madke.endpoints.schemas import readable, response_format
 from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored, as_chat_model, open_model
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import USAGE, OpenAIServer, Reply, chat, error, openai_server
@@ -60,6 +60,17 @@ def ask(chat_model: OpenAIChat, *requests: ChatRequest) -> list[Completion]:
             await chat_model.aclose()
 
     return asyncio.run(all_of_them())
+
+
+def test_quotes_are_a_list_of_records_with_the_passages_that_were_shown() -> None:
+    field = SchemaField(name="quotes", numbers=(3, 5), with_texts=True, max_length=2)
+    form = response_format(Schema(name="stance", fields=(field,)), limits=True)
+    quotes = form["json_schema"]["schema"]["properties"]["quotes"]
+    assert (quotes["type"], quotes["maxItems"]) == ("array", 2)
+    record = quotes["items"]
+    assert record["properties"]["passage"] == {"type": "integer", "enum": [3, 5]}
+    assert record["properties"]["text"]["type"] == "string"
+    assert (record["required"], record["additionalProperties"]) == (["passage", "text"], False)
 
 
 def bound(body: Any) -> bool:

@@ -19,7 +19,7 @@ from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
 from madke.core.transcript import Transcript, to_json
 from madke.engine.debate import hold_debate
-from madke.engine.parse import read_bound
+from madke.engine.parse import parse_quotes, read_bound
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
@@ -115,6 +115,78 @@ def test_texts_are_readable_and_only_bound_calls_are_marked() -> None:
     assert line["rounds"][0]["verdict"]["bound"] is True
     assert "bound" not in line["rounds"][0]["turns"][0]["stance"]
     assert b"bound" not in to_json(play("madke", Bound(), settings={"structured": "off"}))
+
+
+QUOTED = {
+    "reasoning": "Passage 3 says so.",
+    "quotes": [{"passage": 0, "text": "Lake 0 is deep."}, {"passage": 0, "text": "Lake 0 never froze over."}],
+    "answer": "Lake 0",
+}
+
+
+def test_a_stance_that_is_to_quote_is_bound_and_its_quotes_are_looked_up() -> None:
+    said: dict[str, Values] = {"speak": QUOTED, "summarize": {"answer": "Lake 0"}}
+    model = Bound(lambda request: said.get(request.purpose.stage))
+    transcript = play("madke", model, settings={"cite": True})
+    (speak, _) = model.asked("speak")
+    assert speak.bound
+    assert [each.name for each in speak.bound.schema.fields] == ["reasoning", "quotes", "answer"]
+    assert speak.bound.schema.fields[1].numbers == (0,), "only what the debater chose"
+    assert "copies from a passage" in speak.bound.task
+    assert "Before you reason, copy" in speak.messages[-1].content
+    stance = transcript.rounds[0].turns[0].stance
+    assert (stance.answer, stance.rule, stance.bound) == ("Lake 0", "schema", True)
+    assert stance.text == (
+        '"Lake 0 is deep." [0].\n"Lake 0 never froze over." [0].\nPassage 3 says so.\nThe answer is Lake 0.'
+    )
+    assert transcript.agreement
+    (position,) = transcript.agreement.positions
+    assert [(quote.text, quote.passage, quote.status) for quote in position.quotes] == [
+        ("Lake 0 is deep.", 0, "found"),
+        ("Lake 0 never froze over.", 0, "not_found"),
+    ] * 2
+    assert transcript.agreement.cited == (0,)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"cite": True, "marker": "text", "stop": "never"}, {"cite": True, "structured": "off"}],
+    ids=str,
+)
+def test_other_stances_stay_free_text(settings: dict[str, Any]) -> None:
+    model = Bound()
+    play("madke", model, settings=settings)
+    assert all(request.bound is None for request in model.asked("speak"))
+
+
+@pytest.mark.parametrize(
+    "quotes",
+    [
+        [{"passage": 7, "text": "Lake 7 is deep."}],
+        [{"passage": True, "text": "Lake 0 is deep."}],
+        [{"passage": 0}],
+        [{"passage": 0, "text": 5}],
+        [{"passage": 0, "text": "Lake 0 is deep.", "by": "me"}],
+        ["Lake 0 is deep."],
+        {"passage": 0, "text": "Lake 0 is deep."},
+    ],
+    ids=str,
+)
+def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
+    field = SchemaField(name="quotes", numbers=(0, 1), with_texts=True)
+    assert read_bound(json.dumps({"quotes": quotes}), Schema(name="stance", fields=(field,))) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=60))))
+def test_quotes_of_a_bound_stance_read_the_same_in_its_text(quotes: list[tuple[int, str]]) -> None:
+    field = SchemaField(name="quotes", numbers=tuple(range(10)), with_texts=True)
+    text = json.dumps({"quotes": [{"passage": n, "text": quote} for n, quote in quotes]})
+    reply = read_bound(text, Schema(name="stance", fields=(field,)))
+    assert reply
+    assert reply.quotes is not None
+    plain = [quote for quote in reply.quotes if not set('"\u201c\u201d') & set(quote.text)]
+    read = parse_quotes(reply.text)
+    assert [quote for quote in plain[:20] if (" ".join(quote.text.split()), quote.passage) not in read] == []
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,7 @@ def test_a_plan_says_which_passages_it_assumes(tmp_path: Path) -> None:
         for record in records:
             record["passages"] = [passage for passage in record["passages"] if passage["source"] == "wiki"]
         pools.write_text("".join(json.dumps(record) + "\n" for record in records))
+        command += ["--sources", "wiki,google"]  # which are the shipped sample here
         assert "Passages of both-one, both-three are not retrieved yet" in madke(*command).stdout
         at = command.index("--pools")
         assert "Passages are not retrieved yet" in madke(*command[:at], *command[at + 2 :]).stdout

@@ -11,7 +11,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.experiments.experiment_spec import read_experiment_spec
 from madke.experiments.own_choice import named_for, with_models, with_sources
-from madke.experiments.recipe import Recipe, read_recipe, recipe_files
+from madke.experiments.recipe import Recipe, read_recipe, recipe_file, recipe_files
 from madke.knowledge.named import is_sample
 from tests.support.cli import madke, refused
 
@@ -158,6 +158,10 @@ def test_ablating_the_users_own_sources(tmp_path: Path) -> None:
     command = ("ablate", "source-ablation", "--data", "q.jsonl")
 
     assert "source 'wiki' would be the shipped sample" in refused(*command, "--out", "out", cwd=tmp_path)
+    copy = tmp_path / "mine.yaml"
+    copy.write_bytes(recipe_file("source-ablation").read_bytes())
+    own = ("ablate", copy.name, *command[2:], "--out", "out")
+    assert "source 'wiki' would be the shipped sample" in refused(*own, cwd=tmp_path)
     assert not (tmp_path / "out").exists()
     done = madke(*command, "--sources", "docs,notes", "--models", "offline", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -214,7 +214,8 @@ def test_a_protocol_is_validated_once_for_each_arm_and_once_as_it_is_loaded(monk
     monkeypatch.setattr(load, "check_templates", counted)
     base = {"sources": "wiki", "set": {"temperature": 0.1}}
     arms = [{"name": "a", "protocol": "rag"}, {"name": "b", "protocol": "madke"}, {"name": "c", "protocol": "madke"}]
-    experiment_spec = setting_of({"base": base, "arms": arms}, questions(1))
+    of_sample = questions(1, "In which village did Vincent van Gogh die?")
+    experiment_spec = setting_of({"base": base, "arms": arms}, of_sample)
     experiment_spec.check()
     assert not experiment_spec.unknown_sources()
     planned(experiment_spec, Planner(prices={}))

@@ -56,6 +56,7 @@ BY_SOURCE = {"none": madke(select=False), "wiki": madke(), "google": madke(), "b
 SIZES = {f"agents-{n}": madke(n) for n in (2, 3, 4, 5)} | {f"rounds-{r}": madke(rounds=r) for r in (2, 4, 5)}
 
 CALLS = {
+    "study": {"alone": 1, "rag": 1, "debate": madke(), "votes": madke()},
     "source-ablation": BY_SOURCE,
     "selection-ablation": {"adaptive": madke(), "all": madke(select=False), "none": madke(select=False)},
     "retrieval-ablation": {

@@ -295,12 +295,6 @@ def test_a_sources_file_that_is_merely_found_reads_no_documents_elsewhere(
     assert "files: 3, " in open_source("wiki").description
 
 
-def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke._util.assets.find_spec", lambda module: None)
-    with pytest.raises(UserError, match=r"need bm25s, .*pypdfium2, Stemmer: pip install .*\[docs\]"):
-        opened(folder)
-
-
 def test_ask_shows_file_and_page(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text('- {reply: "Knowledge [0] says: on ledges. [0] [SAME] The answer is [ledges]."}\n')

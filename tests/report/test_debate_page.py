@@ -191,6 +191,20 @@ PHONE = (390, 844)
 IDS = ["plain", "three", "du", "long", "zh", "he", "hostile", "number"]
 
 
+def test_a_debate_with_several_answers_has_a_map(opened: Any) -> None:
+    page = opened("plain")
+    part = page.locator(".conflicts")
+    part.locator("summary").click()
+    told = [re.sub(r"\s+", " ", line.inner_text()) for line in part.locator("li").all()]
+    assert told[0].startswith("✓ Lake Baikal") or "Lake Baikal" in told[0]
+    assert "Debater 2 in rounds 1, 2" in told[0]
+    assert any(line.startswith("Passages differ: Lake Baikal [0] against Lake Tanganyika [1]") for line in told)
+    assert any(line.startswith("Debater 1 changed in round 2: Lake Tanganyika → Lake Baikal") for line in told)
+    part.locator("button").first.click()
+    expect(part).to_contain_text("Baikal is in Siberia.")
+    assert opened("zh").locator(".conflicts").count() == 0
+
+
 def box(place: Any) -> Any:
     return place.first.bounding_box()
 

@@ -16,7 +16,7 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
 from madke.report.comparison import comparison_of, paired_table
-from madke.report.html import without_folders, write_report
+from madke.report.html import unbroken, without_folders, write_report
 from madke.report.page_data import Blocks
 from madke.report.tables import Cell, Table
 from madke.scoring.arms import open_results
@@ -80,7 +80,7 @@ def test_every_debate_and_each_text_of_a_shared_pool_is_in_it_once(tmp_path: Pat
     assert [body["id"] for body in bodies] == ids * 2
     assert [text for text, _, _ in data["texts-0"]] == [passage["text"] for passage in PASSAGES]
     assert all(body["texts"] == [0, 1, 2] for body in bodies)
-    assert data["index"]["sizes"] == {"debates": 100, "texts": 200}
+    assert data["index"]["sizes"] == {"debates": 100, "texts": 200, "prompts": 200}
     assert len(data["index"]["questions"]["id"]) == 150
 
 
@@ -200,8 +200,26 @@ def test_a_title_a_source_and_further_tables_stand_in_it(tmp_path: Path) -> None
     write_report([run], tmp_path / "page.html", title="Lakes <i>", source="a test", tables=[table])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h1>Lakes &lt;i&gt;</h1>" in page
+    assert "<title>Lakes &lt;i&gt;</title>" in page
     assert '<p class="source">a test</p>' in page
     assert "<h2>More &lt;b&gt;</h2>" in page
+
+
+def test_a_banner_names_the_runs_that_the_offline_reader_answered(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, [debate("q", [RIGHT, RIGHT])]) for name in ("read", "spoken")]
+    assert "banner reader" not in write(tmp_path / "report.html", *runs)
+    record = json.loads((runs[0] / "run.json").read_text())
+    record["spec"]["models"] = {"debater-1": "offline/extractive-4"}
+    (runs[0] / "run.json").write_text(json.dumps(record))
+    some = write(tmp_path / "report.html", *runs)
+    assert "The answers of read come from offline, the built-in reader" in some.partition("<noscript>")[0]
+    assert "These answers come from offline" in write(tmp_path / "report.html", runs[0])
+
+
+def test_no_line_breaks_inside_a_figure() -> None:
+    text = unbroken("wiki is ahead by 30.0 points, 95 % 1.5 to 53.0, Holm-corrected p = 0.065, n = 20; p < 0.001")
+    together = ["95\u00a0%", "p\u00a0=\u00a00.065,", "n\u00a0=\u00a020;", "p\u00a0<\u00a00.001"]
+    assert [part for part in text.split(" ") if "\u00a0" in part] == together
 
 
 @pytest.mark.parametrize(

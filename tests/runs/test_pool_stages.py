@@ -224,9 +224,10 @@ def test_a_pool_file_without_the_reranking_is_refused_before_any_debate(tmp_path
     assert not model.requests
 
 
-def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("price", ["{prompt: 1000, completion: 0}", "{search: 1000}"])  # 1 for each request
+def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path, price: str) -> None:
     out, prices = tmp_path / "pools.jsonl", tmp_path / "prices.yaml"
-    prices.write_text("small: {prompt: 1000, completion: 0}\n")  # 1 for each request
+    prices.write_text(f"small: {price}\n")
     with openai_server(by_last_digit) as server:
         with pytest.raises(UserError, match="--max-cost needs the price of 'small'"):
             build(out, server.url, max_cost=1.5)
@@ -238,7 +239,8 @@ def test_max_cost_stops_a_build_and_a_higher_one_goes_on(tmp_path: Path) -> None
         assert len(server.requests) == 3
     assert len(read_pools(out)) == 3
     with CallStore(calls_beside(out)) as store:
-        assert store.paid()["", "small"].usage.prompt_tokens == 3000
+        usage = store.paid()["", "small"].usage
+        assert (usage.prompt_tokens, usage.searches) == (3000, 3)
 
 
 def test_a_reranker_that_always_fails_stops_the_build(tmp_path: Path) -> None:

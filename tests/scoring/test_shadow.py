@@ -66,6 +66,24 @@ def test_the_sentence_counts_what_the_debate_changed(tmp_path: Path) -> None:
     assert "71.4 instead of 71.4 %" in shadow.sentence
 
 
+def test_the_price_of_an_answer_gained(tmp_path: Path) -> None:
+    run = debated(tmp_path)
+    assert shadow_in(run).price == "No answer gained for 21 more calls."
+    held = {each.id: each for each in run.transcripts()}
+    gained = [each for name, each in held.items() if "spoiled" not in name]
+    lost = [each for name, each in held.items() if "corrected" not in name and name != "three answers"]
+    assert shadow_of(gained).price == "2 answers gained for 15 more calls: 7.5 calls for each."
+    assert shadow_of(lost).price == "2 answers lost for 15 more calls."
+    cent = Price(prompt=0, completion=1_000_000)
+    said = sum(turn.usage.completion_tokens for each in gained for turn in each.rounds[1].turns)
+    priced = shadow_of(gained, lambda role: cent).price
+    assert (
+        priced
+        == f"2 answers gained for 15 more calls and {said} in money: 7.5 calls and {said / 2:,.4g} in money for each."
+    )
+    assert shadow_of([replace(each, answers=()) for each in gained]).price == ""
+
+
 @pytest.mark.parametrize(
     ("gate", "settings", "skipped"),
     [

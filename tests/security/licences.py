@@ -31,6 +31,9 @@ REMARKS = {
     "regex": "CNRI-Python is a permissive licence that names its own terms",
 }
 
+OUTSIDE = {"inspect-ai": ("0.3.285", "MIT License")}
+"""Direct dependencies that are in no extra of ``all``, so that they may be missing where this is written."""
+
 HEAD = """# Licences of dependencies
 
 Madke itself is under Apache 2.0 (LICENSE). It ships none of these packages; an installation fetches them. Written by
@@ -87,9 +90,10 @@ def licence(package: Distribution) -> str:
 def table() -> str:
     """The page."""
     direct, packages = declared(), installed()
+    known = OUTSIDE | {name: (package.version, licence(package)) for name, package in packages.items()}
     rows = [
-        f"| {name} | {package.version} | {licence(package)} | {', '.join(sorted(direct.get(name, ())))} |"
-        for name, package in sorted(packages.items())
+        f"| {name} | {version} | {terms} | {', '.join(sorted(direct.get(name, ())))} |"
+        for name, (version, terms) in sorted(known.items())
     ]
     watched = [
         f"- {name} ({licence(package)}){': ' + REMARKS[name] if name in REMARKS else ''}"

@@ -7,18 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from madke.core.chat import ChatRequest, Completion
-from madke.core.schema import Schema
+from madke.core.schema import Schema, SchemaField
 
 Values = Mapping[str, Any]
 
 
 def record(schema: Schema, **values: Any) -> str:
     """A reply of this schema: the given values, else the first that fits."""
-    firsts = {
-        each.name: list(each.numbers[:1]) if each.numbers is not None else (each.words or ("Lake Baikal",))[0]
-        for each in schema.fields
-    }
-    return json.dumps({name: values.get(name, first) for name, first in firsts.items()})
+    return json.dumps({each.name: values.get(each.name, _first(each)) for each in schema.fields})
+
+
+def _first(field: SchemaField) -> Any:
+    if field.numbers is None:
+        return (field.words or ("Lake Baikal",))[0]
+    first = field.numbers[0]
+    return [{"passage": first, "text": f"Lake {first} is deep."}] if field.with_texts else [first]
 
 
 class Bound:

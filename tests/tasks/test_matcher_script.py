@@ -101,6 +101,16 @@ def test_the_graders_agreement_is_shown_next_to_the_matchers(folder: Path) -> No
     assert [line.rpartition(",")[2] for line in kept[1:]] == ["True"] * 5 + ["no grade in the reply"] * 5
 
 
+def test_a_grader_that_never_grades_is_reported_without_tables(folder: Path) -> None:
+    (folder / "grader.yaml").write_text(json.dumps([{"reply": "The answer is another year."}]))
+    grader = ("--grader", f"scripted/{folder / 'grader.yaml'}", "--grades", folder / "grades.sqlite")
+    done = run("--data", folder, *grader, "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    part = done.stdout.partition("## With a grader")[2].partition("## Development")[0]
+    assert "graded 0 of 10 answers; 10 replies held no grade and 0 calls failed" in part
+    assert "|" not in part
+
+
 def test_options_of_a_grader_without_one(folder: Path) -> None:
     done = run("--data", folder, "--limit", "1")
     assert done.returncode == 2

@@ -13,6 +13,20 @@ def test_the_whole_text_is_the_answer_with_its_lines_and_citations() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("It is deep [Passage 2]. So is this (passages 1, 3).", "It is deep [2]. So is this [1, 3]."),
+        ("[0] It is deep. [1][2] So is this.", "It is deep [0]. So is this [1][2]."),
+        ("[0] says that it is deep [0].", "[0] says that it is deep [0]."),
+        ("It is deep. [0] So is this. [1]", "It is deep. [0] So is this. [1]"),
+        ("It was made in 1990 (passage of the strait).", "It was made in 1990 (passage of the strait)."),
+    ],
+)
+def test_citations_are_written_in_one_way(text: str, read: str) -> None:
+    assert TEXT.read(text, LAKES) == read
+
+
 @pytest.mark.parametrize("text", ["", " ... ", "I do not know.", "The answer is unknown."])
 def test_a_text_that_says_nothing_is_no_answer(text: str) -> None:
     assert TEXT.read(text, LAKES) is None

@@ -32,6 +32,7 @@ MORE: dict[str, dict[str, Any]] = {
 """Settings of a second debate, for stages and wordings that a protocol has only then."""
 
 OF_TASK = {
+    "answer_list": Question(id="l", question="Which lakes are the deepest?", task="answer_list"),
     "choice": Question(id="c", question="Which lake is the deepest?", task="choice", choices=("Chad", "Baikal")),
     "claim": Question(id="f", question="Lake Baikal is the deepest lake.", task="claim"),
     "math": Question(id="m", question="What is 1,642 m minus 1,470 m?", task="math"),

@@ -76,7 +76,7 @@ def test_the_question_stands_once_and_the_task_comes_last(name: str, task: str, 
         assert len(asked) == (2 if name == "liang" and request.purpose.stage in ("speak", "reply") else 1)
         if request.purpose.stage in ("reply", "summarize", "extract") or name in ("cot", "mad"):
             assert re.search(r"(?:^|\. |\n)(?:Write|Reason|The last sentence)", closing)
-            assert ("Write only this text." if task == "text" else "The answer is") in closing
+            assert ("Write only these sentences." if task == "text" else "The answer is") in closing
 
 
 @pytest.mark.parametrize("name", sorted(variant_folders()))

@@ -9,7 +9,7 @@ from madke._util.assets import asset
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.tasks.short_answer import ShortAnswer
-from madke.variants import load_variant
+from madke.variants import load_variant, variant_folders
 from madke.variants.load import setting
 from madke.variants.sandbox import Sandbox
 
@@ -127,3 +127,15 @@ def test_a_task_may_bring_its_own_wording() -> None:
     task.wording = {**wording, "goal": 5}
     with pytest.raises(UserError, match="the wording of task 'haiku': goal"):
         variant.render("summarize", task, values)
+
+
+@pytest.mark.parametrize("name", sorted(variant_folders()))
+def test_a_shipped_variant_passes_the_checks_of_own_variants(name: str, tmp_path: Path) -> None:
+    """The templates of shipped variants are not checked as they are loaded, which would take a second for all."""
+    shutil.copytree(asset("prompts", name), tmp_path / name)
+    assert load_variant(name, tmp_path).protocol == load_variant(name).protocol
+
+
+def test_a_setting_that_needs_a_template_which_a_shipped_variant_lacks_is_refused() -> None:
+    with pytest.raises(UserError, match=r"judge.*missing|missing.*judge"):
+        load_variant("self-consistency").with_settings({"stop": "judge", "finish": "judge_extract"})

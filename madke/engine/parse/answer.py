@@ -155,6 +155,7 @@ def answer_of(
         is_math=getattr(task, "reads_last_number", False),
         is_yes_no=bool(asks is not None and asks(question)),
         whole_line=getattr(task, "reads_whole_line", False),
+        is_list=getattr(task, "is_list", False),
     )
     return parse_answer(
         text, lambda raw: task.read(raw, question), marker, shown=shown, form=form, cut=cut, asked=asked

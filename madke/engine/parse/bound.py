@@ -15,6 +15,7 @@ from madke.core.transcript import Selection, Verdict
 from madke.engine.parse import context
 from madke.engine.parse.context import Parsed, Reader, nothing, parsed_at
 from madke.engine.parse.echo import Asked, is_example
+from madke.engine.parse.quotes import Quoted
 from madke.tasks.answer_text import declines
 from madke.tasks.base import Task
 
@@ -28,6 +29,12 @@ SAME, DIFFERENT = "SAME", "DIFFERENT"
 KEEP, REVISE = "KEEP", "REVISE"
 SETTLED, OPEN = "SETTLED", "OPEN"
 _TRUE = (SAME, KEEP, SETTLED)
+_MARKS = {
+    ('"', '"'): {*'"\u201c\u201d'},
+    ("\u00ab", "\u00bb"): {*"\u00ab\u00bb"},
+    ("\u300c", "\u300d"): {*"\u300c\u300d"},
+}
+"""Quotation marks, and the characters that a text inside them cannot have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +42,8 @@ class BoundReply:
     """The values of a bound reply; those that its schema does not have are empty."""
 
     reasoning: str = ""
+    quotes: tuple[Quoted, ...] | None = None
+    """What a stance quotes."""
     selected: tuple[int, ...] | None = None
     verdict: str = ""
     side: str = ""
@@ -43,13 +52,22 @@ class BoundReply:
     @property
     def text(self) -> str:
         """The reply as people read it."""
-        lines = [self.reasoning.strip()]
+        lines = [*map(_in_marks, self.quotes or ()), self.reasoning.strip()]
         if self.selected is not None:
             lines.append(f"Selected: {' '.join(f'[{n}]' for n in self.selected) or NONE}")
         lines += [f"Verdict: {self.verdict}"] if self.verdict else []
         lines += [f"Side: {self.side}"] if self.side else []
-        lines += [f"Answer: {self.answer}"] if self.answer is not None else []
+        if self.answer is not None:
+            # A stance ends as in free text.
+            lines.append(f"Answer: {self.answer}" if self.quotes is None else f"The answer is {self.answer}.")
         return "\n".join(filter(None, lines))
+
+
+def _in_marks(quote: Quoted) -> str:
+    """A quote with its passage, as the parser of free text reads it: in marks that it does not contain."""
+    text = " ".join(quote.text.split())
+    first, last = next((pair for pair, barred in _MARKS.items() if barred.isdisjoint(text)), ('"', '"'))
+    return f"{first}{text}{last} [{quote.passage}]."
 
 
 def read_bound(text: str, schema: Schema) -> BoundReply | None:
@@ -75,12 +93,23 @@ def _without_repetition(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _fits(value: Any, field: SchemaField) -> bool:
     if field.numbers is not None:
-        return isinstance(value, list) and all(type(n) is int and n in field.numbers for n in value)
+        return isinstance(value, list) and all(_is_item(each, field.with_texts, field.numbers) for each in value)
     return isinstance(value, str) and (not field.words or value in field.words)
 
 
+def _is_item(value: Any, with_text: bool, numbers: Sequence[int]) -> bool:
+    if not with_text:
+        return type(value) is int and value in numbers
+    is_record = isinstance(value, dict) and value.keys() == {"passage", "text"} and isinstance(value["text"], str)
+    return is_record and _is_item(value["passage"], False, numbers)
+
+
 def _kept(value: Any) -> Any:
-    return writable(value) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    if isinstance(value, str):
+        return writable(value)
+    if any(isinstance(each, dict) for each in value):
+        value = [Quoted(writable(each["text"]), each["passage"]) for each in value if each["text"].strip()]
+    return tuple(dict.fromkeys(value))
 
 
 def bound_selection(reply: BoundReply, limit: int) -> Parsed[Selection]:

@@ -21,6 +21,8 @@ class Form:
     """The question asks for yes or no, so a sentence that begins with one of them answers it."""
     whole_line: bool = False
     """The answer is a whole text, such as a translation: after "Answer:" all of the line counts."""
+    is_list: bool = False
+    """The answer is a list: after "The answer is" all of the sentence counts."""
 
 
 _ANSWER = (
@@ -218,7 +220,7 @@ def requested_sentence(text: str, reader: Reader, form: Form) -> Parsed[str | No
 
 
 def _contents(sentence: str, *, labelled: bool, reader: Reader, form: Form) -> Iterator[str]:
-    if labelled and form.whole_line:
+    if form.is_list or (labelled and form.whole_line):
         yield sentence
         return
     filler = _FILLER.match(sentence)

@@ -48,6 +48,8 @@ CREATE INDEX IF NOT EXISTS passage_file ON passage (file, number);
 CREATE TABLE IF NOT EXISTS vector (
     passage INTEGER REFERENCES passage ON DELETE CASCADE, encoder TEXT, value BLOB, PRIMARY KEY (passage, encoder));
 """
+_WORDS = "words2"
+"""Begins the name of an index of words; its format is the second."""
 _ENCODED_AT_ONCE = 512
 _TELL_SECONDS = 20.0
 
@@ -199,11 +201,11 @@ class DocumentStore:
         return digest.hexdigest()[:12]
 
     def _word_index(self) -> WordIndex:
-        folder = self._cache / f"words-{self._fingerprint(None)}"
+        folder = self._cache / f"{_WORDS}-{self._fingerprint(None)}"
         if not folder.exists():
             texts = self._database.execute("SELECT title || char(10) || text FROM passage ORDER BY file, number")
             index = WordIndex.build(text for (text,) in texts)
-            for other in self._cache.glob("words-*"):
+            for other in self._cache.glob("words*"):
                 shutil.rmtree(other)
             index.save(folder.with_suffix(".part"))
             folder.with_suffix(".part").rename(folder)

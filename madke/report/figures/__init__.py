@@ -28,6 +28,7 @@ _FIGURES = (
     by_setting.stances_curves,
     by_arm.agreement_by_round,
     by_arm.disagreement_by_round,
+    by_arm.minds_changed,
     by_arm.flips,
     by_arm.tokens_by_stage,
 )

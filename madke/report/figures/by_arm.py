@@ -152,6 +152,38 @@ def _points(arm: DrawnArm, value: str) -> dict[int, Estimate]:
     return {n: one for n, one in enumerate(found, start=1) if one is not None}
 
 
+_CHANGES = {
+    "right_to_wrong": "Right to wrong (%)",
+    "right_to_none": "Right to unreadable (%)",
+    "wrong_to_right": "Wrong to right (%)",
+}
+
+
+def minds_changed(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Which share of debaters give up a right or a wrong stance that they were given, a row for each arm."""
+    found = {value: {id(arm): one for arm in arms if (one := arm.values.mean(value))} for value in _CHANGES}
+    drawn = [arm for arm in arms if any(id(arm) in held for held in found.values())]
+    if not drawn:
+        return None
+    figure = canvas.new_figure(0.9 + 0.25 * len(drawn))
+    shares = [one for held in found.values() for one in held.values()]
+    for place, (value, heading) in enumerate(_CHANGES.items(), start=1):
+        axis = figure.add_subplot(1, len(_CHANGES), place)
+        axis.set_title(heading)
+        (heights,), _ = canvas.rows_in_blocks(axis, [("", [arm.label for arm in drawn])])
+        axis.tick_params(axis="y", labelleft=place == 1)
+        for y, arm in zip(heights, drawn, strict=True):
+            if (one := found[value].get(id(arm))) is not None:
+                axis.barh(y, one.value, height=0.66, color=arm.colour, linewidth=0)
+                canvas.interval_line(axis, y, one, across=True)
+        canvas.percent_axis(axis, shares, "x")
+    caption = (
+        "Who follows whom: of the debaters that were given a right stance, the share whose reply is wrong or cannot be "
+        "read, and of those that were given a wrong one, the share whose reply is right; over questions with both."
+    )
+    return Drawing("changes-of-mind", "Given stances that are given up", caption + canvas.notes(drawn, shares), figure)
+
+
 _OVERALL = "round 1 to the answer"
 
 _FLIPS = {(1.0, 1.0): "stayed right", (0.0, 1.0): "corrected", (1.0, 0.0): "collapsed", (0.0, 0.0): "stayed wrong"}

@@ -43,6 +43,9 @@ MARKERS = "osD^vPXp"
 PAPER_WIDTH = 6.4
 """Text width of most papers, in inches."""
 
+PAGE_WIDTH = 4.8
+"""Width of figures on the page, in inches: a phone shows them whole, with readable text."""
+
 _INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
 
 _STYLE: dict[str, Any] = {
@@ -158,7 +161,7 @@ def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = Fals
 def _key(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Draw one legend above all panels, in as many columns as fit."""
     # Approximate points per entry and per character.
-    columns = int(72 * PAPER_WIDTH / (36 + 5 * max(map(len, labels))))
+    columns = int(72 * PAGE_WIDTH / (36 + 5 * max(map(len, labels))))
     rows = ceil(len(labels) / max(1, min(columns, len(labels))))
     drawn = figure.legend(
         handles,
@@ -299,7 +302,11 @@ def page_svg(drawing: Drawing) -> str:
 
     It has no style sheet, which would affect the whole page, and no ``style``. Ids start with ``figure-NAME-``.
     """
-    root = ElementTree.fromstring(file_bytes(drawing, "svg"))
+    drawing.figure.set_figwidth(PAGE_WIDTH)
+    try:
+        root = ElementTree.fromstring(file_bytes(drawing, "svg"))
+    finally:
+        drawing.figure.set_figwidth(PAPER_WIDTH)
     prefix = f"figure-{drawing.name}-"
     for parent in list(root.iter()):
         for child in [*parent.iterfind(f"{_SVG}metadata"), *parent.iterfind(f"{_SVG}style")]:

@@ -22,16 +22,19 @@ function decoded(part) {
   }
 }
 
-function show(name, title) {
+const pageTitle = document.title; // Of the experiment or run.
+
+/** Show a view. The summary has no title of its own. */
+function show(name, title = "") {
   for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
   byId("to-summary").ariaCurrent = name === "summary" ? "page" : null;
   byId("to-debates").ariaCurrent = name === "summary" ? null : "page";
-  document.title = printable(`${title} · madke report`);
+  document.title = printable(title ? `${title} · ${pageTitle}` : pageTitle);
 }
 
 /** The summary. Of several runs it holds the matrix; a filter there leads to the debates. */
 function showSummary(section) {
-  show("summary", "Summary");
+  show("summary");
   if (runs.length > 1) {
     byId("entry").after(views.debates);
     views.debates.hidden = false;

@@ -127,6 +127,7 @@ function outcomePart(number, record) {
     ),
     el("p", { class: "facts" }, facts.join(" · ")),
     record.oracle && el("p", { class: "note" }, index.outcomes.oracle),
+    correctionPart(number, record),
   );
 }
 
@@ -163,7 +164,7 @@ function roundPart(part, place) {
       { class: "turns" },
       round.turns.map((turn) => turnPart(part, round, turn, record.rounds[place - 1])),
     ),
-    round.verdict && verdictPart(round.verdict),
+    round.verdict && [verdictPart(round.verdict), callsPart(record, ofVerdict(round))],
     round.extracted &&
       aside(["Answer extracted so far: ", given(record, round.extracted.answer, round.extracted.status)], round.extracted),
     round.digest && aside("Summary for the next round", round.digest),
@@ -197,6 +198,7 @@ function turnPart(part, round, turn, before) {
     reply(stance, write),
     selection?.text && folded("Selection in full", selection.text, write),
     reflection && [el("p", { class: "note" }, SATISFIED.get(reflection.satisfied)), reply(reflection, write)],
+    callsPart(part.record, ofTurn(round, turn)),
   );
 }
 
@@ -261,7 +263,9 @@ function finalPart(part) {
     record.deferral && el("p", { class: "note" }, `Deferred: ${record.deferral.reason}. It would have answered ${record.deferral.answer}.`),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
     reply(final),
+    callsPart(record, ofFinal),
     agreementPart(part),
+    conflictsPart(part),
   ];
 }
 

@@ -1,6 +1,15 @@
 // The matrix of question by run: the first view of the debates of several runs. Only the rows in sight are elements.
 
+const rightIn = (run) => run.debates.filter((number) => is(number, "right")).length / Math.max(1, run.count);
+
+/** The two runs with the largest shares of right debates. */
+const bestTwo = [...runs].sort((one, other) => rightIn(other) - rightIn(one)).slice(0, 2);
+
+/** Whether two runs are the best of several. */
+const ranked = runs.length > 2 && rightIn(bestTwo[0]) > 0;
+
 const SHOWN = {
+  ...(ranked ? { best: `the two best differ: ${bestTwo.map((run) => run.name).join(", ")}` } : {}),
   differ: "runs differ",
   "none-right": "no run right",
   "all-right": "all runs right",
@@ -8,17 +17,21 @@ const SHOWN = {
 };
 const BEYOND = 6; // Rows that are drawn beyond the edges.
 
+const answerOf = (number) => debates.answer[number]?.toLowerCase();
+
 /** How the runs' outcomes on each question compare. Without gold answers, their answers are compared. */
 const spreads = runs.length > 1 ? questions.id.map((_, question) => spreadOf(question)) : [];
 
 function spreadOf(question) {
   const inRun = (run) => (run.byQuestion.get(question) ?? []).map((number) => outcome(number));
   const kinds = runs.map(inRun).filter((found) => found.length > 0);
-  const numbers = onQuestion(question);
-  const answers = new Set(numbers.map((number) => debates.answer[number]?.toLowerCase()));
   const unknown = kinds.flat().every((kind) => kind === "unknown");
+  const answersOf = (some) => new Set(some.flatMap((run) => run.byQuestion.get(question) ?? []).map(answerOf));
+  const kindsOf = (some) => new Set(some.map(inRun).filter((found) => found.length > 0).map((found) => found.sort().join()));
+  const differ = (some) => (unknown ? answersOf(some) : kindsOf(some)).size > 1;
   return {
-    differ: unknown ? answers.size > 1 : new Set(kinds.map((found) => found.sort().join())).size > 1,
+    best: differ(bestTwo),
+    differ: differ(runs),
     "none-right": !unknown && !kinds.flat().includes("right"),
     "all-right": kinds.flat().every((kind) => kind === "right"),
     all: true,
@@ -27,8 +40,8 @@ function spreadOf(question) {
 
 const shownCounts = Object.keys(SHOWN).map((name) => [name, spreads.filter((spread) => spread[name]).length]);
 
-/** The matrix opens on the questions where runs differ, if there are any. */
-const usualShow = () => (spreads.some((spread) => spread.differ) ? "differ" : "all");
+/** The matrix opens on the questions where the two best runs differ, or else any runs, if there are any. */
+const usualShow = () => ["best", "differ"].find((name) => name in SHOWN && spreads.some((spread) => spread[name])) ?? "all";
 
 filters = filtersOf("");
 

@@ -1,6 +1,7 @@
 // The summary: the way to the debates, meanings of headings, and tables that are sorted by their headings.
 
 const ENTRIES = {
+  ...(ranked ? { best: `on which the two best runs, ${bestTwo.map((run) => run.name).join(" and ")}, differ` } : {}),
   differ: "on which runs differ",
   "none-right": "that no run has right",
   "all-right": "that all runs have right",
@@ -91,6 +92,21 @@ function sort(heading) {
 const original = new Map(); // Table body -> its rows in their first order.
 for (const heading of document.querySelectorAll("#summary thead th")) {
   heading.firstElementChild.addEventListener("click", () => sort(heading));
+}
+
+/** One compared value at a time: its first is the one that decides what is right. */
+function chooseValue({ options, selectedIndex }) {
+  const tables = document.querySelectorAll("#tests > .value");
+  for (const [n, each] of tables.entries()) each.hidden = options.length > 1 && n !== selectedIndex;
+}
+
+const valueChoice = byId("choose-value");
+if (valueChoice) {
+  const select = valueChoice.querySelector("select");
+  select.selectedIndex = 0;
+  select.addEventListener("input", () => chooseValue(select));
+  valueChoice.hidden = false;
+  chooseValue(select);
 }
 
 // Print shows all parts.

@@ -1,0 +1,237 @@
+"""Runs as logs of Inspect AI, written by Inspect itself: a sample is a debate, with its calls and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from madke._util.assets import require
+from madke._util.files import short_hash
+from madke._version import __version__
+from madke.core.transcript import Transcript
+from madke.endpoints.model_names import split_address
+from madke.export.recorded_calls import debates_with_calls, first_start
+from madke.export.spans import TimedCall
+from madke.export.trec import file_stem
+from madke.scoring.arms import Results
+from madke.scoring.debate_rows import row
+from madke.scoring.metrics import metrics_of
+from madke.tasks import get_task
+
+_STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
+
+
+def log_file(arm: Results) -> str:
+    """The file name of an arm's log."""
+    return f"{file_stem(arm)}.eval"
+
+
+def write_inspect(arms: Sequence[Results], folder: Path) -> dict[str, int]:
+    """Write one log per arm; returns samples by file name.
+
+    A sample's scores are the metrics of its task, as ``madke score`` counts them; failed and deferred debates, and
+    those without gold answers, have none. A log is held in memory while it is written, with the texts of all calls.
+
+    UserError: a run cannot be read, or inspect_ai is missing.
+    """
+    require("Inspect logs need", "inspect", "inspect_ai")
+    from inspect_ai.log import write_eval_log
+
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for arm in arms:
+        log = _log_of(arm)
+        write_eval_log(log, str(folder / log_file(arm)), format="eval")
+        counts[log_file(arm)] = len(log.samples)
+    return counts
+
+
+def _log_of(arm: Results) -> Any:
+    import inspect_ai
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalPlanStep, EvalSpec, EvalStats
+
+    start, spec = first_start(arm), arm.config
+    samples = [_sample(transcript, calls, start) for transcript, calls in debates_with_calls(arm, text=True)]
+    began = _time(start, 0.0).isoformat()
+    models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
+    protocol = spec.variant if spec is not None else "predictions"
+    ids = list(dict.fromkeys(sample.id for sample in samples))
+    done = spec is None or len(samples) == len(spec.questions) * spec.repeats
+    identity = short_hash(f"{arm.name} {began}".encode())
+    return EvalLog(
+        status="success" if done else "cancelled",
+        eval=EvalSpec(
+            **{name: identity for name in ("eval_id", "run_id", "task_id")},
+            created=began,
+            task=arm.name,
+            solver="madke",
+            solver_args={"protocol": protocol},
+            dataset=EvalDataset(name=spec.data if spec else arm.name, samples=len(ids), sample_ids=ids),
+            model=", ".join(dict.fromkeys(models.values())) or "none",
+            config=EvalConfig(epochs=spec.repeats if spec else 1),
+            packages={"madke": __version__, "inspect_ai": inspect_ai.__version__},
+            metadata={"protocol": protocol, "models": models},
+        ),
+        plan=EvalPlan(steps=[EvalPlanStep(solver="madke", params={"protocol": protocol})]),
+        results=_results(samples),
+        stats=EvalStats(
+            started_at=began,
+            completed_at=max((sample.completed_at for sample in samples), default=began),
+            model_usage=_summed(sample.model_usage for sample in samples),
+        ),
+        samples=samples,
+    )
+
+
+def _results(samples: Sequence[Any]) -> Any:
+    from inspect_ai.log import EvalMetric, EvalResults, EvalScore
+
+    held: dict[str, dict[str, list[float]]] = {}
+    for sample in samples:
+        for name, score in sample.scores.items():
+            held.setdefault(name, {}).setdefault(sample.id, []).append(score.value)
+    scores = [
+        EvalScore(
+            name=name,
+            scorer=name,
+            reducer="mean",
+            scored_samples=len(values),
+            metrics={"mean": EvalMetric(name="mean", value=fmean(map(fmean, values.values())))},
+        )
+        for name, values in held.items()
+    ]
+    finished = sum(sample.error is None for sample in samples)
+    return EvalResults(total_samples=len(samples), completed_samples=finished, scores=scores)
+
+
+def _sample(t: Transcript, calls: Sequence[TimedCall], began: int) -> Any:
+    from inspect_ai.log import EvalError, EvalSample
+    from inspect_ai.model import ChatMessageUser, ModelOutput
+    from inspect_ai.scorer import Score
+
+    output = ModelOutput.from_content(model="madke", content=t.answer or "")
+    scored = t.answers and t.status not in ("failed", "deferred")
+    values = row(t) if scored else {}
+    ends = max((call.end for call in calls), default=0.0)
+    failed = t.final.error or "all calls of a round failed"
+    return EvalSample(
+        id=t.id,
+        epoch=t.repeat + 1,
+        input=t.question,
+        choices=list(t.choices) or None,
+        target=list(t.answers),
+        messages=[ChatMessageUser(content=t.question), output.message],
+        output=output,
+        scores={name: Score(value=values[name], answer=t.answer) for name in _metrics(t) if name in values},
+        metadata={
+            **t.metadata,
+            "madke_status": t.status,
+            "madke_stop_reason": t.stop_reason,
+            "madke_rounds": len(t.rounds),
+            "madke_calls": t.total.calls,
+        },
+        events=list(_events(calls, began)),
+        model_usage=_summed({_model(call): _usage(call)} for call in calls),
+        started_at=_time(began, 0.0).isoformat(),
+        completed_at=_time(began, ends).isoformat(),
+        total_time=ends,
+        error=EvalError(message=failed, traceback="", traceback_ansi="") if t.status == "failed" else None,
+    )
+
+
+def _metrics(t: Transcript) -> Sequence[str]:
+    return metrics_of(get_task(t.task))
+
+
+def _events(calls: Sequence[TimedCall], began: int) -> Iterator[Any]:
+    """A span for each role in each round, with its calls; a call store has no times, so they are laid out."""
+    from inspect_ai.event import SpanBeginEvent, SpanEndEvent
+
+    def place(call: TimedCall) -> tuple[int, str]:
+        return call.purpose.round, call.purpose.agent
+
+    first: dict[tuple[int, str], float] = {}
+    for call in calls:
+        first.setdefault(place(call), call.start)
+    ordered = sorted(calls, key=lambda call: (first[place(call)], place(call), call.start))
+    for (round_n, agent), group in groupby(ordered, place):
+        of_role, span = list(group), f"{round_n} {agent}"
+        start, end = _time(began, of_role[0].start), _time(began, max(call.end for call in of_role))
+        name = f"{agent}, round {round_n}" if round_n else agent
+        yield SpanBeginEvent(id=span, span_id=span, name=name, type="agent", timestamp=start)
+        for call in of_role:
+            yield _event(call, span, began)
+        yield SpanEndEvent(id=span, span_id=span, timestamp=end)
+
+
+def _event(call: TimedCall, span: str, began: int) -> Any:
+    from inspect_ai.event import ModelEvent
+    from inspect_ai.model import (
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageUser,
+        ContentReasoning,
+        ContentText,
+        GenerateConfig,
+        ModelOutput,
+    )
+
+    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    reply = call.completion
+    reasoning = [ContentReasoning(reasoning=reply.reasoning)] if reply.reasoning else []
+    output = ModelOutput.from_content(
+        model=_model(call),
+        content=[*reasoning, ContentText(text=reply.text)],
+        stop_reason=_STOP_REASONS.get(reply.finish_reason, "unknown"),
+        error=reply.error,
+    )
+    output.usage, output.time = _usage(call), reply.seconds
+    return ModelEvent(
+        model=_model(call),
+        role=call.purpose.stage,
+        input=[kinds[each.role](content=each.content) for each in call.messages],
+        tools=[],
+        tool_choice="none",
+        config=GenerateConfig(max_tokens=reply.max_tokens),
+        output=output,
+        error=reply.error if reply.outcome != "ok" else None,
+        retries=reply.attempts - 1,
+        span_id=span,
+        timestamp=_time(began, call.start),
+        completed=_time(began, call.end),
+        working_time=reply.seconds,
+    )
+
+
+def _model(call: TimedCall) -> str:
+    return split_address(call.model)[0]
+
+
+def _usage(call: TimedCall) -> Any:
+    """Inspect counts tokens of a prefix cache apart from other input tokens."""
+    from inspect_ai.model import ModelUsage
+
+    usage = call.completion.usage
+    return ModelUsage(
+        input_tokens=usage.prompt_tokens - usage.cached_tokens,
+        input_tokens_cache_read=usage.cached_tokens,
+        output_tokens=usage.completion_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+    )
+
+
+def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    total: dict[str, Any] = {}
+    for part in parts:
+        for model, usage in part.items():
+            total[model] = total[model] + usage if model in total else usage
+    return total
+
+
+def _time(began: int, seconds: float) -> datetime:
+    return datetime.fromtimestamp(began / 1e9 + seconds, tz=UTC)

@@ -1,0 +1,72 @@
+"""``madke study``: four arms over one pool, the plan first, resumed by the same command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from madke.runs.directory import read_transcripts
+from madke.runs.spec import read_spec
+from tests.support.cli import madke, refused
+from tests.support.dataset import debating, write_dataset
+from tests.support.openai_server import openai_server
+
+ARMS = ["alone", "rag", "debate", "votes"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two questions, and a folder of documents that is named like a built-in source."""
+    write_dataset(tmp_path, 2)
+    (tmp_path / "wiki").mkdir()
+    (tmp_path / "wiki" / "lakes.txt").write_text("Lake Baikal is 1,642 metres deep, in every survey of lakes.")
+    return tmp_path
+
+
+def arms(folder: Path) -> dict[str, Any]:
+    return {path.name: list(read_transcripts(path)) for path in (folder / "arms").iterdir()}
+
+
+def test_it_plans_four_arms_and_their_price_and_starts_nothing(folder: Path) -> None:
+    (folder / "prices.yaml").write_text("openai/m: {prompt: 1, completion: 2}\n")
+    planned = ("study", "questions.jsonl", "wiki", "--model", "openai/m", "--prices", "prices.yaml", "--plan")
+    done = madke(*planned, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0] in ARMS]
+    rows = rows[-len(ARMS) :]  # after the words about the arms
+    assert [row[0] for row in rows] == ARMS
+    assert all(float(row[-1]) > 0 for row in rows)
+    assert "votes 6 to 16" in done.stdout
+    assert not (folder / "runs").exists()
+
+
+def test_documents_that_are_missing_and_questions_that_the_sample_lacks_are_refused(folder: Path) -> None:
+    assert "nowhere: no such file or folder" in refused("study", "questions.jsonl", "nowhere", cwd=folder)
+    assert "leave out one" in refused("study", "questions.jsonl", "wiki", "--sources", "wiki", cwd=folder)
+    assert "would be the shipped sample" in refused("study", "questions.jsonl", "--yes", cwd=folder)
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.slow
+def test_all_arms_read_one_pool_votes_cost_what_the_debate_does_and_nothing_is_paid_twice(folder: Path) -> None:
+    with openai_server(debating) as server:
+        command = ("study", "questions.jsonl", "wiki", "--model", "openai/m", "--base-url", server.url)
+        done = madke(*command, cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        asked = len(server.requests)
+        again = madke(*command, cwd=folder)
+        assert (again.returncode, len(server.requests)) == (0, asked), again.stderr
+    out = folder / "runs" / "study-questions"
+    found = arms(out)
+    assert sorted(found) == sorted(ARMS)
+    assert read_spec(out / "arms" / "debate").source_specs == {"wiki": "./wiki"}
+    pools = {name: [[entry.key for entry in each.pool] for each in held] for name, held in found.items()}
+    assert pools["alone"] == [[], []]
+    assert pools["rag"] == pools["debate"] == pools["votes"] != [[], []]
+    calls = {name: sum(each.total.calls for each in held) for name, held in found.items()}
+    assert calls["alone"] == calls["rag"] == 2
+    assert calls["votes"] == pytest.approx(calls["debate"], abs=1)
+    metrics = json.loads((out / "arms" / "debate" / "metrics.json").read_text())
+    assert metrics["shadow"]["sentence"] in " ".join(done.stdout.split())
+    assert "<title>Does a debate pay?</title>" in (out / "report.html").read_text(encoding="utf-8")

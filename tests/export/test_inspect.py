@@ -1,0 +1,178 @@
+"""Inspect AI: debates as its solver, and runs as its logs. Skipped where inspect_ai is not installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import madke as library
+from madke.core.errors import UserError
+from madke.core.transcript import from_json
+from madke.pools.pool_file import PoolRecord, write_pools
+from madke.runs.directory import read_transcripts
+from tests.export.test_export import PASSAGES
+from tests.support.cli import madke, script
+from tests.support.inspect_evals import ASKED, GOLD
+
+pytest.importorskip("inspect_ai")
+
+# Warnings of the packages that Inspect imports.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two questions, one of them answered wrongly, twice each, over a pool."""
+    folder = tmp_path_factory.mktemp("run")
+    lines = [{"id": id_, "question": text, "golden_answers": [GOLD[id_]]} for id_, text in ASKED.items()]
+    (folder / "q.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "script.yaml").write_text('- {reply: "The answer is Lake Baikal."}\n', encoding="utf-8")
+    write_pools(
+        folder / "pools.jsonl", [PoolRecord(id=id_, question=text, passages=PASSAGES) for id_, text in ASKED.items()]
+    )
+    known = ("--pools", "pools.jsonl", "--sources", "web,wiki", "--protocol", "madke", "--repeats", "2")
+    done = madke(
+        *("run", "q.jsonl", "--task", "short_answer", *known, "--model", "scripted/script.yaml", "--out", "run"),
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def logs(run: Path) -> Path:
+    done = madke("export", run, "--inspect", run.parent / "logs")
+    assert done.returncode == 0, done.stderr
+    assert "4 rows" in done.stdout
+    return run.parent / "logs"
+
+
+def test_inspect_reads_the_scores_of_a_run(run: Path, logs: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    log = read_eval_log(str(logs / "run.eval"))
+    ours = json.loads(madke("score", run, "--json").stdout)["metrics"]
+    means = {score.name: score.metrics["mean"].value for score in log.results.scores}
+
+    assert log.status == "success"
+    # "Lake Baikal" for "Baikal": half of its words are right.
+    assert {(each.id, each.epoch): round(each.scores["f1"].value, 3) for each in log.samples} == {
+        ("q0", 1): 0.667,
+        ("q0", 2): 0.667,
+        ("q1", 1): 0.0,
+        ("q1", 2): 0.0,
+    }
+    assert {name: pytest.approx(ours[name]["value"]) for name in means} == means
+
+
+def test_inspect_reads_the_calls_of_a_run(run: Path, logs: Path) -> None:
+    from inspect_ai.event import ModelEvent
+    from inspect_ai.log import read_eval_log
+
+    log = read_eval_log(str(logs / "run.eval"), resolve_attachments=True)
+    usage = [t.total for t in read_transcripts(run)]
+    calls = [event for each in log.samples for event in each.events if isinstance(event, ModelEvent)]
+    (counted,) = log.stats.model_usage.values()
+
+    assert len(calls) == sum(each.calls for each in usage) > 0
+    assert counted.input_tokens == sum(each.prompt_tokens for each in usage) > 0
+    assert counted.output_tokens == sum(each.completion_tokens for each in usage) > 0
+    assert ASKED["q0"] in log.samples[0].input
+    assert any(ASKED["q0"] in message.text for message in calls[0].input)
+
+
+def test_inspect_makes_a_table_of_a_run(logs: Path) -> None:
+    from inspect_ai.analysis import samples_df
+
+    table = samples_df(str(logs), quiet=True)
+
+    assert sorted(zip(table["id"], table["epoch"], strict=True)) == [("q0", 1), ("q0", 2), ("q1", 1), ("q1", 2)]
+    assert {(id_, float(value) > 0) for id_, value in zip(table["id"], table["score_f1"], strict=True)} == {
+        ("q0", True),
+        ("q1", False),
+    }
+
+
+@pytest.fixture(scope="module")
+def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The logs of some evaluations, in folders by name. A process of their own holds what Inspect leaves open."""
+    folder = tmp_path_factory.mktemp("evals")
+    done = script(Path(__file__).parents[1] / "support" / "inspect_evals.py", folder, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def samples_of(evals: Path, name: str) -> list[Any]:
+    from inspect_ai.log import read_eval_log
+
+    (file,) = (evals / name).glob("*.eval")
+    return sorted(read_eval_log(str(file), resolve_attachments=True).samples, key=lambda sample: sample.id)
+
+
+def transcript_of(sample: Any) -> Any:
+    return from_json(json.dumps(sample.store["madke"]))
+
+
+def calls_of(sample: Any, model: str = "") -> list[Any]:
+    from inspect_ai.event import ModelEvent
+
+    return [event for event in sample.events if isinstance(event, ModelEvent) and event.model.endswith(model)]
+
+
+def test_a_debate_is_a_solver(evals: Path) -> None:
+    questions = [{"id": id_, "question": text, "answers": [GOLD[id_]]} for id_, text in ASKED.items()]
+    ours = library.run(questions, protocol="mad", model=lambda messages: "The answer is Baikal.")
+    samples = samples_of(evals, "plain")
+    correct = {t.id: float(t.answer == t.answers[0]) for t in ours.transcripts()}
+
+    assert {each.id: float(each.scores["exact"].value == "C") for each in samples} == correct == {"q0": 1.0, "q1": 0.0}
+    for sample, expected in zip(samples, ours.transcripts(), strict=True):
+        transcript = transcript_of(sample)
+        (used,) = sample.model_usage.values()
+        assert sample.output.completion == transcript.answer == "Baikal"
+        assert len(calls_of(sample)) == transcript.total.calls == expected.total.calls > 0
+        assert used.input_tokens + used.input_tokens_cache_read == transcript.total.prompt_tokens > 0
+        assert used.input_tokens_cache_read == transcript.total.cached_tokens > 0
+
+
+def test_a_role_has_its_own_model(evals: Path) -> None:
+    for sample in samples_of(evals, "roles"):
+        judged = {message.text for event in calls_of(sample, "judge") for message in event.input}
+        assert judged
+        assert judged.isdisjoint(message.text for event in calls_of(sample, "model") for message in event.input)
+
+
+def test_a_multiple_choice_answer_is_marked(evals: Path) -> None:
+    assert [each.scores["choice"].value for each in samples_of(evals, "choice")] == ["C"]
+
+
+def test_a_limit_of_inspect_ends_the_sample(evals: Path) -> None:
+    assert [each.limit.type for each in samples_of(evals, "limit")] == ["token", "token"]
+
+
+def test_a_failed_call_is_one_of_the_debate_and_a_failed_debate_an_error(evals: Path) -> None:
+    deepest, largest = samples_of(evals, "failing")
+
+    assert transcript_of(deepest).degraded
+    assert deepest.output.completion == "Baikal"
+    assert "the debate failed" in largest.error.message
+    assert "the provider is gone" in largest.error.message
+
+
+def test_the_cache_holds_a_reply_for_each_debater(evals: Path) -> None:
+    first, again = samples_of(evals, "cache"), samples_of(evals, "cached")
+
+    assert [event.cache for each in first for event in calls_of(each)] == ["write"] * sum(
+        transcript_of(each).total.calls for each in first
+    )
+    assert {event.cache for each in again for event in calls_of(each)} == {"read"}
+
+
+def test_models_are_inspects() -> None:
+    from madke.inspect import debate_solver
+
+    with pytest.raises(UserError, match="models are Inspect's"):
+        debate_solver("mad", model="offline")
