@@ -30,4 +30,11 @@ def call_key(model: str, request: ChatRequest) -> str:
 
 def fields_of_schema(schema: Schema) -> list[Any]:
     """The schema as JSON, for the key and the record of a call."""
-    return [schema.name, *(list(fields_of(each).values()) for each in schema.fields)]
+    # Fields that came later stand only where they are set, so that the keys of stored calls stay what they are.
+    return [
+        schema.name,
+        *(
+            [each.name, each.words, each.numbers, each.max_length, *(["with_texts"] if each.with_texts else [])]
+            for each in schema.fields
+        ),
+    ]

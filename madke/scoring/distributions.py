@@ -36,7 +36,9 @@ def t_quantile(share: float, df: int) -> float:
 
 
 def fair_coin_p(heads: int, tosses: int) -> float:
-    """The two-sided exact p value of so many heads in the tosses of a fair coin."""
+    """The two-sided exact p value of so many heads in the tosses of a fair coin; 1 without any toss."""
+    if tosses == 0:
+        return 1.0
     tail = term = 1
     for n in range(1, min(heads, tosses - heads) + 1):
         term = term * (tosses - n + 1) // n

@@ -28,6 +28,7 @@ def test_the_normal_distribution() -> None:
 def test_tosses_of_a_fair_coin(tosses: int) -> None:
     for heads in {0, 1, tosses // 3, tosses // 2, tosses - 1, tosses}:
         assert fair_coin_p(heads, tosses) == pytest.approx(stats.binomtest(heads, tosses).pvalue, rel=1e-9)
+    assert fair_coin_p(0, 0) == 1
 
 
 def test_two_samples_of_one_distribution_or_of_two() -> None:
