@@ -65,4 +65,5 @@ def test_the_list_has_the_calls_of_a_question() -> None:
 
 
 def test_the_picture_names_it() -> None:
-    assert "a vote of 2 to 6 samples (self-consistency, debaters=6)" in madke("protocols", "show", "gated").stdout
+    shown = " ".join(madke("protocols", "show", "gated").stdout.split())
+    assert "a vote of 2 to 6 samples (self-consistency, debaters=6)" in shown
