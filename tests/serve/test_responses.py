@@ -81,8 +81,10 @@ def test_a_stream_has_openais_events_in_their_order(upstream: Upstream, tmp_path
         elif kind == "text.done":
             assert event.text == "".join(parts[-1])
     done = events[-1].response
-    assert ["".join(part) for part in parts] == turns_of(done) == turns_of(whole)
-    assert any(len(part) > 2 for part in parts), "turns are streamed as they are said"
+    assert ["".join(part) for part in parts] == turns_of(done)
+    # Two debaters speak at the same time, and either may end first.
+    assert sorted(turns_of(done)) == sorted(turns_of(whole))
+    assert any(len(part) > 2 for part in parts), "no turn came in more than two pieces"
     assert done.output_text == whole.output_text
     assert done.usage.input_tokens > 0
 
