@@ -60,10 +60,7 @@ def command(
         str | None,
         flags.option("Sources instead of the recipe's, see below.", "NAME=PATH,...", flags.KNOWLEDGE),
     ] = None,
-    pools: Annotated[
-        list[Path] | None,
-        flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
-    ] = None,
+    pools: flags.PoolFiles = None,
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,

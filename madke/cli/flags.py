@@ -87,6 +87,9 @@ ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N
 CallSeconds = Annotated[
     float | None, option("With --plan: seconds per call. Default: measured in OUT.", "S", COST, min=0.001)
 ]
+PoolFiles = Annotated[
+    list[Path] | None, option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", KNOWLEDGE)
+]
 GraderOption = Annotated[
     str | None, option("Let these models grade all answers; the first is the score.", "MODEL,...", GRADING)
 ]

@@ -50,10 +50,7 @@ def command(
     sources: Annotated[
         str | None, flags.option("Sources instead of DOCUMENTS, as for madke run.", "NAME=SPEC,...", flags.KNOWLEDGE)
     ] = None,
-    pools: Annotated[
-        list[Path] | None,
-        flags.option("Pool file. Missing sources are retrieved. Repeatable.", "FILE", flags.KNOWLEDGE),
-    ] = None,
+    pools: flags.PoolFiles = None,
     grader: flags.GraderOption = None,
     plan: flags.Plan = False,
     reply_tokens: flags.ReplyTokens = 150,

@@ -117,9 +117,8 @@ class PassageTexts:
         """The pool of a debate, if it is available."""
         return self._lines.record(transcript.id) if self._lines is not None else None
 
-    def of(self, transcript: Transcript) -> list[int | None]:
-        """The number of ``[text, url, date]`` of each passage in the pool; None if the pool file lacks it."""
-        record = self.record(transcript)
+    def of(self, transcript: Transcript, record: PoolRecord | None) -> list[int | None]:
+        """The number of ``[text, url, date]`` of each passage in its pool; None if the pool file lacks it."""
         if record is None:
             return []
         held = {(passage.source, passage.key): passage for passage in reversed(record.passages)}
@@ -270,8 +269,8 @@ def _pack(blocks: Path, results: Sequence[Results]) -> Index:
             for transcript in one.transcripts():
                 index.add(transcript)
                 made = calls.get((transcript.id, transcript.repeat), ())
-                record = texts.record(transcript) if few else None
-                bodies.add(_body(transcript, texts.of(transcript), record, made))
+                record = texts.record(transcript)
+                bodies.add(_body(transcript, texts.of(transcript, record), record if few else None, made))
                 file.write(bodies.full() + texts.blocks.full() + prompts.blocks.full())
         file.write(bodies.full(rest=True) + texts.blocks.full(rest=True) + prompts.blocks.full(rest=True))
     return index
@@ -301,10 +300,10 @@ def _body(
     """
     own: dict[str, Any] = {"texts": texts, "scores": _scores(transcript), "gold": gold_numbers(transcript)}
     own["calls"] = calls
-    differ = map_of(transcript, None)
-    if differ is not None and differ.is_conflict:
-        own["map"] = map_of(transcript, record) if record is not None else differ
     known = replace(transcript, agreement=agreement_in(transcript))
+    conflicts = map_of(known, record) if len(_given(transcript)) > 1 else None
+    if conflicts is not None and conflicts.is_conflict:
+        own["map"] = conflicts
     return transcript_to_json(known, exclude_defaults=True)[:-1] + b"," + to_json(own)[1:]
 
 
@@ -313,5 +312,10 @@ def _scores(transcript: Transcript) -> dict[str, float]:
         return {}
     question = question_of(transcript)
     metric = METRICS[metrics_of(get_task(transcript.task))[0]]
-    given = {turn.stance.answer for entry in transcript.rounds for turn in entry.turns} | {transcript.answer}
-    return {answer: metric(answer, question) for answer in sorted(filter(None, given))}
+    given = _given(transcript) | ({transcript.answer} if transcript.answer else set())
+    return {answer: metric(answer, question) for answer in sorted(given)}
+
+
+def _given(transcript: Transcript) -> set[str]:
+    """The answers of all debaters in all rounds."""
+    return {turn.stance.answer for entry in transcript.rounds for turn in entry.turns if turn.stance.answer}

@@ -167,7 +167,10 @@ def check_extras(
     neutral: Mapping[str, Sequence[Any]],
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Refuse a field whose value is none of the ``neutral`` ones; ``reasons`` is field -> why, if that needs a word."""
+    """Refuse fields with other values than their ``neutral`` ones.
+
+    ``neutral``: field -> its accepted values. ``reasons``: field -> a reason that the refusal states.
+    """
     for name, accepted in neutral.items():
         value = (given or {}).get(name)
         known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)

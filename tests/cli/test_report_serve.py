@@ -1,7 +1,6 @@
 """``madke report --serve``: the page on this machine, and the sheet of corrections that people make on it."""
 
 import json
-import shutil
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -97,25 +96,21 @@ def test_score_and_report_take_the_sheet_and_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_buttons_on_the_page_write_the_sheet(server: CorrectionServer) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
+    from tests.support.browser import browser, expect
+
+    with browser() as launched:
+        page = launched.new_page()
         page.goto(f"{server.origin}/#run/c")
         page.get_by_role("button", name="Actually right").click()
-        sync_api.expect(page.get_by_role("button", name="Actually right (undo)")).to_be_visible()
+        expect(page.get_by_role("button", name="Actually right (undo)")).to_be_visible()
         assert [each.answer for each in read_corrections(server.sheet.path)] == ["Siberia's"]
         page.reload()
         page.get_by_role("button", name="Actually right (undo)").click()
-        sync_api.expect(page.get_by_role("button", name="Actually right", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Actually right", exact=True)).to_be_visible()
         assert read_corrections(server.sheet.path) == []
         page.goto(f"{server.origin}/#run/a")
-        sync_api.expect(page.get_by_role("button", name="Gold is wrong")).to_be_visible()
-        sync_api.expect(page.get_by_role("button", name="Actually right")).to_have_count(0)
+        expect(page.get_by_role("button", name="Gold is wrong")).to_be_visible()
+        expect(page.get_by_role("button", name="Actually right")).to_have_count(0)
         page.goto(server.page.as_uri() + "#run/c")
-        sync_api.expect(page.locator(".result")).to_be_visible()
-        sync_api.expect(page.get_by_role("button", name="Gold is wrong")).to_have_count(0)
-        browser.close()
+        expect(page.locator(".result")).to_be_visible()
+        expect(page.get_by_role("button", name="Gold is wrong")).to_have_count(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 import signal
 import subprocess
 import sys
@@ -175,15 +174,14 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium: apt-get install chromium")
 def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from tests.support.browser import browser, expect
+
     debates = [debate(f"n{n:03}", [LAKE, LAKE]) for n in range(200)]
     run, page = write_run(tmp_path / "run", debates[:199]), tmp_path / "report.html"
     write_report([run], page, reload=10)
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
+    with browser() as launched:
+        tab = launched.new_context(offline=True).new_page()
         tab.clock.install()
         tab.goto(f"{page.as_uri()}#debates?run=run")
         tab.wait_for_selector("html.ready")
@@ -195,7 +193,7 @@ def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> Non
             file.write(to_json(debates[-1]) + b"\n")
         write_report([run], page, reload=10)
         tab.clock.run_for(11_000)
-        sync_api.expect(tab.locator("#count")).to_contain_text("200", timeout=15_000)
+        expect(tab.locator("#count")).to_contain_text("200", timeout=15_000)
         tab.wait_for_function("scrollY === 6000")
         assert tab.evaluate("location.hash").startswith("#debates")
 
@@ -203,9 +201,8 @@ def test_the_open_page_reloads_itself_and_keeps_the_place(tmp_path: Path) -> Non
         tab.goto(f"{page.as_uri()}#run/n001")
         tab.wait_for_selector("#debate h2")
         tab.clock.run_for(30_000)
-        sync_api.expect(tab.locator("#reload")).to_contain_text("not reloaded")
+        expect(tab.locator("#reload")).to_contain_text("not reloaded")
         write_report([run], page)
         tab.get_by_role("button", name="Reload").click()
-        sync_api.expect(tab.locator("#reload")).to_have_count(0)
-        sync_api.expect(tab.locator("#debate h2")).to_be_visible()
-        browser.close()
+        expect(tab.locator("#reload")).to_have_count(0)
+        expect(tab.locator("#debate h2")).to_be_visible()

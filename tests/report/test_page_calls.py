@@ -1,6 +1,5 @@
 """The prompts and raw replies on the page, from a run's call store or from that of an experiment."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +84,14 @@ def test_a_call_that_another_arm_made_is_on_the_page_of_both(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_click_shows_them(run: Path) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 844})
+    from tests.support.browser import browser, expect
+
+    with browser() as launched:
+        page = launched.new_page(viewport={"width": 390, "height": 844})
         page.goto(f"{write(run).as_uri()}#run/q1")
         turn = page.locator(".turn").nth(1)
-        sync_api.expect(turn.locator(".call")).to_have_count(0)
+        expect(turn.locator(".call")).to_have_count(0)
         turn.get_by_text("Prompt and raw reply").click()
-        sync_api.expect(turn.locator(".call .message").nth(1)).to_contain_text("Which lake is the deepest?")
-        sync_api.expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
+        expect(turn.locator(".call .message").nth(1)).to_contain_text("Which lake is the deepest?")
+        expect(turn.locator(".message.raw")).to_have_text("In speak 1 I say so. The answer is Lake Baikal.")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-        browser.close()

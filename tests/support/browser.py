@@ -1,4 +1,4 @@
-"""Debian's Chromium for tests of pages. A module that imports this is skipped where there is no playwright."""
+"""Debian's Chromium for tests of pages. A module or test that imports this is skipped where there is no playwright."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ import pytest
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
 _CHROMIUM = shutil.which("chromium")
-needs_browser = [
-    pytest.mark.slow,
-    pytest.mark.skipif(_CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
+_MISSING = "there is no chromium: apt-get install chromium"
+needs_browser = [pytest.mark.slow, pytest.mark.skipif(_CHROMIUM is None, reason=_MISSING)]
 """The marks of tests that open a page."""
 
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """A browser without a window."""
+    """A browser without a window; the test is skipped where there is none."""
+    if _CHROMIUM is None:
+        pytest.skip(_MISSING)
     with sync_api.sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"])
         yield launched

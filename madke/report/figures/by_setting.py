@@ -188,18 +188,12 @@ def size_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     figure = canvas.new_figure(3.2)
     axis = figure.add_subplot()
     shown = [arm for _, members in found for arm in members]
-    values: list[Estimate] = []
-    for line, (_, members) in enumerate(found):
-        points = {sizes.index(size_of[id(arm)]): one for arm in members if (one := arm.scores.correct)}
-        values += points.values()
-        shift = 0.05 * (line - (len(found) - 1) / 2)
-        canvas.plot_line(axis, dict(sorted(points.items())), *_colour_and_marker(line), shift=shift)
+    values = _draw_lines(axis, found, lambda arm: sizes.index(size_of[id(arm)]), lambda scores: scores.correct)
     axis.set_xticks(range(len(sizes)), labels=[f"{size:g}B" if size >= 1 else f"{1000 * size:g}M" for size in sizes])
     axis.set_xlabel("Parameters of the model, as its name states them")
     axis.set_ylabel("Accuracy (%)")
     canvas.percent_axis(axis, values)
-    texts = headings([shared for shared, _ in found])
-    canvas.line_key(figure, [(label or "all arms", *_colour_and_marker(n)) for n, label in enumerate(texts)])
+    _line_key(figure, found, unnamed="all arms")
     caption = "Accuracy of the final answers by the size of the model, all else equal; sizes are evenly spaced."
     return Drawing("accuracy-by-size", "Size of the model", caption + canvas.notes(shown, values), figure)
 
@@ -243,11 +237,7 @@ def _curves(
     shares: list[Estimate] = []
     for place, (heading, value) in enumerate(panels, start=1):
         axis = figure.add_subplot(ceil(len(panels) / 2), 2, place)
-        drawn: list[Estimate] = []
-        for line, (_, members) in enumerate(found):
-            points = {number(arm): one for arm in members if (one := value(arm.scores))}
-            drawn += points.values()
-            canvas.plot_line(axis, points, *_colour_and_marker(line), shift=0.05 * (line - (len(found) - 1) / 2))
+        drawn = _draw_lines(axis, found, number, value)
         axis.set_title(heading)
         axis.set_xlabel(axis_label)
         axis.set_xticks(sorted({number(arm) for arm in shown}))
@@ -258,8 +248,7 @@ def _curves(
         else:
             axis.set_ylim(0, 1.15 * max(one.high for one in drawn))
     if len(found) > 1:
-        texts = headings([shared for shared, _ in found])
-        canvas.line_key(figure, [(label, *_colour_and_marker(line)) for line, label in enumerate(texts)])
+        _line_key(figure, found)
     caption = "Arms that differ only in this number, one line per group."
     return Drawing(name, title, caption + canvas.notes(shown, shares), figure)
 
@@ -277,8 +266,7 @@ def stances_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
         assert arm.config.first_round_draw is not None
         return arm.config.first_round_draw.read
 
-    replies = {id(arm): held[1] for arm in arms if len(held := arm.scores.by_round.get("right", ())) > 1}
-    given = [arm for arm in arms if arm.config and arm.config.first_round_draw and replies.get(id(arm))]
+    given = [arm for arm in arms if arm.config and arm.config.first_round_draw and _right_replies(arm.scores)]
     found = groups(given, lambda path: path.startswith(_BY_STANCES))
     found = [(shared, sorted(members, key=read)) for shared, members in found if len({*map(read, members)}) > 1]
     if not found:
@@ -286,11 +274,7 @@ def stances_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     figure = canvas.new_figure(3.2)
     axis = figure.add_subplot()
     shown = [arm for _, members in found for arm in members]
-    values: list[Estimate] = []
-    for line, (_, members) in enumerate(found):
-        points = {read(arm): one for arm in members if (one := replies[id(arm)])}
-        values += points.values()
-        canvas.plot_line(axis, points, *_colour_and_marker(line), shift=0.2 * (line - (len(found) - 1) / 2))
+    values = _draw_lines(axis, found, read, _right_replies, apart=0.2)
     axis.axhline(0.5, color=canvas.INK, linewidth=0.7, linestyle=":")
     for each in sorted(
         {arm.config.first_round_draw.each for arm in shown if arm.config and arm.config.first_round_draw}
@@ -300,13 +284,42 @@ def stances_curves(arms: Sequence[DrawnArm]) -> Drawing | None:
     axis.set_ylabel("Right replies (%)")
     axis.grid(True, axis="y")
     canvas.percent_axis(axis, values)
-    texts = headings([shared for shared, _ in found])
-    canvas.line_key(figure, [(label or "all arms", *_colour_and_marker(n)) for n, label in enumerate(texts)])
+    _line_key(figure, found, unnamed="all arms")
     caption = (
         "The share of debaters whose reply is right, by the number of stances that they read. Dotted lines: one half, "
         "and the number of stances of one kind, after which those of the other kind follow."
     )
     return Drawing("replies-by-stances", "Stances of the other kind", caption + canvas.notes(shown, values), figure)
+
+
+def _right_replies(scores: Scores) -> Estimate | None:
+    """The share of right answers after the second round, the first one with replies to others."""
+    by_round = scores.by_round.get("right", ())
+    return by_round[1] if len(by_round) > 1 else None
+
+
+def _draw_lines(
+    axis: Any,
+    found: Sequence[tuple[Facts, Sequence[DrawnArm]]],
+    place: Callable[[DrawnArm], int],
+    value: Callable[[Scores], Estimate | None],
+    *,
+    apart: float = 0.05,
+) -> list[Estimate]:
+    """Draw a line for each group of arms, a little ``apart`` from each other; returns the values of all lines."""
+    drawn: list[Estimate] = []
+    for line, (_, members) in enumerate(found):
+        points = {place(arm): one for arm in members if (one := value(arm.scores))}
+        drawn += points.values()
+        shift = apart * (line - (len(found) - 1) / 2)
+        canvas.plot_line(axis, dict(sorted(points.items())), *_colour_and_marker(line), shift=shift)
+    return drawn
+
+
+def _line_key(figure: Any, found: Sequence[tuple[Facts, Sequence[DrawnArm]]], unnamed: str = "") -> None:
+    """Say below the figure in which settings the groups differ. ``unnamed``: for one that differs in none."""
+    texts = headings([shared for shared, _ in found])
+    canvas.line_key(figure, [(label or unnamed, *_colour_and_marker(line)) for line, label in enumerate(texts)])
 
 
 def _colour_and_marker(line: int) -> tuple[str, str]:
