@@ -7,7 +7,8 @@
     python -m eval.studies.equal_cost page                           # docs/study.md and two more pages
 
 `run` advances all arms through the questions in blocks, and keeps the results after each. Kill it at any time: the same
-command goes on, and loses at most the calls in flight. Serve a model with one slot, or with --concurrency slots.
+command goes on, and loses at most the calls in flight; without its experiment it goes on from the kept calls. Serve a
+model with one slot, or with --concurrency slots.
 """
 
 from __future__ import annotations
@@ -116,11 +117,15 @@ def _run(options: argparse.Namespace) -> int:
     last = options.limit or SIZES[model]
     models = work.with_name(f"{model}.models.yaml")
     write_file(models, yaml.safe_dump(_addresses(options)).encode())
-    if model == MIXED and not (work / CALLS).exists():
+    kept, behind = options.calls / f"{model}.jsonl.xz", _questions_begun(work)
+    if kept.exists() and not (work / CALLS).exists():
+        restore_calls(kept, work / CALLS)
+        behind = read_study(kept).questions
+    elif model == MIXED and not (work / CALLS).exists():
         for key in _PANEL:
             if (store := options.work / key / CALLS).is_file():
                 copy_calls(store, work / CALLS, payer=key)
-    for limit in _limits(options.block, last, _questions_begun(work)):
+    for limit in _limits(options.block, last, behind):
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
@@ -128,7 +133,7 @@ def _run(options: argparse.Namespace) -> int:
             tell("the same command goes on")
             return 1
         if not options.arms:
-            keep(work, recipe, options.calls / f"{model}.jsonl.xz", model=model, limit=limit)
+            keep(work, recipe, kept, model=model, limit=limit)
     return 0
 
 

@@ -177,7 +177,7 @@ def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
     assert read_bound(json.dumps({"quotes": quotes}), Schema(name="stance", fields=(field,))) is None
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=60))))
+@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=60)), max_size=8))
 def test_quotes_of_a_bound_stance_read_the_same_in_its_text(quotes: list[tuple[int, str]]) -> None:
     field = SchemaField(name="quotes", numbers=tuple(range(10)), with_texts=True)
     text = json.dumps({"quotes": [{"passage": n, "text": quote} for n, quote in quotes]})
@@ -186,7 +186,7 @@ def test_quotes_of_a_bound_stance_read_the_same_in_its_text(quotes: list[tuple[i
     assert reply.quotes is not None
     plain = [quote for quote in reply.quotes if not set('"\u201c\u201d') & set(quote.text)]
     read = parse_quotes(reply.text)
-    assert [quote for quote in plain[:20] if (" ".join(quote.text.split()), quote.passage) not in read] == []
+    assert [quote for quote in plain if (" ".join(quote.text.split()), quote.passage) not in read] == []
 
 
 @pytest.mark.parametrize(
