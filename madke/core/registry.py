@@ -1,7 +1,7 @@
 """Names for code: built-in ones, those of installed plugins, and ``module:object``."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, partial
@@ -67,6 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self.kind = kind
         self._own = tuple(own)
         self._values: dict[str, T] = dict(own)
+        self._reserved: set[str] = {*own}
         self._group = group
         self._adapt = adapt
         self._key = object()
@@ -105,6 +106,10 @@ class Registry(Mapping[str, T], Generic[T]):
         self._scopes()[0][name] = (value, value)
         return value
 
+    def reserve(self, names: Iterable[str]) -> None:
+        """Refuse these names to plugins, because something else has them."""
+        self._reserved.update(names)
+
     def name_of(self, value: object) -> str:
         """The name of a value that is given as a name or as an object; a UserError if it cannot be used.
 
@@ -133,7 +138,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def _plugins(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
-            if point.name in self._values or point.name in found:
+            if point.name in self._reserved or point.name in found:
                 of = point.dist.name if point.dist else point.value
                 raise UserError(f"the package {of} defines a {self.kind} {point.name!r}, which exists already")
             found[point.name] = point

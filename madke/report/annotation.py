@@ -12,7 +12,6 @@ from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
 from pydantic import BaseModel, Field, FiniteFloat
 
@@ -29,15 +28,15 @@ from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.outside import external_values
 from madke.scoring.statistics import Estimate
 from madke.tasks import get_task
+from madke.tasks.base import Scale
 from madke.tasks.choice import lettered
 
 _log = logging.getLogger(__name__)
 
-Scale = Literal["right", "ambiguity_resolved", "quality"]
 _YES_NO = {"yes": 1.0, "no": 0.0}
 _QUALITY = {str(n): float(n) for n in range(1, 6)}
 _SCALES: Mapping[Scale, Mapping[str, float]] = {"right": _YES_NO, "ambiguity_resolved": _YES_NO, "quality": _QUALITY}
-"""Column to fill -> allowed cell -> value. Translations use the last two columns (Liang et al., section 4.1)."""
+"""Column to fill -> allowed cell -> value. Translations have the last two (Liang et al., section 4.1)."""
 F1_RIGHT = 0.5
 """Lowest F1 of an answer that counts as right (EVOUNA; Wang et al., 2023)."""
 
@@ -128,7 +127,7 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow]
         for t in result.transcripts():
             if t.id not in chosen or t.status == "failed":
                 continue
-            scales.setdefault(("ambiguity_resolved", "quality") if t.task == "translation" else ("right",), t.task)
+            scales.setdefault(get_task(t.task).scales, t.task)
             if (answer := stated_answer(t)) is None:
                 abstained.append((result.name, t.id))
                 continue

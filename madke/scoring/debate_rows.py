@@ -8,7 +8,16 @@ from statistics import fmean
 from types import MappingProxyType
 
 from madke.core.transcript import PoolEntry, Selection, Transcript
-from madke.scoring.metrics import ALL_GOLDS, METRICS, is_binary, listed, metrics_of, question_of, sentence_bleu
+from madke.scoring.metrics import (
+    ALL_GOLDS,
+    METRICS,
+    has_corpus_metric,
+    is_binary,
+    listed,
+    metrics_of,
+    question_of,
+    sentence_bleu,
+)
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
 from madke.scoring.wrong_answers import traps
@@ -242,7 +251,7 @@ def diversity(transcript: Transcript) -> dict[str, float]:
     first, last = transcript.rounds[0].turns[0], transcript.rounds[-1].turns[-1]
     base, current = first.stance.answer, last.stance.answer
     follows = len(transcript.rounds) > 1 or last.reads or last.reflection is not None
-    if transcript.task != "translation" or not follows or base is None or current is None:
+    if not follows or base is None or current is None or not has_corpus_metric(get_task(transcript.task)):
         return {}
     if base == current:
         return {"diversity": 0.0}

@@ -356,6 +356,11 @@ def metrics_of(task: BaseTask) -> tuple[str, ...]:
     return tuple(_named(each) for each in task.metrics)
 
 
+def has_corpus_metric(task: BaseTask) -> bool:
+    """Whether a metric of the task has a value of a whole run, as those of translations do."""
+    return any(METRICS[name].corpus is not None for name in metrics_of(task))
+
+
 def _named(value: Any) -> str:
     if isinstance(value, str) and value in BUILT_IN_METRICS:
         return value

@@ -23,9 +23,10 @@ from madke.core.transcript import (
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
 from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
-from madke.scoring.metrics import BUILT_IN_METRICS, METRICS
+from madke.scoring.metrics import BUILT_IN_METRICS, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
 from madke.scoring.statistics import Estimate, Spread, between_repeats
+from madke.tasks import get_task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,7 +229,7 @@ class _Counted:
         if transcript.status == "failed":
             self.failures[transcript.final.error or "unknown"] += 1
             self.lost[transcript.id, transcript.question] += bool(transcript.answers)
-        elif transcript.task == "translation" and transcript.answers and transcript.status != "deferred":
+        elif transcript.answers and transcript.status != "deferred" and has_corpus_metric(get_task(transcript.task)):
             self.translations.append((transcript.answer or "", transcript.answers))
         for stage, used in transcript.usage.items():
             self.usage[stage] = self.usage.get(stage, StageUsage()) + used

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, get_args
 
-from madke.core.errors import UserError
+from madke.core.errors import UserError, unknown
 from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines, has_words
+
+Scale = Literal["right", "ambiguity_resolved", "quality"]
 
 
 class Example(TypedDict):
@@ -51,6 +53,9 @@ class BaseTask:
     metrics: Sequence[Any] = ("match",)
     """Metrics: names (:data:`madke.scoring.metrics.METRICS`, or ``module:object``), those of :func:`madke.metric`, or
     functions of answer and question. The first is "correct or not"."""
+    scales: tuple[Scale, ...] = ("right",)
+    """By what people grade an answer, on a sheet of ``madke annotate``: right and ambiguity_resolved are yes or no,
+    quality is 1 to 5."""
     choices: Sequence[str] = ()
     """The possible answers, if they are the same for every question."""
     reads_last_number: bool = False
@@ -128,6 +133,9 @@ def as_task(name: str, value: Any) -> BaseTask:
     for example in task.examples:
         if lacking := {"question", "reasoning", "answer"}.difference(example):
             raise UserError(f"task {name!r}: an example lacks {min(lacking)!r}; found {example!r}")
+    for scale in getattr(task, "scales", ()):
+        if scale not in get_args(Scale):
+            raise unknown(f"scale of task {name!r}", scale, get_args(Scale))
     if len({example["answer"] for example in task.examples}) < 2:
         raise UserError(f"task {name!r}: expected at least two examples with different answers")
     return task if isinstance(task, BaseTask) else _Completed(task)

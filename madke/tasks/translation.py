@@ -13,6 +13,7 @@ class Translation(BaseTask):
 
     name = "translation"
     metrics = ("chrf", "bleu")
+    scales = ("ambiguity_resolved", "quality")
     reads_whole_line = True
 
     def read(self, text: str, question: Question) -> str | None:

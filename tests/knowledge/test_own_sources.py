@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from madke.core.question import Question
 from madke.core.registry import Registry
 from madke.knowledge import asking, named
 from madke.knowledge.asking import ask_source, close_sources, served_by
+from madke.knowledge.built_in import BUILT_IN_SOURCES
 from madke.knowledge.fusion import HybridSource
 from madke.knowledge.named import known_sources, open_source, resolve, use_files
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
@@ -89,9 +91,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
-    monkeypatch.setattr(
-        asking, "SOURCES", own := Registry("source", dict.fromkeys(asking.BUILT_IN_SOURCES), "madke.sources")
-    )
+    own: Registry[Any] = Registry("source", {}, "madke.sources")
+    own.reserve(BUILT_IN_SOURCES)
+    monkeypatch.setattr(asking, "SOURCES", own)
     monkeypatch.setattr(named, "SOURCES", own)
     monkeypatch.setattr(named, "_chosen", None)
     asking._no_fingerprint.cache_clear()

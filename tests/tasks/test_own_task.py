@@ -114,6 +114,7 @@ def test_who_is_asked_for_an_answer_reads_the_instructions_of_the_task_once(name
         ({"same": None}, "lacks 'same'"),
         ({"examples": EXAMPLES[:1]}, "two examples with different answers"),
         ({"examples": ({"question": "?", "answer": "red"},)}, "an example lacks 'reasoning'"),
+        ({"scales": ("quality", "beauty")}, "unknown scale of task 'colour' 'beauty'"),
     ],
 )
 def test_what_is_missing_is_told(change: dict[str, Any], found: str) -> None:
