@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs import api_page, cli_page, metrics_table, models_table, protocols_page, reproduction_page
+from docs import api_page, cli_page, metrics_table, models_table, protocols_page, reproduction_page, tasks_table
 
 FOLDER = Path(__file__).parent
 
@@ -18,6 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "endpoints.md": models_table.page,
     "evaluation.md": metrics_table.page,
     "protocols.md": protocols_page.page,
+    "questions.md": tasks_table.page,
     "reproduction.md": reproduction_page.page,
 }
 """Each generated page and the function that returns its text."""

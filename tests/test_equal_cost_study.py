@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from eval.studies.equal_cost_kept import changed_prompts, differences, read_stud
 from eval.studies.equal_cost_page import write_page
 from eval.studies.equal_cost_questions import PARTS
 from eval.studies.equal_cost_results import Results, vote_of
+from madke.core.chat import ChatRequest, Completion
+from tests.support.study_model import Answering
 
 STUDY = Path(__file__).parents[1] / "eval" / "studies" / "equal-cost"
 KEPT = sorted((STUDY / "calls").glob("*.jsonl.xz"))
@@ -70,6 +73,32 @@ def test_a_replay_makes_no_call_and_finds_the_same_debates(folder: Path, tmp_pat
     assert sum(map(len, replayed.transcripts.values())) == 6 * len(study.arms)
     assert differences(study, replayed) == []
     assert main(["replay", "--calls", str(folder / "calls"), "--limit", "3"]) == 0
+
+
+def test_a_study_goes_on_from_the_kept_calls_without_its_experiment(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[ChatRequest] = []
+    answer = Answering.complete
+
+    async def complete(self: Answering, request: ChatRequest) -> Completion:
+        asked.append(request)
+        return await answer(self, request)
+
+    monkeypatch.setattr(Answering, "complete", complete)
+    (tmp_path / "calls").mkdir()
+    shutil.copy(kept(folder), kept(tmp_path))
+
+    run(tmp_path, "--limit", "7")
+
+    before, after = read_study(kept(folder)), read_study(kept(tmp_path))
+    assert after.questions == 7
+    for arm, transcripts in before.transcripts.items():
+        found = {each.id: each.answer for each in after.transcripts[arm]}
+        assert len(found) == 7
+        assert {each.id: each.answer for each in transcripts}.items() <= found.items(), arm
+    seventh = Split.of(STUDY, "study").read(7)[0][-1]
+    assert {request.purpose.question for request in asked} == {seventh.id}
 
 
 def test_a_replay_tells_a_call_that_is_missing(

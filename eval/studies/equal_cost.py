@@ -117,15 +117,8 @@ def _run(options: argparse.Namespace) -> int:
     last = options.limit or SIZES[model]
     models = work.with_name(f"{model}.models.yaml")
     write_file(models, yaml.safe_dump(_addresses(options)).encode())
-    kept, behind = options.calls / f"{model}.jsonl.xz", _questions_begun(work)
-    if kept.exists() and not (work / CALLS).exists():
-        restore_calls(kept, work / CALLS)
-        behind = read_study(kept).questions
-    elif model == MIXED and not (work / CALLS).exists():
-        for key in _PANEL:
-            if (store := options.work / key / CALLS).is_file():
-                copy_calls(store, work / CALLS, payer=key)
-    for limit in _limits(options.block, last, behind):
+    kept = options.calls / f"{model}.jsonl.xz"
+    for limit in _limits(options.block, last, _questions_behind(work, kept, model)):
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
@@ -142,11 +135,19 @@ def _limits(block: int, last: int, begun: int) -> list[int]:
     return [limit for limit in [*range(block, last, block), last] if limit >= begun]
 
 
-def _questions_begun(folder: Path) -> int:
-    """Of the experiment in ``folder``: an experiment grows, and refuses fewer questions than it has."""
-    if not is_experiment(folder):
+def _questions_behind(work: Path, kept: Path, model: str) -> int:
+    """How many questions the experiment has: it grows, and refuses fewer. A new one begins with calls that are kept."""
+    if is_experiment(work):
+        return len(json.loads((work / FILE).read_text(encoding="utf-8"))["questions"])
+    if (work / CALLS).exists():
         return 0
-    return len(json.loads((folder / FILE).read_text(encoding="utf-8"))["questions"])
+    if kept.exists():
+        restore_calls(kept, work / CALLS)
+        return read_study(kept).questions
+    for key in _PANEL if model == MIXED else ():
+        if (store := work.parent / key / CALLS).is_file():
+            copy_calls(store, work / CALLS, payer=key)
+    return 0
 
 
 def _addresses(options: argparse.Namespace) -> dict[str, dict[str, str]]:

@@ -19,6 +19,8 @@ class AnswerList(BaseTask):
     """
 
     name = "answer_list"
+    answers_are = "short answers with semicolons between them"
+    right_when = "all golds are named, and none that `metadata.wrong_answers` lists, as RAMDocs asks (`all_golds`)"
     metrics = ("all_golds", "f1")
     reads_whole_line = True
     is_list = True

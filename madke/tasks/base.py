@@ -48,6 +48,9 @@ class BaseTask:
     """Base class for tasks: set a name, instructions and examples; the rest has defaults."""
 
     name: str
+    answers_are: str = ""
+    right_when: str = ""
+    """Its line in ``docs/questions.md``: what an answer is, and when it is right; built-in tasks have both."""
     instructions: str = ""
     examples: Sequence[Example] = ()
     metrics: Sequence[Any] = ("match",)

@@ -29,6 +29,8 @@ class Choice(BaseTask):
     """Answers are upper-case letters."""
 
     name = "choice"
+    answers_are = "a letter"
+    right_when = "the letter is equal"
     metrics = ("choice_accuracy",)
 
     def read(self, text: str, question: Question) -> str | None:
@@ -78,6 +80,8 @@ class Claim(BaseTask):
     """The answer is one of three labels."""
 
     name = "claim"
+    answers_are = "SUPPORTS, REFUTES or NOT ENOUGH INFO"
+    right_when = "the label is equal"
     metrics = ("label_accuracy",)
     choices = tuple(_FORMS)
 

@@ -47,6 +47,8 @@ class ShortAnswer(BaseTask):
     """Answers keep the debater's wording. The matcher compares what they name."""
 
     name = "short_answer"
+    answers_are = "a few words, a name, a number"
+    right_when = "it equals a gold answer after normalisation (EM)"
     metrics = ("em", "f1", "match")
 
     def read(self, text: str, question: Question) -> str | None:

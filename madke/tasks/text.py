@@ -20,6 +20,10 @@ class Text(BaseTask):
     """
 
     name = "text"
+    answers_are = "a text whose sentences cite"
+    right_when = (
+        "scored by the golds that it names; for protocols that compare no answers ([evidence](evidence.md#texts))"
+    )
     metrics = ("named", "match")
     reads_whole_line = True
     is_prose = True

@@ -12,6 +12,8 @@ class Translation(BaseTask):
     """Answers are the translated text on one line; golds are reference translations."""
 
     name = "translation"
+    answers_are = "a text"
+    right_when = "scored by chrF and BLEU, or by your own scorer"
     metrics = ("chrf", "bleu")
     scales = ("ambiguity_resolved", "quality")
     reads_whole_line = True

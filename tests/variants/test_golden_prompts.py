@@ -20,6 +20,7 @@ from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 from madke.variants.load import variant_folders
+from madke.variants.task_prompt import task_prompt
 from tests.support.debates import QUESTION, play, prompts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -121,10 +122,16 @@ def test_a_prompt_depends_only_on_the_values_that_its_templates_show(
     debated(name, pool, MORE.get(name, {}))
 
 
+def asked_of(task: str) -> Question:
+    """A question of the task, or else its first example."""
+    first = task_prompt(task).examples[0]
+    return OF_TASK.get(task) or Question(id=task, question=first.question, choices=first.choices, task=task)
+
+
 def test_the_prompts_of_every_task(pool: KnowledgePool) -> None:
     found = []
     for task in sorted(name for name in TASKS if TASKS.code(name) is None):
-        _, model = play("madke", debating("[{}]".format), question=OF_TASK[task], pool=pool)
+        _, model = play("madke", debating("[{}]".format), question=asked_of(task), pool=pool)
         stages = {r.purpose.stage: r for r in model.requests if r.purpose.stage != "select"}
         found.append(f"##### {task}\n\n{prompts(stages.values())}")
     check("tasks", "\n".join(found))
