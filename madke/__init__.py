@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from madke.runs.options import RunOptions
     from madke.runs.request import RunRequest
     from madke.runs.spec import RunSpec
-    from madke.scoring.metrics import Metric, metric
+    from madke.scoring.metric import Metric, metric
     from madke.scoring.scores import Scores
     from madke.scoring.statistics import Estimate
     from madke.tasks.base import BaseTask, Task
@@ -69,7 +69,7 @@ _MODULES = {
     "madke.runs.options": "RunOptions",
     "madke.runs.request": "RunRequest",
     "madke.runs.spec": "RunSpec",
-    "madke.scoring.metrics": "Metric metric",
+    "madke.scoring.metric": "Metric metric",
     "madke.scoring.scores": "Scores",
     "madke.scoring.statistics": "Estimate",
     "madke.tasks.base": "BaseTask Task",

@@ -68,7 +68,7 @@ def test_another_encoder_encodes_the_sample_anew(
 
 
 def test_without_minilm_wiki_is_ranked_by_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.named.find_spec", lambda _: None)
+    monkeypatch.setattr("madke.knowledge.built_in.find_spec", lambda _: None)
 
     source = open_source("wiki")
 
