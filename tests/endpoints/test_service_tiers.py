@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,15 +134,12 @@ def test_the_entry_is_checked(tmp_path: Path) -> None:
         read_models(file)
 
 
-def provider(billed: list[tuple[str, Usage]]) -> Any:
-    """A provider that has no resources for a fifth of the flex requests, and keeps its own account."""
-    refused = 0
+def provider(billed: list[tuple[str, Usage]], is_full: Callable[[int], bool]) -> Any:
+    """A provider that has no resources for some of the flex requests, and keeps its own account."""
 
     def reply(body: dict[str, Any], n: int) -> Reply:
-        nonlocal refused
         tier = body.get("service_tier", "")
-        if tier and n % 5 == 0:
-            refused += 1
+        if tier and is_full(n):
             return FULL
         status, headers, whole = debating(body, n)
         usage = {"prompt_tokens": 100 + n, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 50}}
@@ -151,22 +149,23 @@ def provider(billed: list[tuple[str, Usage]]) -> Any:
     return reply
 
 
-def run_at_flex(folder: Path, server: OpenAIServer, *more: Any) -> Any:
+def run_at_flex(folder: Path, server: OpenAIServer, *more: Any, fall_back: bool = True, status: int = 0) -> Any:
     questions, pools = write_dataset(folder, 4)
+    falls = "fall_back: true, " if fall_back else ""
     models = folder / "models.yaml"
     price = PRICE.model_dump_json(exclude_unset=True)
-    models.write_text(f"cheap: {{base_url: {server.url}, model: m, tier: flex, fall_back: true, price: {price}}}\n")
+    models.write_text(f"cheap: {{base_url: {server.url}, model: m, tier: flex, {falls}price: {price}}}\n")
     done = madke(
         *("run", questions, "--pools", pools, "--model", "cheap", "--models-file", models, "--out", folder / "out"),
         *more,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return done
 
 
 def test_a_run_at_a_tier_that_falls_back_loses_nothing_and_its_price_is_exact(tmp_path: Path) -> None:
     billed: list[tuple[str, Usage]] = []
-    with openai_server(provider(billed)) as server:
+    with openai_server(provider(billed, lambda n: n % 5 == 0)) as server:
         run_at_flex(tmp_path, server)
     prices = {"cheap": PRICE}
     on_the_wire = sum(cost(usage, price_of(f"cheap#{tier}" if tier else "cheap", prices)) for tier, usage in billed)
@@ -184,6 +183,34 @@ def test_a_run_at_a_tier_that_falls_back_loses_nothing_and_its_price_is_exact(tm
         paid = {name: bill.calls for (_, name), bill in store.paid().items()}
         assert {call.model for call in store.recorded()} == {"cheap"}
     assert paid == {"cheap": tiers.count(""), "cheap#flex": tiers.count("flex")}
+
+
+def test_a_run_that_only_waits_for_its_tier_pays_for_its_answers_alone(tmp_path: Path) -> None:
+    billed: list[tuple[str, Usage]] = []
+    full = (1, 2, 9)  # few, because each is waited for
+    with openai_server(provider(billed, full.__contains__)) as server:
+        run_at_flex(tmp_path, server, fall_back=False)
+        assert len(server.requests) == len(billed) + len(full)
+    assert {tier for tier, _ in billed} == {"flex"}
+    used = sum((usage for _, usage in billed), Usage())
+    uncached = used.prompt_tokens - used.cached_tokens
+    by_hand = (500 * uncached + 80 * used.cached_tokens + 2000 * used.completion_tokens) / 1e6
+    (session,) = json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]
+    assert session["cost"] == pytest.approx(by_hand, rel=1e-12)
+    assert (session["calls"], session["failed_calls"]) == (len(billed), 0)
+    spending = score_run(tmp_path / "out", prices={"cheap": PRICE}).spending
+    assert sum(spending.cost.values()) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_a_run_whose_tier_never_answers_costs_nothing(tmp_path: Path) -> None:
+    # The server asks for a longer wait than the limit, so no call is sent twice.
+    never = (FULL[0], {**FULL[1], "Retry-After": "7200"}, FULL[2])
+    with openai_server(never) as server:
+        done = run_at_flex(tmp_path, server, fall_back=False, status=1)
+        assert server.requests
+    assert "the server asks to wait longer" in done.stderr + done.stdout
+    (session,) = json.loads((tmp_path / "out" / "run.json").read_text())["sessions"]
+    assert session["cost"] == 0
 
 
 def test_a_plan_of_a_run_at_a_tier_has_its_price(tmp_path: Path) -> None:
