@@ -2,18 +2,22 @@
 
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from madke.cli.live import LiveDebate
 from madke.core import events
+from madke.core.agreement import Agreement, Position
 from madke.core.chat import ChatRequest, Purpose
 from madke.core.knowledge import EMPTY_POOL
 from madke.core.transcript import Round, Stance, Turn, Verdict
+from madke.report.agreement_text import closing_lines
 from madke.runs.job import resolved
 from madke.runs.request import RunRequest
 from tests.cli.test_progress import frames, terminal_of
+from tests.report.run_folders import debate
 from tests.support.cli import madke
 
 
@@ -160,6 +164,24 @@ def test_the_end_is_the_answer_who_agreed_and_what_they_quote() -> None:
     assert done.stderr.startswith("Model: offline; offline quotes passages; it is not a language model")
     end = " ".join(done.stdout.rpartition("\n\n")[2].split())
     assert end.startswith('Answer: Cairo Agreed: Debater 1, Debater 2 [0] Aida: "Aida is an opera by Giuseppe Verdi,')
+
+
+def test_the_end_of_a_split_shows_every_position_with_its_citations() -> None:
+    answers = {"Debater 1": "It is deep. [0]", "Debater 2": "It is shallow. [1]"}
+    positions = tuple(Position(answer=text, supporters=(name,)) for name, text in answers.items())
+    made = replace(
+        debate("split", list(answers.values())),
+        task="text",
+        answer="It is deep. [0]",
+        agreement=Agreement(outcome="split", by="judge", same=False, positions=positions, dissent=("Debater 2",)),
+    )
+
+    assert list(closing_lines(made)) == [
+        "",
+        "Answer (split, by the judge; 1 of 2 dissents): It is deep. [0]",
+        "Debater 1: It is deep. [0]",
+        "Debater 2: It is shallow. [1]",
+    ]
 
 
 def test_the_end_says_that_there_is_no_answer() -> None:

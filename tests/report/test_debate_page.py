@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from madke.core.transcript import PoolEntry, Retrieval, Selection, Stance, Verdict
+from madke.core.transcript import CitationCheck, Final, PoolEntry, Retrieval, Selection, Stance, Verdict
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 from tests.support.browser import expect, needs_browser, one_page
@@ -111,8 +111,24 @@ def debates() -> list[Any]:
         told(debate("hostile", [HOSTILE, HOSTILE], golds=(HOSTILE,), question=HOSTILE), HOSTILE, HOSTILE, ids=(5, 0)),
         told(debate("number", ["1", "1"], golds=("1",)), "Look at [0]. The answer is [1]."),
         replace(sides, rounds=(sides.rounds[0], replace(sides.rounds[1], verdict=verdict))),
+        cited_text(told(debate("text", [RIGHT, WRONG]))),
         reranked(told(debate("only-here", [RIGHT, RIGHT]))),
     ]
+
+
+def cited_text(made: Any) -> Any:
+    """The debate with a summary that cites a passage, and a number that no passage has."""
+    text = "Baikal freezes in winter. [0] It is deep. [17]"
+    final = Final(by="summarizer", answer=text, text=text, citations=CitationCheck())
+    return replace(made, answer=text, final=final)
+
+
+def test_citations_of_a_final_text_open_their_passage(opened: Any) -> None:
+    page = opened("text")
+    numbers = page.locator(".who.line button.pick")
+    assert numbers.all_inner_texts() == ["[0]"]
+    numbers.click()
+    expect(page.get_by_role("group", name="Passage 0")).to_contain_text("It freezes in winter.")
 
 
 def reranked(made: Any) -> Any:

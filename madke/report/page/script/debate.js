@@ -12,10 +12,10 @@ function score(record, answer) {
   return value === undefined ? "unknown" : value === 1 ? "right" : value === 0 ? "wrong" : "partly";
 }
 
-function given(record, answer, status = "ok") {
+function given(record, answer, status = "ok", write = (text) => text) {
   if (answer === null || answer === undefined) return mark(status in MARKS && status !== "ok" ? status : "abstained");
   const kind = score(record, answer);
-  const said = el("span", { class: "answer", dir: "auto" }, answer);
+  const said = el("span", { class: "answer", dir: "auto" }, write(answer));
   return el("span", { class: "given" }, kind === "unknown" ? null : mark(kind, false), said);
 }
 
@@ -253,16 +253,18 @@ function finalPart(part) {
   const { final } = record;
   const tie = final.tie && (final.by === "summarizer" ? ", the debate ended split" : ", tie broken by order");
   const whose = final.agent ? [", ", agentName(final.agent)] : null;
+  const write = (line) => cited(line, part, record.answer);
+  const status = record.status === "abstained" ? (final.status ?? record.status) : record.status;
   return [
     el(
       "p",
-      { class: isSplit(record) ? "who split" : "who" },
-      given(record, record.answer, record.status === "abstained" ? (record.final?.status ?? record.status) : record.status),
+      { class: isSplit(record) ? "who line split" : "who line" },
+      given(record, record.answer, status, final.citations && write),
       el("span", { class: "facts" }, "by ", final.by.replaceAll("_", " "), whose, tie),
     ),
     record.deferral && el("p", { class: "note" }, `Deferred: ${record.deferral.reason}. It would have answered ${record.deferral.answer}.`),
     final.scores && el("p", { class: "note" }, `Weights: ${weights(final.scores)}.`),
-    reply(final),
+    reply(final, write),
     callsPart(record, ofFinal),
     agreementPart(part),
     conflictsPart(part),
