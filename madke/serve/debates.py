@@ -1,4 +1,4 @@
-"""All debates of a server: admission, limits, the end, which answers have reached their clients, and transcripts.
+"""All debates of a server: admission, limits, the end, and which answers have reached their clients.
 
 :meth:`ServedRequest.debate` is the one way to run a debate, for every interface of the server.
 """
@@ -6,115 +6,38 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
-import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from hashlib import sha256
+from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import IO, Self
-
-from fastapi import Request
 
 from madke._util.files import file_lock
 from madke.api.one_question import Debate
 from madke.core.chat import Completion, Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript
 from madke.engine.parse import without_reasoning
 from madke.llm import CallStore
-from madke.pools.lines import PoolLines
-from madke.pools.loading import pool_of
-from madke.runs.directory import read_transcripts
 from madke.runs.guard import allow_connections
-from madke.runs.spec import read_spec
 from madke.runs.stopping import GRACE
 from madke.serve.json_form import JsonForm, Written
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
+from madke.serve.transcripts import LISTED, Place, Served, Transcripts
 from madke.serve.wire import Refusal
 
 _log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5
 """What ``Retry-After`` tells clients that find the queue full, or the server draining."""
-
-SCHEME = "madke:/"
-"""Before the path of a transcript, in its address for clients without HTTP."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Served:
-    """A finished debate."""
-
-    run: ServedRun
-    transcript: Transcript
-    pool: KnowledgePool
-    text: str
-    """The answer in the form that was asked for, or the text in which no answer could be read."""
-    usage: Usage
-    """Of all calls for the request."""
-
-
-class Transcripts:
-    """The finished debates of all runs below a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def address(self, served: Served, request: Request | None) -> str:
-        """The address of a debate's transcript, as the client of the request reaches the server."""
-        done = served.transcript
-        base = SCHEME if request is None else str(request.base_url).rstrip("/")
-        name = f"{served.run.name}/{done.id}/{done.repeat}"
-        return f"{base}/debates/{name}?token={self._token(name)}"
-
-    async def found(self, run: str, question: str, repeat: int, token: str) -> tuple[Transcript, KnowledgePool]:
-        """The debate at an address; Refusal if there is none."""
-        expected = self._token(f"{run}/{question}/{repeat}").encode()
-        known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
-        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
-        if found is None:
-            raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
-        return found
-
-    async def text(self, run: str, question: str, repeat: int, token: str) -> str:
-        """The debate at an address as text, with its passages."""
-        from madke.report.debate_text import debate_text
-
-        transcript, pool = await self.found(run, question, repeat, token)
-        passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(pool.passages))
-        return "\n\n".join((debate_text(transcript), *passages))
-
-    def _read(self, path: Path, question: str, repeat: int) -> tuple[Transcript, KnowledgePool] | None:
-        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
-        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
-        if transcript is None:
-            return None
-        knowledge = read_spec(path).protocol.knowledge
-        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
-        return transcript, pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
-
-    def _token(self, name: str) -> str:
-        return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
-
-    @cached_property
-    def _secret(self) -> bytes:
-        file = self._folder / "link-secret"
-        file.touch(mode=0o600)
-        if not (secret := file.read_bytes()):
-            secret = secrets.token_hex(32).encode()
-            file.write_bytes(secret)
-        return secret
 
 
 @dataclass(slots=True)
@@ -148,6 +71,8 @@ class Ledger:
         self._file = file
         self._asked: defaultdict[tuple[str, str], _Repeats] = defaultdict(_Repeats)
         """(Run, question id) -> its debates."""
+        self.latest: deque[Place] = deque(maxlen=LISTED)
+        """The debates that were started last, in this order."""
         file.seek(0)
         content = file.read()
         if not content.endswith(b"\n"):  # of a killed server
@@ -157,6 +82,8 @@ class Ledger:
                 run, question, repeat, state = json.loads(line)
                 known = self._asked[run, question]
                 (known.delivered if state == "delivered" else known.started).add(int(repeat))
+                if state == "started":
+                    self.latest.append((run, question, int(repeat)))
 
     @contextmanager
     def attempt(self, run: str, question: str, *, retry: bool) -> Iterator[Attempt]:
@@ -175,6 +102,8 @@ class Ledger:
     def _write(self, run: str, question: str, repeat: int, known: set[int], state: str) -> None:
         if repeat not in known:
             known.add(repeat)
+            if state == "started":
+                self.latest.append((run, question, repeat))
             self._file.write(json.dumps([run, question, repeat, state]).encode() + b"\n")
 
 
@@ -292,6 +221,7 @@ class ServedRequest:
             if transcript.status == "failed":
                 message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
                 raise Refusal(502, message, kind="server_error", code="debate_failed")
+            debates.transcripts.keep(run.name, transcript, ask.protocol)
             written = await self._written(run, ask, transcript)
         usage += Debate(transcript=transcript).usage + written.usage
         return Served(run=run, transcript=transcript, pool=pool, text=written.text, usage=usage)

@@ -40,6 +40,11 @@ class Access:
     origins: Sequence[str] = ()
     """Origins of web pages of others that may ask."""
 
+    @property
+    def is_private(self) -> bool:
+        """Whether only those with a key, or programs of this machine, may ask."""
+        return bool(self.keys) or self.host in LOCAL_HOSTS
+
     def check(self, method: str, path: str, headers: Headers) -> None:
         """Refusal if the request is not allowed."""
         host = _host(headers.get("host", ""))

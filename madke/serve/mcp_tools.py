@@ -27,11 +27,12 @@ from madke.core.agreement import Agreement
 from madke.core.chat import writable
 from madke.core.errors import UserError, unknown
 from madke.core.transcript import UNREAD_STATUSES, Transcript
-from madke.serve.debates import SCHEME, Debates, Served
+from madke.serve.debates import Debates
 from madke.serve.gate import MAX_BODY
 from madke.serve.offers import Ask
 from madke.serve.reply import VERDICTS, citations
 from madke.serve.streaming import unless_gone
+from madke.serve.transcripts import SCHEME, Served
 from madke.serve.wire import Refusal
 
 Context = ServerRequestContext[Any, Request]

@@ -3,11 +3,8 @@
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
-import asyncio
 import json
 import secrets
-import time
-from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
@@ -17,22 +14,21 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field, TypeAdapter
 from starlette.responses import Response
 
+from madke._util.assets import asset
 from madke._util.concurrency import Tell
 from madke.core import events
-from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.events import Event
-from madke.core.knowledge import KnowledgePool
-from madke.core.question import Question
-from madke.core.stage import Stage
 from madke.core.transcript import Transcript
-from madke.engine.protocol import Protocol
-from madke.llm import human as human_reply
-from madke.serve.debates import Debates, Served
+from madke.data import read_dataset
+from madke.knowledge.named import is_sample
+from madke.runs.spec import RunSpec
+from madke.serve.debates import Debates
 from madke.serve.offers import Ask
+from madke.serve.person import PersonAtPage, PersonReply
 from madke.serve.streaming import Debating, data
+from madke.serve.transcripts import Found, ListedDebate, Served
 from madke.serve.wire import ERRORS, Body, Refusal
-from madke.tasks.choice import lettered
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "conflicts.js", "calls.js", "debate.js")
 """Of the report."""
@@ -53,7 +49,7 @@ SAFE = {
 """Headers of the page and its files."""
 
 
-_LONGEST_REPLY = 100_000
+_EXAMPLES = 3
 
 
 class OfferedProtocol(BaseModel):
@@ -63,6 +59,9 @@ class OfferedProtocol(BaseModel):
     debaters: list[str]
     """The roles that a person can take."""
     sources: list[str]
+    models: list[str]
+    examples: list[str]
+    """Questions that its sources can answer: those of the shipped sample, if it is searched."""
 
 
 class PageQuestion(Body, extra="forbid"):
@@ -79,122 +78,62 @@ class PageQuestion(Body, extra="forbid"):
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-class PersonReply(Body, extra="forbid"):
-    """What a person sends when it is asked. Each kind of question reads its own fields."""
-
-    turn: int
-    """Which question it answers."""
-    numbers: list[int] = Field(default=[], max_length=1000)
-    """Passages chosen."""
-    query: str = Field(default="", max_length=_LONGEST_REPLY)
-    """What to search for."""
-    answer: str = Field(default="", max_length=_LONGEST_REPLY)
-    reasons: str = Field(default="", max_length=_LONGEST_REPLY)
-    same: bool | None = None
-    """A judge's verdict."""
-    text: str = Field(default="", max_length=_LONGEST_REPLY)
-    """A whole reply."""
-
-
-class PersonAtPage:
-    """A debater at the page. The counterpart at the terminal is :class:`madke.llm.human.HumanChat`."""
-
-    name = "human"
-
-    show: Callable[[dict[str, Any]], None]
-    """Gets each question to the person, as JSON values."""
-
-    def __init__(self, role: str, protocol: Protocol) -> None:
-        self.role = role
-        self._reads_all = human_reply.reads_all(protocol)
-        self._asked = asyncio.Lock()
-        self._turn = 0
-        self._request: ChatRequest | None = None
-        self._reply: asyncio.Future[str] | None = None
-        self._spoken = 0
-        self._held: list[events.Event] = []
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        """Ask the person and wait for a reply that can be read."""
-        async with self._asked:
-            started = time.monotonic()
-            self._turn += 1
-            self._request = request
-            self._reply = asyncio.get_running_loop().create_future()
-            self.show(_question(self._turn, request))
-            text = await self._reply
-        return Completion(text=text, seconds=time.monotonic() - started)
-
-    def take(self, part: PersonReply) -> None:
-        """What the person sent; UserError, with a word to the person, if it cannot be read."""
-        if self._reply is None or self._request is None or self._reply.done() or part.turn != self._turn:
-            raise UserError("This has been answered already.")
-        self._reply.set_result(_reply(self._request.stage, part))
-
-    def seen(self, event: events.Event) -> Iterator[events.Event]:
-        """What the person sees of the debate now: of a round of others only after the own turn, as at the terminal."""
-        if isinstance(event, events.StanceGiven) and event.agent == self.role:
-            self._spoken = event.n
-        self._held.append(event)
-        held, self._held = self._held, []
-        finished = isinstance(event, events.DebateFinished)
-        for each in held:
-            if finished or self._may_see(each):
-                yield each
-            else:
-                self._held.append(each)
-
-    def _may_see(self, event: events.Event) -> bool:
-        match event:
-            case events.SelectionMade() | events.SearchMade() | events.StanceGiven():
-                known = self._reads_all and event.n <= self._spoken
-                return known or event.agent == self.role
-            case events.CallDelta(purpose=purpose):
-                return self._reads_all and purpose.round <= self._spoken
-            case events.VerdictGiven() | events.RoundEnded():
-                return self._reads_all
-            case _:
-                return True
-
-
-def _question(turn: int, request: ChatRequest) -> dict[str, Any]:
-    stage = request.stage or Stage(name=request.purpose.stage, question=Question(question=""))
-    kind = human_reply.asked_kind(stage) if request.stage else "free"
-    messages = [{"role": each.role, "content": each.content} for each in request.messages]
-    return {
-        "event": "YourTurn",
-        "turn": turn,
-        "kind": kind,
-        "agent": request.purpose.agent,
-        "round": request.purpose.round,
-        "limit": stage.max_selected,
-        "search": stage.allow_search,
-        "form": stage.form,
-        "options": lettered(stage.question.choices),
-        "knowledge": [{"n": each.number, "title": each.title, "text": each.text} for each in stage.passages],
-        "remarks": [{"who": each.agent or "another agent", "text": each.text or each.answer} for each in stage.newest],
-        "role": [stage.persona] if stage.persona else [],
-        "messages": messages if kind == "free" else [],
-    }
-
-
-def _reply(stage: Stage | None, part: PersonReply) -> str:
-    match human_reply.asked_kind(stage) if stage else "free":
-        case "select" if stage:
-            return human_reply.selection(stage, part.numbers, part.query)
-        case "answer" if stage:
-            return human_reply.answer(stage, part.answer.strip(), part.reasons.strip())
-        case "verdict" if part.same is not None:
-            return human_reply.verdict(part.same)
-        case "free" if part.text.strip():
-            return part.text.strip()
-    raise UserError("Nothing was chosen or written.")
-
-
-def page_routes(debates: Debates) -> APIRouter:
-    """The routes of the page."""
+def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
+    """The routes of the page. ``lists``: whether whoever may ask also reads the latest debates of others."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
+
+    routes.include_router(_files())
+
+    @routes.get(
+        "/debates/{run}/{question}/{repeat}",
+        response_model=None,
+        responses=_sends("text/plain", "text/html", "application/json"),
+    )
+    async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
+        """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
+        accepted = request.headers.get("accept", "")
+        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
+        if "text/html" in accepted:
+            return _page(vary="accept")  # its script asks for the debate
+        if "application/json" in accepted:
+            found = await debates.transcripts.found(run, question, repeat, token)
+            return JSONResponse(_debate_json(found), headers=headers)
+        return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
+
+    @routes.get("/page/choices")
+    async def choices() -> list[OfferedProtocol]:
+        """What can be asked."""
+        return [_offered(name, debates.offers.spec(name)) for name in debates.offers.variants]
+
+    @routes.get("/page/debates")
+    async def latest() -> list[ListedDebate]:
+        """The latest debates, newest first; none if they are not for all who may ask."""
+        places = [*reversed(debates.ledger.latest)] if lists else []
+        return await debates.transcripts.listed(places)
+
+    @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
+    async def debate(body: PageQuestion, request: Request) -> Response:
+        """Debate a question. The response is the stream of its events; closing it ends the debate."""
+        return Watched(debates, request, body, people)
+
+    @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
+    async def part(debate: str, body: PersonReply) -> Response:
+        """What a person says who takes part in a debate."""
+        if debate not in people:
+            raise Refusal(404, "there is no such debate, or it has ended", code="debate_not_found")
+        try:
+            people[debate].take(body)
+        except UserError as error:
+            raise Refusal(400, str(error)) from None
+        return Response(status_code=204)
+
+    return routes
+
+
+def _files() -> APIRouter:
+    """The page, its script and its style."""
+    routes = APIRouter()
 
     @routes.get("/", response_model=None, responses=_sends("text/html"))
     async def page() -> Response:
@@ -213,50 +152,6 @@ def page_routes(debates: Debates) -> APIRouter:
         """Its style."""
         content = "\n".join((_file("report", "page", "style.css"), _site("page.css")))
         return Response(content, media_type="text/css", headers=SAFE)
-
-    @routes.get(
-        "/debates/{run}/{question}/{repeat}",
-        response_model=None,
-        responses=_sends("text/plain", "text/html", "application/json"),
-    )
-    async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
-        """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
-        accepted = request.headers.get("accept", "")
-        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
-        if "text/html" in accepted:
-            return _page(vary="accept")  # its script asks for the debate
-        if "application/json" in accepted:
-            found = await debates.transcripts.found(run, question, repeat, token)
-            return JSONResponse(_debate_json(*found), headers=headers)
-        return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
-
-    @routes.get("/page/choices")
-    async def choices() -> list[OfferedProtocol]:
-        """What can be asked."""
-        offers = debates.offers
-        specs = {name: offers.spec(name) for name in offers.variants}
-        return [
-            OfferedProtocol(
-                name=name, debaters=[each.name for each in spec.protocol.cast], sources=list(spec.source_specs)
-            )
-            for name, spec in specs.items()
-        ]
-
-    @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
-    async def debate(body: PageQuestion, request: Request) -> Response:
-        """Debate a question. The response is the stream of its events; closing it ends the debate."""
-        return Watched(debates, request, body, people)
-
-    @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
-    async def part(debate: str, body: PersonReply) -> Response:
-        """What a person says who takes part in a debate."""
-        if debate not in people:
-            raise Refusal(404, "there is no such debate, or it has ended", code="debate_not_found")
-        try:
-            people[debate].take(body)
-        except UserError as error:
-            raise Refusal(400, str(error)) from None
-        return Response(status_code=204)
 
     return routes
 
@@ -357,11 +252,38 @@ def _event_json(event: events.Event) -> dict[str, Any] | None:
     return {"event": type(event).__name__, **fields}
 
 
-def _debate_json(transcript: Transcript, pool: KnowledgePool) -> dict[str, Any]:
-    """A debate as the report page reads it: the transcript, and ``[text, url, date]`` of each passage of its pool."""
-    held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(pool.passages)}
-    texts = [held.get((entry.source, entry.key)) for entry in transcript.pool]
-    return _json(transcript) | {"texts": texts}
+def _debate_json(found: Found) -> dict[str, Any]:
+    """A debate as the report page reads it, with what debated it.
+
+    The transcript, ``[text, url, date]`` of each passage of its pool, the protocol and the models.
+    """
+    held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(found.pool.passages)}
+    texts = [held.get((entry.source, entry.key)) for entry in found.transcript.pool]
+    return _json(found.transcript) | {"texts": texts, "protocol": found.spec.variant, "models": models_of(found.spec)}
+
+
+def _offered(name: str, spec: RunSpec) -> OfferedProtocol:
+    is_of_sample = any(is_sample(*source) for source in spec.source_specs.items())
+    return OfferedProtocol(
+        name=name,
+        debaters=[each.name for each in spec.protocol.cast],
+        sources=list(spec.source_specs),
+        models=models_of(spec),
+        examples=_examples() if is_of_sample else [],
+    )
+
+
+def models_of(spec: RunSpec) -> list[str]:
+    """The models of all roles, each once."""
+    return [*dict.fromkeys(spec.models.values())]
+
+
+@cache
+def _examples() -> list[str]:
+    """The first questions of the shipped sample."""
+    return [
+        question.question for question in read_dataset(asset("eval", "samples", "questions.jsonl"), limit=_EXAMPLES)
+    ]
 
 
 def _json(record: events.Event | Transcript) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
 from madke.report.agreement_text import header
 from madke.serve.chat_form import Annotation, ChatUsage, UrlCitation
-from madke.serve.debates import Served
+from madke.serve.transcripts import Served
 from madke.serve.wire import ChatBody
 
 _CHARACTERS_PER_TOKEN = 4

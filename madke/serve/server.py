@@ -47,7 +47,7 @@ def create_app(debates: Debates, access: Access) -> FastAPI:
     for routes in (
         openai_routes(debates),
         responses_routes(debates),
-        page.page_routes(debates),
+        page.page_routes(debates, lists=access.is_private),
         mcp_door.mcp_routes(debates),
     ):
         app.include_router(routes)

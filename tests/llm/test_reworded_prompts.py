@@ -20,7 +20,7 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.offline import OfflineChat
-from madke.serve.page import PersonAtPage, PersonReply
+from madke.serve.person import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 from tests.conftest import passage

@@ -27,7 +27,7 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.human import with_people
 from madke.llm.offline import OfflineChat
-from madke.serve.page import PersonAtPage, PersonReply
+from madke.serve.person import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from madke.core.knowledge import Hits, Passage
@@ -159,6 +160,7 @@ def test_a_person_debates(opened: Callable[..., Any], upstream: Upstream) -> Non
     asked(page, "Who wrote book 6?", role="Debater 2")
     turn = page.locator("#turn")
     expect(page.get_by_role("heading", name="Round 1, your turn")).to_be_focused()
+    expect(turn.get_by_text("Who wrote book 6?")).to_be_visible()
     page.get_by_role("checkbox", name="[1]").check()
     page.get_by_role("button", name="Choose").click()
     expect(turn.get_by_text("You chose passages [1].")).to_be_visible()
@@ -207,19 +209,106 @@ def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> N
     assert page.request.post(f"{server.url}/page/debates", data=body).status == 400
 
 
-def test_a_transcript_and_the_passage_that_a_citation_names(opened: Callable[..., Any]) -> None:
+def test_a_transcript_and_the_passage_that_a_citation_names(opened: Callable[..., Any], server: Serving) -> None:
     page = opened()
     asked(page, "Who wrote book 10?")
-    link = page.get_by_role("link", name="Transcript")
-    href = link.get_attribute("href")
-    link.click()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 10")
+    href = page.url.removeprefix(server.url)
+    assert href.startswith("/debates/")
+    page.reload()
     expect(page.locator(".round").first).to_contain_text("Debater 1Author 10")
+    expect(page.locator("#by")).to_have_text("madkeopenai/m")
     plain = page.request.get(page.url, headers={"accept": "*/*"})
     assert plain.headers["content-type"].startswith("text/plain")
     assert "Author 10" in plain.text()
     named = opened(f"{href}#1")
     expect(named.locator("#pool .named .number")).to_have_text("[1]")
     assert opened(href.replace("token=", "token=0")).locator("#state").text_content() != "AnswerAuthor 10"
+
+
+def test_back_and_forward_go_from_debate_to_debate(opened: Callable[..., Any]) -> None:
+    page = opened()
+    answer = page.locator("#state")
+    for n in (14, 15):
+        asked(page, f"Who wrote book {n}?")
+        expect(answer).to_have_text(f"AnswerAuthor {n}")
+        page.get_by_role("button", name="Ask another").click()
+    page.go_back()
+    expect(answer).to_have_text("AnswerAuthor 15")
+    page.go_back()
+    expect(page.get_by_label("Question")).to_have_value("Who wrote book 15?")
+    page.go_back()
+    expect(answer).to_have_text("AnswerAuthor 14")
+    page.go_forward()
+    page.go_forward()
+    expect(answer).to_have_text("AnswerAuthor 15")
+    page.get_by_role("button", name="Ask another").click()
+    latest = page.locator("#earlier-list li")
+    expect(latest.first).to_contain_text("Who wrote book 15?Author 15 · madke")
+    latest.nth(1).get_by_role("link").click()
+    expect(answer).to_have_text("AnswerAuthor 14")
+
+
+def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) -> None:
+    page = opened()
+    asked(page, "Who wrote book 16?")
+    expect(page.locator(".turn").first.locator(".selection")).to_have_text("Chose [0]")
+    before = len(slow.began)
+    page.reload()
+    expect(page.get_by_text("The page was loaded again.")).to_be_visible()
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 16")
+    assert slow.stages[before:].count("select") == 0
+
+
+def test_an_empty_question_is_an_error(opened: Callable[..., Any], upstream: Upstream) -> None:
+    page = opened()
+    before = len(upstream.began)
+    for text in ("", " \n "):
+        asked(page, text)
+        expect(page.get_by_role("alert")).to_have_text("Write a question first.")
+        expect(page.get_by_label("Question")).to_be_focused()
+    assert len(upstream.began) == before
+    asked(page, "Who wrote book 17?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 17")
+
+
+def test_examples_are_of_the_sample_only(opened: Callable[..., Any], upstream: Upstream, tmp_path: Path) -> None:
+    page = opened()
+    expect(page.get_by_text("Answered by openai/m.")).to_be_visible()
+    expect(page.locator("#examples")).to_be_hidden()
+    with serving(tmp_path / "out", upstream, sources="wiki-bm25") as sample:
+        page = opened(at=sample)
+        first = page.locator("#examples button").first
+        question = first.text_content()
+        first.click()
+        expect(page.get_by_label("Question")).to_have_value(question)
+        page.close()
+
+
+def test_the_list_outlives_the_server_and_is_not_for_everybody(
+    opened: Callable[..., Any], upstream: Upstream, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with serving(out, upstream) as first:
+        page = opened(at=first)
+        asked(page, f"{HOSTILE} Who wrote book 18?")
+        expect(page.locator("#state")).to_have_text("AnswerAuthor 18")
+        page.close()
+    with serving(out, upstream) as again:
+        page = opened(at=again)
+        expect(page.locator("#earlier-list li")).to_have_count(1)
+        expect(page.locator("#earlier-list")).to_contain_text("Author 18 · madke")
+        page.close()
+    with serving(out, upstream, access=Access(keys=["k"])) as locked:
+        assert page_list(locked).status_code == 401
+        assert len(page_list(locked, authorization="Bearer k").json()) == 1
+    with serving(out, upstream, access=Access(host="0.0.0.0")) as public:
+        assert page_list(public).json() == []
+
+
+def page_list(at: Serving, **headers: str) -> Any:
+    return httpx2.get(f"{at.url}/page/debates", headers=headers)
 
 
 def test_a_key_is_asked_for_and_kept_for_the_tab(
@@ -238,8 +327,9 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
         expect(page.locator("#state")).to_have_text("AnswerAuthor 3")
         assert {request.headers["authorization"] for request in seen} == {"Bearer secret-1"}
         assert not [request.url for request in seen if "secret" in request.url]
-        page.reload()
+        page.goto(locked.url)
         expect(page.get_by_label("Question")).to_be_visible()
+        expect(page.locator("#earlier-list")).to_contain_text(QUESTION)
         assert page.evaluate("JSON.stringify(localStorage)").find("secret") == -1
         page.close()
 

@@ -11,7 +11,7 @@ from madke.core import events
 from madke.core.chat import Purpose
 from madke.core.errors import UserError
 from madke.core.transcript import Selection, Stance, Verdict
-from madke.serve.page import PersonAtPage, PersonReply
+from madke.serve.person import PersonAtPage, PersonReply
 from madke.variants import load_variant
 from tests.support.chat_requests import chat_request
 

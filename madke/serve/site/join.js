@@ -8,8 +8,8 @@ const TASKS = {
 };
 const CLAIM = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"];
 
-/** Show the form. `send` sends what the person gives; it throws Refused with a word to the person if that cannot be read. */
-function showTurn(asked, send) {
+/** Show the form, with the question of the debate. `send` sends what the person gives; it throws Refused with a word to the person if that cannot be read. */
+function showTurn(asked, question, send) {
   const form = byId("turn");
   const wrong = el("p", { class: "error", role: "alert" });
   const button = el("button", { class: "main" }, asked.kind === "select" ? "Choose" : "Send");
@@ -17,6 +17,7 @@ function showTurn(asked, send) {
   fill(
     form,
     title,
+    el("p", { class: "question", dir: "auto" }, question),
     el("p", { class: "note" }, `You are ${asked.agent}.`),
     asked.role.map((text) => prose(text)),
     remarks(asked),

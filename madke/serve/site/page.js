@@ -1,14 +1,16 @@
 // The views: the question, the debate that goes on, the transcript of one that has ended.
 
 const views = { key: byId("key"), ask: byId("ask"), debate: byId("debate") };
-const controls = { cancel: byId("cancel"), again: byId("again"), new: byId("new"), transcript: byId("transcript") };
+const controls = { cancel: byId("cancel"), again: byId("again"), new: byId("new") };
 let choices = null;
 let asked = null; // The question and its settings, as sent.
 let stop = null; // Ends the debate that goes on.
+let shown = location.pathname; // The page whose view is shown.
 
 function show(name, ...also) {
   for (const [each, view] of Object.entries(views)) view.hidden = each !== name;
   for (const [each, control] of Object.entries(controls)) control.hidden = !also.includes(each);
+  byId("earlier").hidden = name !== "ask" || byId("earlier-list").childElementCount === 0;
 }
 
 function say(text, error = false) {
@@ -17,8 +19,10 @@ function say(text, error = false) {
   byId("state").classList.remove("split");
 }
 
-function titled(question) {
+/** What is debated, by which protocol and models. */
+function titled(question, protocol, models = []) {
   fill(byId("asked"), question);
+  fill(byId("by"), [protocol, ...models].filter(Boolean).map((name) => el("span", { class: "chip", dir: "auto" }, name)));
   byId("asked").classList.toggle("long", question.length > 200);
   document.title = printable(`${question} · madke`);
 }
@@ -50,8 +54,32 @@ async function begin() {
   fill(byId("protocol"), choices.map(option));
   if (choices.some(({ name }) => name === "madke")) byId("protocol").value = "madke";
   adapt();
+  const before = history.state?.asked;
+  if (choices.some(({ name }) => name === before?.protocol)) return reloaded(before);
+  await listEarlier();
+  if (shown !== "/") return; // The reader has gone on.
   show("ask");
   byId("question").focus();
+}
+
+/** A reload ended the debate of this page: its calls are kept, so it can go on. */
+function reloaded(question) {
+  asked = question;
+  byId("question").value = asked.question;
+  titled(asked.question, asked.protocol);
+  show("debate", "again", "new");
+  say("The page was loaded again. Calls that had finished are kept.");
+  controls.again.focus({ preventScroll: true });
+}
+
+/** The latest debates of this server. */
+async function listEarlier() {
+  const found = await ask("/page/debates").then((response) => response.json(), () => []);
+  const line = ({ question, answer, is_split, protocol, path }) => {
+    const said = is_split ? "no consensus" : answer ?? "no answer";
+    return el("li", {}, el("a", { href: path, dir: "auto" }, question), el("span", { class: "note", dir: "auto" }, `${said} · ${protocol}`));
+  };
+  fill(byId("earlier-list"), found.map(line));
 }
 
 function failed(error) {
@@ -62,7 +90,10 @@ function failed(error) {
 
 /** The sources and debaters of the chosen protocol. */
 function adapt() {
-  const { debaters, sources } = choices.find(({ name }) => name === byId("protocol").value);
+  const { debaters, sources, models, examples } = choices.find(({ name }) => name === byId("protocol").value);
+  fill(byId("models"), `Answered by ${models.join(", ")}.`);
+  fill(byId("examples"), "For example: ", examples.map(exampleButton));
+  byId("examples").hidden = examples.length === 0;
   const role = byId("role").value;
   const roles = debaters.map((name) => el("option", { value: name }, `debate as ${name}`));
   fill(byId("role"), el("option", { value: "" }, "watch"), roles);
@@ -72,6 +103,15 @@ function adapt() {
   const none = el("span", { class: "note" }, "none");
   fill(byId("sources"), byId("sources").firstElementChild, sources.length ? sources.map(box) : none);
 }
+
+const exampleButton = (question) => {
+  const button = el("button", { type: "button", class: "link" }, question);
+  button.addEventListener("click", () => {
+    byId("question").value = question;
+    byId("question").focus();
+  });
+  return button;
+};
 
 views.key.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -90,7 +130,9 @@ views.ask.addEventListener("submit", (event) => {
     sources: ticked,
     role: byId("role").value || null,
   };
+  byId("ask-wrong").textContent = asked.question ? "" : "Write a question first.";
   if (asked.question) debateNow(false);
+  else byId("question").focus();
 });
 
 for (const area of [byId("question"), byId("instructions")]) {
@@ -102,7 +144,11 @@ for (const area of [byId("question"), byId("instructions")]) {
 byId("protocol").addEventListener("change", adapt);
 controls.cancel.addEventListener("click", () => stop.abort());
 controls.again.addEventListener("click", () => debateNow(true));
-controls.new.addEventListener("click", () => {
+controls.new.addEventListener("click", async () => {
+  goTo("/");
+  document.title = "madke";
+  if (!choices) return begin();
+  await listEarlier();
   show("ask");
   byId("question").focus();
   byId("question").select();
@@ -111,10 +157,11 @@ addEventListener("keydown", (event) => event.key === "Escape" && closePassage() 
 
 /** Debate what was asked; with `retry`, go on with a debate that was cancelled or lost. */
 async function debateNow(retry) {
-  const { debaters } = choices.find(({ name }) => name === asked.protocol);
+  const { debaters, models } = choices.find(({ name }) => name === asked.protocol);
   const live = new Live(asked.question, debaters);
   stop = new AbortController();
-  titled(asked.question);
+  history.replaceState({ asked }, "");
+  titled(asked.question, asked.protocol, models);
   show("debate", "cancel");
   say("Waits for a free place and searches the sources.");
   byId("asked").focus({ preventScroll: true });
@@ -126,6 +173,7 @@ async function debateNow(retry) {
     if (!ended) throw new Error("The stream ended early.");
   } catch (error) {
     if (error.status === 401) return begin();
+    if (stop.signal.reason === LEFT) return;
     if (stop.signal.aborted) say("Cancelled. Calls under way finish and are kept.");
     else say(error instanceof Refused ? sentence(error.message) : "The connection was lost.", true);
     show("debate", "again", "new");
@@ -134,6 +182,8 @@ async function debateNow(retry) {
   hideTurn();
   live.stop();
 }
+
+const LEFT = "The reader went to another page.";
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
 
@@ -147,12 +197,13 @@ function heard(event, live) {
       return false;
     case "YourTurn":
       say(`Your turn, round ${event.round}.`);
-      showTurn(event, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
+      showTurn(event, asked.question, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
       return false;
     case "Ended":
       sayAnswer(live.part.record);
-      controls.transcript.href = pathOf(event.transcript);
-      show("debate", "transcript", "new");
+      history.replaceState(null, "");
+      goTo(pathOf(event.transcript));
+      show("debate", "new");
       return true;
     default:
       if (inWords(event) !== null && byId("turn").hidden) say(inWords(event));
@@ -166,14 +217,16 @@ const pathOf = (address) => new URL(address).pathname + new URL(address).search;
 /** The transcript at this page's address, with the passage that the address names. */
 async function showTranscript() {
   let record = null;
+  const place = shown;
   try {
     record = await (await ask(location.pathname + location.search)).json();
   } catch (error) {
     return failed(error);
   }
+  if (shown !== place) return; // The reader has gone on.
   record = { ...emptyRecord(record.question), ...record };
-  titled(record.question);
-  show("debate");
+  titled(record.question, record.protocol, record.models);
+  show("debate", "new");
   sayAnswer(record);
   const part = { run: { name: "", texts: "held" }, number: 0, record };
   fill(byId("strip"), stripPart(record), questionPart(record));
@@ -192,7 +245,25 @@ function showPassage() {
   found.scrollIntoView({ block: "center" });
 }
 
+
+/** Put an address of this server into the address bar, as a page of its own. */
+function goTo(path) {
+  history.pushState(null, "", path);
+  shown = location.pathname;
+}
+
+/** The view of this page's address. */
+const viewOfAddress = () => (location.pathname.startsWith("/debates/") ? showTranscript() : begin());
+
 addEventListener("hashchange", showPassage);
-if (location.pathname.startsWith("/debates/")) await showTranscript();
-else await begin();
+addEventListener("popstate", () => {
+  if (location.pathname === shown) return; // Only the passage in the address has changed.
+  shown = location.pathname;
+  stop?.abort(LEFT);
+  hideTurn();
+  byId("live").replaceChildren();
+  byId("strip").replaceChildren();
+  viewOfAddress();
+});
+await viewOfAddress();
 document.documentElement.classList.add("ready");
