@@ -67,16 +67,18 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache --no-logo
 
 # make coverage  branch coverage of madke/ over the same tests: the largest gaps, the total, and pages in build/coverage/
-# Processes that tests start are measured too. A failed test (tracing can cause timeouts) does not stop the report.
+# Processes that tests start are measured too. A failed test (tracing can cause timeouts) does not stop the report. With
+# SLOW=1 it fails below the total that pyproject.toml states (fail_under).
 .PHONY: coverage
 coverage: $(STAMP)
 	rm -rf build/coverage
 	mkdir -p build/coverage
 	-$(BIN)/python -m coverage run -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage html --quiet
-	@$(BIN)/python -m coverage report --sort=-miss --skip-covered | sed -n '1,22p;/^TOTAL/p'
+	$(BIN)/python -m coverage html --quiet --fail-under=0
+	@$(BIN)/python -m coverage report --sort=-miss --skip-covered --fail-under=0 | sed -n '1,22p;/^TOTAL/p'
 	@echo "make coverage: each line is in build/coverage/html/index.html"
+	$(if $(SLOW),$(BIN)/python -m coverage report --format=total)
 
 # The page first: a replay also fails if prompts have changed since. Last the figures in the README.
 .PHONY: study

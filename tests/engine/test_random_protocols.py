@@ -54,9 +54,13 @@ def replying(protocol: Protocol, way: str, end: int) -> Reply:
     def counting(request: ChatRequest) -> Completion:
         purpose = request.purpose
         text = (judging if purpose.stage == "judge" else reply)(request)
-        if purpose.stage in ("speak", "reply") and protocol.marker != "text":
-            own = " ".join(f"{purpose.agent}{purpose.round}w{number}" for number in range(8))
-            answer, _, confidence = text.partition("\n")
+        own = " ".join(f"{purpose.agent}{purpose.round}w{number}" for number in range(8))
+        answer, _, confidence = text.partition("\n")
+        if stage_of(purpose.stage) == "prepare":
+            text = (
+                f"{confidence}\n{own}."  # A stance that repeats a sentence of its prompt would say nothing of its own.
+            )
+        elif purpose.stage in ("speak", "reply") and protocol.marker != "text":
             text = f"{confidence}\n{own}.\n{answer}"
         return Completion(text=text, usage=Usage(prompt_tokens=1))
 
