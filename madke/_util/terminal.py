@@ -16,7 +16,6 @@ import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -37,6 +36,15 @@ LONGEST_WORD = 30
 _SHORT = 12
 """Letters of a line that no table wraps."""
 
+_LONG_NAME = 20
+"""Letters of a word with hyphens, underscores or slashes that no table breaks."""
+
+_PIECES = re.compile(r"[^-/_]*[-/_]+|[^-/_]+")
+"""The parts of a name: a line may end after each."""
+
+_KEPT_SPACE = "\ue000"
+"""In place of a space in a path, while lines are wrapped. No printable text holds this character."""
+
 _GAP = 2
 """The width of the space after a column."""
 
@@ -51,24 +59,42 @@ class OutputError(Exception):
         """Whether a reader such as ``head`` has closed the pipe."""
 
 
-def say(text: str, *, err: bool = False, end: str = "\n") -> None:
+def say(text: str, *, err: bool = False, end: str = "\n", verbatim: bool = False) -> None:
     """Print a text without control and formatting characters. OutputError if standard output cannot be written.
 
-    On a terminal, long lines of standard error are wrapped between words.
+    On a terminal, long lines are wrapped between words, unless the text is ``verbatim``. A path or another word that
+    does not fit has a line of its own, unbroken, so that it can be copied.
     """
-    _write("\n".join(_fitted(printable(text), err=True) if err else [printable(text)]) + end, err=err)
+    shown = printable(text)
+    _write("\n".join([shown] if verbatim else _fitted(shown, err=err)) + end, err=err)
 
 
 def _fitted(text: str, *, err: bool, indent: int = 0) -> list[str]:
-    """The lines of a text; on a terminal, long ones are wrapped between words."""
+    """The lines of a text; on a terminal, long ones are wrapped between words, with the indent of the line."""
     lines = text.split("\n")
     if max(map(len, lines)) + indent <= 2 * LONGEST_WORD or not (sys.stderr if err else sys.stdout).isatty():
         return lines
-    width = max(console(err=err).width - indent, 2 * LONGEST_WORD)
+    width = max(console(err=err).width - indent, LONGEST_WORD)
+    for path in _paths_with_spaces():
+        text = text.replace(path, path.replace(" ", _KEPT_SPACE))
+    together = text.replace(" %", "\N{NO-BREAK SPACE}%").split("\n")
     # Short lines stay as they are: the space at the end of a prompt counts.
-    between_words = partial(wrap, width=width, break_long_words=False, break_on_hyphens=False)
-    together = (line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines)
-    return [piece for line in together for piece in (between_words(line) if len(line) > width else [line])]
+    pieces = (_between_words(line, width) if len(line) > width else [line] for line in together)
+    return [piece.replace(_KEPT_SPACE, " ") for line in pieces for piece in line]
+
+
+def _paths_with_spaces() -> list[str]:
+    """The working folder and the paths of the command line that hold spaces: no line ends at these."""
+    words = [word.partition("=")[2] if word.startswith("--") else word for word in sys.argv[1:] if " " in word]
+    paths = [word for word in words if os.path.exists(word) or os.path.isdir(os.path.dirname(word))]
+    with suppress(OSError):
+        paths.append(os.getcwd())
+    return [*map(printable, paths)]
+
+
+def _between_words(line: str, width: int) -> list[str]:
+    margin = line[: len(line) - len(line.lstrip())]
+    return wrap(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
@@ -94,15 +120,37 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, figures
 
 
 def _words(line: str) -> list[str]:
-    return [line] if len(line) <= _SHORT else [word[:LONGEST_WORD] for word in line.split()]
+    """What of a line must fit the width of its column."""
+    return [line] if len(line) <= _SHORT else [*map(_unbroken, line.split())]
+
+
+def _unbroken(word: str) -> str:
+    parts = [word] if len(word) <= _LONG_NAME else [word[:_LONG_NAME], *_PIECES.findall(word)]
+    return max(parts, key=len)[:LONGEST_WORD]
+
+
+def _broken(cell: str, width: int) -> str:
+    """The cell with a line end after hyphens, underscores or slashes of words that are longer than the column."""
+    from rich.cells import cell_len
+
+    def in_pieces(word: re.Match[str]) -> str:
+        lines = [""]
+        for piece in _PIECES.findall(word[0]):
+            fits = cell_len(lines[-1] + piece) <= width
+            lines = [*lines[:-1], lines[-1] + piece] if fits or not lines[-1] else [*lines, piece]
+        return "\n".join(lines)
+
+    return re.sub(rf"\S{{{width + 1},}}", in_pieces, cell)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """A table that fits the width of the terminal: it wraps between words, and leaves out columns from the right.
+    """A table that fits the width of the terminal: it wraps between words, and leaves out columns.
 
-    A note names the columns that are left out. Only a word of more than :data:`LONGEST_WORD` letters may be broken.
-    Columns whose headings are among the ``figures`` are right-aligned, and wrapped only at the ``to`` of a range.
+    Columns are left out from the right, but those of ``first_out`` before all others. A note names them; their notes
+    (``HEADING: ...``) go with them. A long name may be broken after a hyphen, an underscore or a slash; another word
+    only if it has more than :data:`LONGEST_WORD` letters. Columns whose headings are among the ``figures`` are
+    right-aligned, and wrapped only at the ``to`` of a range.
     """
 
     headings: Sequence[str]
@@ -110,6 +158,7 @@ class FittedTable:
     figures: Container[str] = ()
     title: str = ""
     notes: Sequence[str] = ()
+    first_out: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
         from rich import box
@@ -118,21 +167,31 @@ class FittedTable:
 
         columns = list(zip(self.headings, *self.rows, strict=True))
         widths = [self._widths(*column) for column in columns]
-        least = [each for each, _ in widths]
-        fitting = [n for n in range(len(least), 1, -1) if sum(least[:n]) + _GAP * n <= options.max_width]
-        shown = columns[: next(iter(fitting), 1)]
+        kept = self._kept([least for least, _ in widths], options.max_width)
+        shown = [columns[n] for n in kept]
+        shares = _shared_out([widths[n] for n in kept], options.max_width)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for (heading, *_), width in zip(shown, _shared_out(widths[: len(shown)], options.max_width), strict=True):
+        for (heading, *_), width in zip(shown, shares, strict=True):
             justify: Literal["left", "right"] = "right" if heading in self.figures else "left"
-            table.add_column(Text(heading), justify=justify, width=width, overflow="fold")
+            table.add_column(Text(_broken(heading, width)), justify=justify, width=width, overflow="fold")
         for row in zip(*(cells for _, *cells in shown), strict=True):
-            table.add_row(*map(Text, row))
+            table.add_row(*map(Text, map(_broken, row, shares)))
         if self.title:
             yield Text(f"\n{self.title}", style="table.title")
         yield table
-        left_out = ", ".join(self.headings[len(shown) :])
-        for note in (*self.notes, *([f"Not shown at this width: {left_out}."] if left_out else [])):
+        left_out = [heading for n, heading in enumerate(self.headings) if n not in kept]
+        notes = [note for note in self.notes if note.partition(":")[0] not in left_out]
+        for note in (*notes, *([f"Not shown at this width: {', '.join(left_out)}."] if left_out else [])):
             yield Text(note, style="table.caption")
+
+    def _kept(self, least: Sequence[int], most: int) -> list[int]:
+        """The columns that are shown, at least one."""
+        kept = list(range(len(least)))
+        first = [n for heading in self.first_out for n in kept if self.headings[n] == heading]
+        for n in dict.fromkeys([*first, *reversed(kept)]):
+            if sum(least[column] + _GAP for column in kept) > most and len(kept) > 1:
+                kept.remove(n)
+        return kept
 
     def _widths(self, heading: str, *cells: str) -> tuple[int, int]:
         """The width that breaks no word and no figure, and the width that wraps nothing."""
@@ -140,7 +199,8 @@ class FittedTable:
 
         lines = [line for cell in cells for line in cell.split("\n")]
         split = (line.split(" to ") if heading in self.figures else _words(line) for line in lines)
-        least = max(map(cell_len, [*heading.split(), *(part for parts in split for part in parts)]), default=0)
+        words = [*map(_unbroken, heading.split()), *(part for parts in split for part in parts)]
+        least = max(map(cell_len, words), default=0)
         return least, max(map(cell_len, [heading, *lines]))
 
 

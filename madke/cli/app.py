@@ -100,7 +100,7 @@ def _root(
     ),
 ) -> None:
     if context.invoked_subcommand is None:
-        say(context.get_help())
+        say(context.get_help(), verbatim=True)
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[LogHandler()])
 
 

@@ -114,7 +114,7 @@ def _show_tables(
 
     screen = console()
     if shown:
-        screen.print(rich_table(question_table(shown)))
+        screen.print(rich_table(question_table(shown), first_out=("id",)))
     counts = {"questions in all runs": len(comparison.questions), "shown": len(shown)}
     counts |= {f"only in {name}": count for name, count in comparison.unshared.items() if count}
     say("; ".join(f"{what}: {count}" for what, count in counts.items()))

@@ -118,7 +118,7 @@ def show_experiment_plan(
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
-        say(recipe.about.strip())
+        say("\n\n".join(" ".join(part.split()) for part in recipe.about.strip().split("\n\n")))
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
     show_plans(plans, prices, pace)
     for published in reproduction_tables(recipe).values():

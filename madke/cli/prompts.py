@@ -35,7 +35,7 @@ def show(
         return
     say(f"{purpose.agent}: {stage}, round {purpose.round}")
     for message in request.messages:
-        say(f"\n--- {message.role}\n{message.content}")
+        say(f"\n--- {message.role}\n{message.content}", verbatim=True)
 
 
 @app.command()

@@ -25,6 +25,7 @@ def _list(
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
     from madke.engine.cost import calls_per_question
+    from madke.report.protocol_line import protocol_line
     from madke.variants import load_variant, read_protocol, variant_folders
 
     folders = variant_folders(prompts)
@@ -41,12 +42,10 @@ def _list(
         return
     rows = []
     for name, protocol in protocols.items():
-        knowledge = "+".join(protocol.knowledge.sources) if protocol.knowledge else "none"
         fewest, most = calls_per_question(protocol)
         calls = str(most) if fewest == most else f"{fewest}-{most}"
-        settings = (str(len(protocol.cast)), str(protocol.rounds), calls, knowledge, protocol.stop, protocol.finish)
-        rows.append((name, *settings, protocol.source))
-    say_table(("protocol", "debaters", "rounds", "calls", "knowledge", "stop", "finish", "source"), rows)
+        rows.append((name, calls, protocol_line(protocol)))
+    say_table(("protocol", "calls", "debate"), rows)
     say_wrapped(
         "A vote that costs as much has as many samples as the debate has calls: --protocol self-consistency --set "
         "debaters=CALLS, over the same --sources. docs/choose.md says which protocol is for what."
@@ -64,4 +63,4 @@ def show(
     from madke.variants import load_variant
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
-    say(diagram(variant.name, variant.protocol))
+    say(diagram(variant.name, variant.protocol), verbatim=True)

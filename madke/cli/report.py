@@ -175,14 +175,15 @@ def _print_debates(results: Sequence[Results], question: str | None, *, conflict
 
 
 def _show_debates(results: Sequence[Results], question: str) -> None:
-    from madke.report.debate_text import debate_text
+    from madke.report.debate_text import WIDTH, debate_text
 
+    width = min(WIDTH, console().width)
     for arm in results:
         found = debates_of(arm, question)
         for transcript in found:
             several = len(results) > 1 or len(found) > 1
             where = f"== {arm.path}, repeat {transcript.repeat}\n" if several else ""
-            say(where + debate_text(transcript))
+            say(where + debate_text(transcript, width))
 
 
 def _show_conflicts(results: Sequence[Results], question: str | None, *, as_json: bool) -> None:

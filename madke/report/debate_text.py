@@ -27,15 +27,16 @@ from madke.report.comparison import ComparedQuestion, QuestionResult, RunPair
 from madke.report.tables import ORACLE, Cell, Table, one_line, percent_cell
 from madke.tasks.choice import lettered
 
-_WIDTH = 96
+WIDTH = 96
+"""Columns of a debate as text, where the terminal is not narrower."""
 _INDENT = " " * 4
 
 _CONSENSUS = {True: "consensus", False: "no consensus", None: "no verdict"}
 
 
-def debate_text(transcript: Transcript) -> str:
+def debate_text(transcript: Transcript, width: int = WIDTH) -> str:
     """One debate as text: question, pool, rounds, final answer."""
-    return "\n".join(wrapped(_debate_lines(transcript)))
+    return "\n".join(wrapped(_debate_lines(transcript), width))
 
 
 def _debate_lines(transcript: Transcript) -> Iterator[str]:
@@ -241,7 +242,7 @@ def _indented(text: str) -> Iterator[str]:
     yield from (f"{_INDENT}{paragraph}" for paragraph in printable(text).splitlines())
 
 
-def wrapped(lines: Iterable[str], width: int = _WIDTH) -> Iterator[str]:
+def wrapped(lines: Iterable[str], width: int = WIDTH) -> Iterator[str]:
     """The lines, with the indented ones wrapped to a width."""
     for line in lines:
         text = line.startswith(_INDENT)

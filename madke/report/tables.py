@@ -151,10 +151,13 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def rich_table(table: Table, without: Container[str] = (), *, details: bool = False) -> FittedTable:
+def rich_table(
+    table: Table, without: Container[str] = (), *, details: bool = False, first_out: Sequence[str] = ()
+) -> FittedTable:
     """A table that fits a terminal, with short intervals.
 
     ``without``: headings to leave out, with the notes that start with them. ``details``: with exact intervals.
+    ``first_out``: headings to leave out first where the table is too wide.
     """
     kept = [n for n, heading in enumerate(table.columns) if heading not in without]
     return FittedTable(
@@ -163,6 +166,7 @@ def rich_table(table: Table, without: Container[str] = (), *, details: bool = Fa
         figures={one_line(table.columns[n]) for n in kept if table.has_figures(n)},
         title=one_line(table.title),
         notes=[one_line(note) for note in table.notes if note.partition(":")[0] not in without],
+        first_out=first_out,
     )
 
 

@@ -61,7 +61,9 @@ class Results:
 
 
 def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = None) -> list[Results]:
-    """Open the results at some paths, in order, with distinct names; a path that is given twice counts once.
+    """Open the results at some paths, in order; a path that is given twice counts once.
+
+    The name of each is its path below the folder that holds all of them.
 
     Args:
         paths: Run directories and predictions files (see :func:`read_predictions`).
@@ -74,10 +76,10 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
     distinct: dict[str, Path] = {}
     for path in paths:
         distinct.setdefault(os.path.realpath(path), path)
-    siblings = len({path.parent for path in distinct.values()}) == 1
+    above = os.path.commonpath([path.absolute().parent for path in distinct.values()])
     if questions is not None and not any(path.is_file() for path in paths):
         raise UserError("--data requires a predictions file, but all paths are run directories; omit --data")
-    return [_opened(path, (siblings and path.name) or str(path), questions) for path in distinct.values()]
+    return [_opened(path, os.path.relpath(path, above), questions) for path in distinct.values()]
 
 
 def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:

@@ -159,11 +159,11 @@ def test_the_debates_of_one_question_stand_side_by_side(runs: Any) -> None:
     assert json.loads(as_json.stdout)["id"] == "q0"
 
 
-def test_runs_in_different_folders_are_called_by_their_paths(runs: Any, tmp_path: Path) -> None:
+def test_runs_in_different_folders_are_called_by_what_their_paths_do_not_share(runs: Any, tmp_path: Path) -> None:
     one, two = runs(one=[BAIKAL], two=["x"])
     (tmp_path / "deeper").mkdir()
     moved = two.rename(tmp_path / "deeper" / "one")
-    assert list(compared(one, moved)["scores"]) == [str(one), str(moved)]
+    assert list(compared(one, moved)["scores"]) == ["one", "deeper/one"]
 
 
 def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def rows(text: str) -> list[str]:
 def test_runs_in_folders_are_found_and_the_rest_is_named(folder: Path) -> None:
     done = madke("score", *(f"runs/{path.name}" for path in sorted(folder.iterdir())), cwd=folder.parent)
     assert done.returncode == 0, done.stderr
-    assert rows(done.stdout) == ["runs/first", "runs/more/third", "runs/second"]
+    assert rows(done.stdout) == ["first", "more/third", "second"]
     assert done.stderr == (
         "madke: skipped, because they hold no run: runs/notes, runs/pools.jsonl; "
         "for predictions, give the questions with --data\n"

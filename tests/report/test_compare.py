@@ -198,7 +198,7 @@ def test_what_answers_from_elsewhere_took_is_not_shown() -> None:
 
 
 def test_a_narrow_terminal_keeps_the_answers_and_leaves_out_the_gold_ones() -> None:
-    long = "ribulose-bisphosphate-carboxy"
+    long = "ribulosebisphosphatecarboxylas"
     rows = comparison_of({name: [answered("q0", f"{name} {long}")] for name in "ab"}).questions
     text = shown_table(question_table(rows), 85)
     assert text.count(long) == 2

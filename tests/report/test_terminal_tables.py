@@ -3,13 +3,14 @@
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke._util.terminal import FittedTable, as_text, say_table, say_wrapped
+from madke._util.terminal import FittedTable, as_text, say, say_table, say_wrapped
 from madke.core.transcript import Final
 from madke.report.comparison import comparison_of, paired_table
 from madke.report.debate_text import pair_table, question_table
@@ -107,6 +108,19 @@ def test_columns_that_do_not_fit_are_named() -> None:
     assert "Not shown" not in as_text(FittedTable(headings, [["12345678"] * 10], headings), 140)
 
 
+def test_some_columns_are_left_out_before_others_and_their_notes_with_them() -> None:
+    table = FittedTable(["id", "a", "b"], [["x" * 25, "y" * 25, "z" * 25]], notes=["id: the key.", "b: all."])
+    assert as_text(replace(table, first_out=("id",)), 60).endswith("\nb: all.\nNot shown at this width: id.\n")
+    assert as_text(table, 60).endswith("\nid: the key.\nNot shown at this width: b.\n")
+
+
+def test_a_long_name_ends_its_lines_after_hyphens_so_that_figures_stay() -> None:
+    name = "the-first-run-of-the-spring-term"
+    text = as_text(FittedTable(["first", "second", "p"], [[name, name, "0.012 to 0.034"]], {"p"}), 60)
+    assert "Not shown" not in text
+    assert {"the-first-run-of-the-", "spring-term"} <= set(text.split())
+
+
 def test_a_short_interval_is_in_the_cell_of_its_figure() -> None:
     found = Estimate(value=0.708, low=0.621, high=0.782, n=120)
     exact = Estimate(value=0.5, low=0.498, high=0.502, n=60_000)
@@ -142,6 +156,31 @@ def test_lines_next_to_tables_wrap_between_words_on_a_terminal(capsys: Any, monk
     first, second = capsys.readouterr().out.splitlines()
     assert first == f"found  {'x' * 69}"
     assert second == "       95\N{NO-BREAK SPACE}% of them."
+
+
+def test_a_path_on_a_terminal_is_never_split_and_text_in_front_keeps_its_indent(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder of the spring term" / ("with a long name " * 4).strip()
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "argv", ["madke", "run", f"--out={folder / 'run'}"])
+    monkeypatch.setenv("COLUMNS", "80")
+    say(f"report: {folder / 'run' / 'report.html'}: 12 debates\n  2 x {'word ' * 20}")
+    first, second, third, *rest = capsys.readouterr().out.splitlines()
+    assert (first, second, third) == ("report:", f"{folder / 'run' / 'report.html'}:", "12 debates")
+    assert [line[:3] for line in rest] == ["  2", "  w"]
+    say_wrapped(f"Java at {folder / 'run'}", label="java", indent=23)
+    assert capsys.readouterr().out.splitlines() == [f"{'java':<23}Java at", f"{'':23}{folder / 'run'}"]
+    say_wrapped("one of many words " * 9, label="endpoint", indent=23)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_text_that_is_verbatim_keeps_its_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    say("word " * 30, verbatim=True, end="")
+    assert capsys.readouterr().out == "word " * 30
 
 
 def test_counts_of_nothing_are_not_shown() -> None:

@@ -1,0 +1,54 @@
+"""The command line at a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from rich.cells import cell_len
+
+from tests.support.cli import command
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def at_terminal(*args: Any, cwd: Path, columns: int = 80) -> list[str]:
+    """Run a command on a terminal of 24 rows. Returns the lines that stay, without spaces at their ends."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    here = str(Path(__file__).parents[2])
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    program = subprocess.Popen(
+        command(*args), cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=kept | {"PYTHONPATH": here}
+    )
+    os.close(theirs)
+    seen: list[bytes] = []
+    reader = Thread(target=_read, args=(ours, seen))
+    reader.start()
+    program.wait(120)
+    reader.join()
+    os.close(ours)
+    text = _CONTROL.sub("", b"".join(seen).decode().replace("\r\n", "\n"))
+    # A line that is drawn again goes back to its start.
+    return [line.split("\r")[-1].rstrip() for line in text.split("\n")]
+
+
+def _read(terminal: int, seen: list[bytes]) -> None:
+    while True:
+        try:
+            seen.append(os.read(terminal, 65536))
+        except OSError:  # the program has ended
+            return
+
+
+def too_wide(lines: list[str], columns: int = 80) -> list[str]:
+    """The lines that are wider than the terminal, except those of a single path."""
+    return [line for line in lines if cell_len(line) > columns and not line.strip().startswith(("/", "http"))]
