@@ -31,7 +31,7 @@ from madke.runs.stopping import GRACE
 from madke.serve.json_form import JsonForm, Written
 from madke.serve.offers import Ask, Offers, ServeOptions
 from madke.serve.served_run import ServedRun
-from madke.serve.transcripts import LISTED, Place, Served, Transcripts
+from madke.serve.transcripts import LISTED, DebatePlace, Served, Transcripts
 from madke.serve.wire import Refusal
 
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Ledger:
         self._file = file
         self._asked: defaultdict[tuple[str, str], _Repeats] = defaultdict(_Repeats)
         """(Run, question id) -> its debates."""
-        self.latest: deque[Place] = deque(maxlen=LISTED)
+        self.latest: deque[DebatePlace] = deque(maxlen=LISTED)
         """The debates that were started last, in this order."""
         file.seek(0)
         content = file.read()

@@ -259,7 +259,7 @@ def _debate_json(found: Found) -> dict[str, Any]:
     """
     held = {(each.source, each.key): [each.text, each.url, each.date] for each in reversed(found.pool.passages)}
     texts = [held.get((entry.source, entry.key)) for entry in found.transcript.pool]
-    return _json(found.transcript) | {"texts": texts, "protocol": found.spec.variant, "models": models_of(found.spec)}
+    return _json(found.transcript) | {"texts": texts, "protocol": found.spec.variant, "models": _models_of(found.spec)}
 
 
 def _offered(name: str, spec: RunSpec) -> OfferedProtocol:
@@ -268,12 +268,12 @@ def _offered(name: str, spec: RunSpec) -> OfferedProtocol:
         name=name,
         debaters=[each.name for each in spec.protocol.cast],
         sources=list(spec.source_specs),
-        models=models_of(spec),
+        models=_models_of(spec),
         examples=_examples() if is_of_sample else [],
     )
 
 
-def models_of(spec: RunSpec) -> list[str]:
+def _models_of(spec: RunSpec) -> list[str]:
     """The models of all roles, each once."""
     return [*dict.fromkeys(spec.models.values())]
 

@@ -27,7 +27,7 @@ from madke.serve.wire import Refusal
 LISTED = 50
 """Debates in the list of the page."""
 
-Place = tuple[str, str, int]
+DebatePlace = tuple[str, str, int]
 """Run, question id and repeat of a debate."""
 
 SCHEME = "madke:/"
@@ -73,7 +73,7 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lines: dict[Place, ListedDebate] = {}
+        self._lines: dict[DebatePlace, ListedDebate] = {}
         self._read_runs: set[str] = set()
 
     def keep(self, run: str, done: Transcript, protocol: str) -> None:
@@ -88,12 +88,12 @@ class Transcripts:
         if len(self._lines) > 2 * LISTED:
             del self._lines[next(iter(self._lines))]
 
-    async def listed(self, places: Collection[Place]) -> list[ListedDebate]:
+    async def listed(self, places: Collection[DebatePlace]) -> list[ListedDebate]:
         """The finished debates among these, in this order. Those of an earlier server are read once."""
         await asyncio.to_thread(self._read_earlier, {*places})
         return [self._lines[place] for place in places if place in self._lines]
 
-    def _read_earlier(self, places: Collection[Place]) -> None:
+    def _read_earlier(self, places: Collection[DebatePlace]) -> None:
         for run in {run for run, *_ in places} - self._read_runs:
             self._read_runs.add(run)
             path = self._folder / run

@@ -57,9 +57,8 @@ def replying(protocol: Protocol, way: str, end: int) -> Reply:
         own = " ".join(f"{purpose.agent}{purpose.round}w{number}" for number in range(8))
         answer, _, confidence = text.partition("\n")
         if stage_of(purpose.stage) == "prepare":
-            text = (
-                f"{confidence}\n{own}."  # A stance that repeats a sentence of its prompt would say nothing of its own.
-            )
+            # Without an answer: a stance that repeats a sentence of its prompt says nothing of its own.
+            text = f"{confidence}\n{own}."
         elif purpose.stage in ("speak", "reply") and protocol.marker != "text":
             text = f"{confidence}\n{own}.\n{answer}"
         return Completion(text=text, usage=Usage(prompt_tokens=1))
