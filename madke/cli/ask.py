@@ -3,12 +3,16 @@
 import asyncio
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
-from madke._util.terminal import say_json
+from madke._util.terminal import say, say_json
 from madke.cli import flags
 from madke.runs.options import RunOptions
 from madke.runs.request import RunRequest
@@ -21,6 +25,7 @@ EPILOG = flags.epilog(
     "Examples:",
     '  madke ask "Which lake is the deepest?"',
     '  madke ask "Which lake is the deepest?" --model openai/gpt-4o-mini',
+    '  madke ask "Which lake is the deepest?" --passages --html debate.html',
 )
 
 
@@ -31,6 +36,8 @@ def command(
     options: RunOptions,
     context: typer.Context,
     choice: Annotated[list[str] | None, flags.option("Option of a multiple choice. Repeatable.", "TEXT")] = None,
+    passages: Annotated[bool, flags.switch("--passages", "Print the passages of the pool too.")] = False,
+    html: Annotated[Path | None, flags.option("Write the debate's page too.", "FILE", flags.OUTPUT)] = None,
     as_json: Annotated[bool, flags.switch("--json", "Print the transcript as one line of JSON.")] = False,
 ) -> None:
     """Debate one question over retrieved knowledge. Print the debate as text, while it goes on."""
@@ -45,11 +52,18 @@ def command(
         job = resolved(replace(request, questions=[{"question": question, "choices": choice or []}]))
     if not as_json and not _chose_model(context, request, options):
         show_local_servers()
-    with LiveDebate(job, debate=not as_json) as live:
+    with ExitStack() as held, LiveDebate(job, debate=not as_json, passages=passages) as live:
+        folder = None if html is None else held.enter_context(TemporaryDirectory(prefix="madke-ask-"))
+        run = None if folder is None else Path(folder, job.spec.variant)
         try:
-            transcript = asyncio.run(live.transcript(options))
+            transcript = asyncio.run(live.transcript(options, run))
         except asyncio.CancelledError:  # a person who debates has left
             raise KeyboardInterrupt from None
+        if html is not None and run is not None and transcript.status != "failed":
+            from madke.report.html import write_report  # slow to import
+
+            write_report([run], html, title=question)
+            say(f"the debate's page: {html.resolve().as_uri()}#{run.name}/{quote(transcript.id, safe='')}", err=True)
     show_spent(job.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from madke._util.terminal import say
@@ -57,12 +58,13 @@ def _header(job: Job) -> Iterator[str]:
 class LiveDebate:
     """A listener that shows one debate. On a terminal, calls in flight and streamed replies are redrawn below it.
 
-    Without ``debate``, only these are shown.
+    Without ``debate``, only these are shown. ``passages``: the texts of the pool too.
     """
 
-    def __init__(self, job: Job, *, debate: bool) -> None:
+    def __init__(self, job: Job, *, debate: bool, passages: bool = False) -> None:
         self._job = job
         self._debate = debate
+        self._passages = passages
         self._person = "human" in job.spec.models.values()
         """Whether a person debates, who needs a terminal that stands still, and hears of the others' turns in time."""
         self.redrawn = sys.stderr.isatty() and not self._person
@@ -79,6 +81,7 @@ class LiveDebate:
         self._chosen: dict[str, Selection] = {}
         self._searched: dict[str, Search] = {}
         self._before: Round | None = None
+        self._finished: Transcript | None = None
 
     def __enter__(self) -> Self:
         self._draw()
@@ -124,6 +127,8 @@ class LiveDebate:
                 self._chosen[agent] = selection
             case events.SearchMade(agent=agent, search=search):
                 self._searched[agent] = search
+            case events.DebateFinished(transcript=transcript):
+                self._finished = transcript
 
     def _lines(self, event: events.Event) -> Iterator[str]:
         """The lines of the debate that an event completes."""
@@ -137,6 +142,8 @@ class LiveDebate:
                 found = enumerate(pool.passages)
                 entries = [PoolEntry(n=n, source=p.source, key=p.key, title=p.title, before=p.before) for n, p in found]
                 yield from debate_text.pool_lines(entries, pool.partial, pool.retrieval)
+                if self._passages:
+                    yield from debate_text.passage_lines(pool.passages)
             case events.RoundStarted(n=n):
                 self._tell(f"round {n} of at most {protocol.rounds}")
                 yield from ("", f"--- round {n} ---")
@@ -182,10 +189,16 @@ class LiveDebate:
             self._region.stop()
             self._region = None
 
-    async def transcript(self, options: RunOptions) -> Transcript:
-        """Debate and show it."""
+    async def transcript(self, options: RunOptions, run: Path | None = None) -> Transcript:
+        """Debate and show it. ``run``: an empty folder that keeps it as a run; then no reply is streamed."""
         waiting = asyncio.create_task(self._tell_now_and_then())
         try:
+            if run is not None:
+                from madke.runs.runner import execute  # slow to import
+
+                await execute(self._job, run, options, listen=self.hear)
+                assert self._finished is not None, "a debate ends with its transcript"
+                return self._finished
             async for event in events_of(self._job, options, deltas=self.redrawn):
                 self.hear(event)
                 if isinstance(event, events.DebateFinished):

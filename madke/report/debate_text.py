@@ -10,6 +10,7 @@ from rich.text import Text
 
 from madke._util.terminal import printable
 from madke.core.errors import count_of
+from madke.core.knowledge import Passage
 from madke.core.question import Question
 from madke.core.transcript import (
     UNREAD_STATUSES,
@@ -91,6 +92,14 @@ def pool_lines(
             f"  [{p.n}] {one_line(p.source):<8} {one_line(p.title)}  ({one_line(p.key)}){_found_by(p)}" for p in pool
         )
     yield from (f"  {source} failed: {one_line(why)}" for source, why in partial.items())
+
+
+def passage_lines(passages: Sequence[Passage]) -> Iterator[str]:
+    """The texts of a pool, each below its number and title."""
+    for n, passage in enumerate(passages):
+        yield ""
+        yield f"[{n}] {one_line(passage.title)}"
+        yield from _indented(passage.text)
 
 
 def prepared_lines(agent: str, stage: str, text: str) -> Iterator[str]:

@@ -131,3 +131,22 @@ def test_an_estimator_chooses_among_the_candidates(asking: Any) -> None:
 def test_the_help_names_every_task() -> None:
     shown = madke("ask", "--help", COLUMNS="200").stdout
     assert [name for name in TASKS if name not in shown] == []
+
+
+def test_a_page_and_the_passages(asking: Any, tmp_path: Path) -> None:
+    page = tmp_path / "debate.html"
+    plain = madke(*asking)
+    shown = madke(*asking, "--passages", "--html", str(page))
+    assert shown.returncode == 0, shown.stderr
+    assert "Lake Tanganyika is 1,470 metres deep." not in plain.stdout
+    assert "[1] Tanganyika\n    Lake Tanganyika is 1,470 metres deep." in shown.stdout
+    assert shown.stdout.splitlines()[-3:] == plain.stdout.splitlines()[-3:]
+    assert f"the debate's page: {page.as_uri()}#madke/" in shown.stderr
+    assert f"<title>{WEB['query']}</title>" in page.read_text()
+
+
+def test_a_failed_debate_has_no_page(asking: Any, tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("- {stage: judge, reply: none}\n")
+    failed = madke(*asking, "--html", str(tmp_path / "debate.html"))
+    assert failed.returncode == 1
+    assert not (tmp_path / "debate.html").exists()
