@@ -27,6 +27,8 @@ OUTSIDERS = ("Eve", "Flo")
 """Agents outside of every cast, who may have given the first stances."""
 BOTH = "all agree and the judge settles"
 
+pytestmark = pytest.mark.timeout(1200)  # Two to five minutes on a busy machine.
+
 any_protocol = settings(
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a failing protocol simpler takes minutes

@@ -128,6 +128,7 @@ def test_a_field_changes_the_picture(field: str) -> None:
     assert one != other
 
 
+@pytest.mark.timeout(1200)  # Minutes on a busy machine.
 @any_protocol
 @given(protocols(), protocols(), st.sampled_from(sorted(Protocol.model_fields)))
 def test_debates_that_differ_have_pictures_that_differ(one: Protocol, drawn: Protocol, field: str) -> None:
