@@ -27,7 +27,7 @@ from madke.serve.debates import Debates
 from madke.serve.offers import Ask
 from madke.serve.person import PersonAtPage, PersonReply
 from madke.serve.streaming import Debating, data
-from madke.serve.transcripts import Found, ListedDebate, Served
+from madke.serve.transcripts import FoundDebate, ListedDebate, Served
 from madke.serve.wire import ERRORS, Body, Refusal
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "conflicts.js", "calls.js", "debate.js")
@@ -252,7 +252,7 @@ def _event_json(event: events.Event) -> dict[str, Any] | None:
     return {"event": type(event).__name__, **fields}
 
 
-def _debate_json(found: Found) -> dict[str, Any]:
+def _debate_json(found: FoundDebate) -> dict[str, Any]:
     """A debate as the report page reads it, with what debated it.
 
     The transcript, ``[text, url, date]`` of each passage of its pool, the protocol and the models.

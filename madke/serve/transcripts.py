@@ -48,7 +48,7 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class FoundDebate:
     """A debate at its address, with what it was made of."""
 
     transcript: Transcript
@@ -113,7 +113,7 @@ class Transcripts:
     def _path(self, name: str) -> str:
         return f"/debates/{name}?token={self._token(name)}"
 
-    async def found(self, run: str, question: str, repeat: int, token: str) -> Found:
+    async def found(self, run: str, question: str, repeat: int, token: str) -> FoundDebate:
         """The debate at an address; Refusal if there is none."""
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
@@ -130,7 +130,7 @@ class Transcripts:
         passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(found.pool.passages))
         return "\n\n".join((debate_text(found.transcript), *passages))
 
-    def _read(self, path: Path, question: str, repeat: int) -> Found | None:
+    def _read(self, path: Path, question: str, repeat: int) -> FoundDebate | None:
         every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
         transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
         if transcript is None:
@@ -139,7 +139,7 @@ class Transcripts:
         knowledge = spec.protocol.knowledge
         record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
         pool = pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
-        return Found(transcript=transcript, pool=pool, spec=spec)
+        return FoundDebate(transcript=transcript, pool=pool, spec=spec)
 
     def _token(self, name: str) -> str:
         return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
