@@ -249,6 +249,49 @@ def test_back_and_forward_go_from_debate_to_debate(opened: Callable[..., Any]) -
     expect(answer).to_have_text("AnswerAuthor 14")
 
 
+def test_a_debate_that_the_reader_left_is_not_drawn_over_the_next(opened: Callable[..., Any], slow: Upstream) -> None:
+    page = opened()
+    asked(page, "Who wrote book 4?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 4")
+    page.get_by_role("button", name="Ask another").click()
+    page.evaluate("() => { const wait = setTimeout; window.setTimeout = (work, after) => wait(work, after && 1500); }")
+    asked(page, "Who wrote book 5?")
+    expect(page.locator("#state")).to_have_text(re.compile("answers"))
+    page.go_back()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 4")
+    page.evaluate("() => new Promise((done) => setTimeout(done, 1))")  # after all drawings that waited
+    expect(page.locator("#live")).to_contain_text("[Author 4]")
+    expect(page.locator("#strip")).not_to_contain_text("Author 5")
+
+
+def test_another_question_after_a_cancelled_one_leaves_no_empty_step(
+    opened: Callable[..., Any], slow: Upstream
+) -> None:
+    page = opened()
+    asked(page, "Who wrote book 6?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 6")
+    page.get_by_role("button", name="Ask another").click()
+    asked(page, "Who wrote book 7?")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Ask another").click()
+    page.go_back()
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 6")
+
+
+def test_a_debate_that_is_gone_is_an_error_with_a_way_on(opened: Callable[..., Any]) -> None:
+    page = opened()
+    asked(page, "Who wrote book 8?")
+    expect(page.locator("#state")).to_have_text("AnswerAuthor 8")
+    page.get_by_role("button", name="Ask another").click()
+    gone = {"error": {"message": "there is no such debate"}}
+    page.route("**/debates/**", lambda route: route.fulfill(status=404, json=gone))
+    page.go_back()
+    expect(page.locator("#state")).to_have_text("There is no such debate.")
+    expect(page.locator("#by")).to_be_empty()
+    page.get_by_role("button", name="Ask another").click()
+    expect(page.get_by_label("Question")).to_be_focused()
+
+
 def test_a_reload_offers_to_go_on(opened: Callable[..., Any], slow: Upstream) -> None:
     page = opened()
     asked(page, "Who wrote book 16?")
@@ -352,6 +395,8 @@ def test_a_phone(opened: Callable[..., Any]) -> None:
     asked(page, "Who wrote book 12?", role="Debater 1")
     page.get_by_role("checkbox", name="[0]").check()
     assert wide(page) == 0
+    number = page.locator(".ticks .number").first
+    assert number.evaluate("each => each.clientHeight < 2 * parseFloat(getComputedStyle(each).fontSize)")
     page.get_by_role("button", name="Choose").click()
     page.locator("#turn").get_by_label("Answer").fill("Author 12")
     assert wide(page) == 0

@@ -157,6 +157,11 @@ class Live {
     this.waiting ??= setTimeout(() => this.draw(), LEAST);
   }
 
+  /** Draw nothing more: the reader sees another page. */
+  leave() {
+    clearTimeout(this.waiting);
+  }
+
   /** Draw the end, where nobody speaks any more. */
   stop() {
     const stances = this.part.record.rounds.flatMap(({ turns }) => turns.map(({ stance }) => stance));

@@ -83,9 +83,9 @@ async function listEarlier() {
 }
 
 function failed(error) {
-  byId("asked").textContent = "This page does not work now";
-  show("debate");
-  say(error.message, true);
+  titled("This page does not work now");
+  show("debate", "new");
+  say(sentence(error.message), true);
 }
 
 /** The sources and debaters of the chosen protocol. */
@@ -145,7 +145,8 @@ byId("protocol").addEventListener("change", adapt);
 controls.cancel.addEventListener("click", () => stop.abort());
 controls.again.addEventListener("click", () => debateNow(true));
 controls.new.addEventListener("click", async () => {
-  goTo("/");
+  if (shown === "/") history.replaceState(null, "");
+  else goTo("/");
   document.title = "madke";
   if (!choices) return begin();
   await listEarlier();
@@ -173,7 +174,7 @@ async function debateNow(retry) {
     if (!ended) throw new Error("The stream ended early.");
   } catch (error) {
     if (error.status === 401) return begin();
-    if (stop.signal.reason === LEFT) return;
+    if (stop.signal.reason === LEFT) return live.leave();
     if (stop.signal.aborted) say("Cancelled. Calls under way finish and are kept.");
     else say(error instanceof Refused ? sentence(error.message) : "The connection was lost.", true);
     show("debate", "again", "new");
@@ -244,7 +245,6 @@ function showPassage() {
   found.querySelector("[aria-expanded=false]")?.click();
   found.scrollIntoView({ block: "center" });
 }
-
 
 /** Put an address of this server into the address bar, as a page of its own. */
 function goTo(path) {
