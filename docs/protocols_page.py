@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from madke.report.diagram import diagram
+from madke.report.protocol_line import FINISH_WORDS, early_end
 from madke.variants import Variant, load_variant, variant_folders
 
 HEAD = """---
@@ -23,28 +24,6 @@ for a protocol of your own and with fields changed (`--set debaters=3`).
 follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
 see [Prompts as printed in the papers](printed_prompts.md).
 """
-
-STOPS = {
-    "never": "no",
-    "judge": "the judge finds the debate settled",
-    "agreement": "all answers agree",
-    "agreement_then_judge": "all answers agree, or the judge finds the debate settled",
-    "satisfied": "the debater is satisfied with its answer",
-    "stability": "no answer has changed since the last round",
-    "budget": "the token budget is used up",
-}
-
-FINISHES = {
-    "summarizer": "a summarizer",
-    "majority": "the majority",
-    "judge_extract": "the judge",
-    "judge_pick": "the debater whom the judge picks",
-    "convergence": "the debater whose words overlap most with the others'",
-    "rerank": "the candidate with the best score",
-    "weighted": "a vote weighted by confidence",
-    "only": "the only debater",
-    "agreed_or_summarizer": "all debaters if they agree, else a summarizer",
-}
 
 READING = """## How to read a picture
 
@@ -72,8 +51,8 @@ def _overview(variants: list[Variant]) -> Iterator[str]:
             str(len(protocol.cast)),
             str(protocol.rounds),
             ", ".join(protocol.sources) or "none",
-            STOPS[protocol.stop] if protocol.rounds > 1 else "no",
-            FINISHES[protocol.finish],
+            (early_end(protocol) if protocol.rounds > 1 else "") or "no",
+            FINISH_WORDS[protocol.finish],
         )
         yield f"| {' | '.join(cells)} |"
 

@@ -1,4 +1,4 @@
-"""What tells a protocol from the others, in one line, from its settings alone."""
+"""What tells a protocol from the others, in one line, from its settings alone; the docs use the same words."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,8 @@ _PASSAGES: Mapping[str, str] = {
     "none": "no passages",
 }
 
-_ENDS: Mapping[str, str] = {
+STOP_WORDS: Mapping[str, str] = {
+    "never": "",
     "judge": "a judge may end it",
     "agreement": "until {share} agree",
     "agreement_then_judge": "until {share} agree or a judge ends it",
@@ -20,8 +21,9 @@ _ENDS: Mapping[str, str] = {
     "stability": "until no answer changes",
     "budget": "until the tokens are used",
 }
+"""``Protocol.stop`` -> when a debate may end early; empty: never."""
 
-_ANSWERS: Mapping[str, str] = {
+FINISH_WORDS: Mapping[str, str] = {
     "summarizer": "a summary",
     "majority": "the majority",
     "judge_extract": "the judge's answer",
@@ -32,13 +34,14 @@ _ANSWERS: Mapping[str, str] = {
     "only": "the last debater's answer",
     "agreed_or_summarizer": "their answer, else a summary",
 }
+"""``Protocol.finish`` -> whose answer counts."""
 
 _AUTHORS_AND_YEAR = re.compile(r"(after )?[\w -]+ et al\., \d{4}|[^,;:(]*")
 
 
 def protocol_line(protocol: Protocol) -> str:
     """Who answers with which passages, how they talk, when it ends, whose answer counts, and the paper in brackets."""
-    answer = "" if len(protocol.cast) == 1 else f"; {_ANSWERS[protocol.finish]}"
+    answer = "" if len(protocol.cast) == 1 else f"; {FINISH_WORDS[protocol.finish]}"
     source = _AUTHORS_AND_YEAR.match(protocol.source)
     whose = source[0].strip() if source else ""
     return f"{', '.join(_debate(protocol))}{answer}{f' ({whose})' if whose else ''}"
@@ -63,9 +66,14 @@ def _debate(protocol: Protocol) -> Iterator[str]:
         yield from _talk(protocol)
     if protocol.marker == "alone":
         yield "no reasons"
-    if protocol.stop in _ENDS:
-        share = "all" if protocol.agreement_share == 1 else f"{protocol.agreement_share:.0%}"
-        yield _ENDS[protocol.stop].format(share=share)
+    if early := early_end(protocol):
+        yield early
+
+
+def early_end(protocol: Protocol) -> str:
+    """When the debate may end before its last round; empty: never."""
+    share = "all" if protocol.agreement_share == 1 else f"{protocol.agreement_share:.0%}"
+    return STOP_WORDS[protocol.stop].format(share=share)
 
 
 def _talk(protocol: Protocol) -> Iterator[str]:

@@ -10,6 +10,7 @@ from docs.cli_page import _escaped
 from docs.generate import FOLDER, PAGES
 from docs.sphinx_roles import to_markdown
 from madke.engine.protocol import Protocol
+from madke.report.protocol_line import FINISH_WORDS, STOP_WORDS
 from madke.variants import variant_folders
 
 
@@ -26,9 +27,7 @@ def test_every_protocol_has_a_picture() -> None:
 
 @pytest.mark.parametrize("field", ["stop", "finish"])
 def test_the_table_of_protocols_has_words_for_every_value(field: str) -> None:
-    from docs.protocols_page import FINISHES, STOPS
-
-    words = {"stop": STOPS, "finish": FINISHES}[field]
+    words = {"stop": STOP_WORDS, "finish": FINISH_WORDS}[field]
     assert set(words) == set(Protocol.model_fields[field].annotation.__args__)
 
 
