@@ -3,6 +3,7 @@
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
+import asyncio
 import json
 import secrets
 from functools import cache
@@ -82,6 +83,9 @@ def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
     """The routes of the page. ``lists``: whether whoever may ask also reads the latest debates of others."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
     people: dict[str, PersonAtPage] = {}
+    offers = debates.offers
+    # Once: whether a source is the sample is read from files.
+    offered = cache(lambda: [_offered(name, offers.spec(name)) for name in offers.variants])
 
     routes.include_router(_files())
 
@@ -104,7 +108,7 @@ def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
     @routes.get("/page/choices")
     async def choices() -> list[OfferedProtocol]:
         """What can be asked."""
-        return [_offered(name, debates.offers.spec(name)) for name in debates.offers.variants]
+        return await asyncio.to_thread(offered)
 
     @routes.get("/page/debates")
     async def latest() -> list[ListedDebate]:

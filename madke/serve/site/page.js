@@ -56,8 +56,14 @@ async function begin() {
   adapt();
   const before = history.state?.asked;
   if (choices.some(({ name }) => name === before?.protocol)) return reloaded(before);
+  await showForm();
+}
+
+/** The form, with the latest debates. */
+async function showForm() {
   await listEarlier();
   if (shown !== "/") return; // The reader has gone on.
+  document.title = "madke";
   show("ask");
   byId("question").focus();
 }
@@ -147,11 +153,8 @@ controls.again.addEventListener("click", () => debateNow(true));
 controls.new.addEventListener("click", async () => {
   if (shown === "/") history.replaceState(null, "");
   else goTo("/");
-  document.title = "madke";
   if (!choices) return begin();
-  await listEarlier();
-  show("ask");
-  byId("question").focus();
+  await showForm();
   byId("question").select();
 });
 addEventListener("keydown", (event) => event.key === "Escape" && closePassage() && event.preventDefault());
@@ -222,7 +225,7 @@ async function showTranscript() {
   try {
     record = await (await ask(location.pathname + location.search)).json();
   } catch (error) {
-    return failed(error);
+    return shown === place && failed(error);
   }
   if (shown !== place) return; // The reader has gone on.
   record = { ...emptyRecord(record.question), ...record };
