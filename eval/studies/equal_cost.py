@@ -118,7 +118,8 @@ def _run(options: argparse.Namespace) -> int:
     models = work.with_name(f"{model}.models.yaml")
     write_file(models, yaml.safe_dump(_addresses(options)).encode())
     kept = options.calls / f"{model}.jsonl.xz"
-    for limit in _limits(options.block, last, _questions_behind(work, kept, model)):
+    behind = _questions_begun(work) or _restored(work, kept, model)
+    for limit in _limits(options.block, last, behind):
         experiment = run_block(recipe, split, limit, work, models, concurrency=options.concurrency)
         if experiment.unfinished:
             for name, why in experiment.unfinished.items():
@@ -135,10 +136,15 @@ def _limits(block: int, last: int, begun: int) -> list[int]:
     return [limit for limit in [*range(block, last, block), last] if limit >= begun]
 
 
-def _questions_behind(work: Path, kept: Path, model: str) -> int:
-    """How many questions the experiment has: it grows, and refuses fewer. A new one begins with calls that are kept."""
-    if is_experiment(work):
-        return len(json.loads((work / FILE).read_text(encoding="utf-8"))["questions"])
+def _questions_begun(folder: Path) -> int:
+    """Of the experiment in ``folder``: an experiment grows, and refuses fewer questions than it has."""
+    if not is_experiment(folder):
+        return 0
+    return len(json.loads((folder / FILE).read_text(encoding="utf-8"))["questions"])
+
+
+def _restored(work: Path, kept: Path, model: str) -> int:
+    """Fill the call store of a new experiment with the calls that are kept. Returns how many questions they answer."""
     if (work / CALLS).exists():
         return 0
     if kept.exists():

@@ -53,22 +53,27 @@ def command(
     if not as_json and not _chose_model(context, request, options):
         show_local_servers()
     with ExitStack() as held, LiveDebate(job, debate=not as_json, passages=passages) as live:
-        folder = None if html is None else held.enter_context(TemporaryDirectory(prefix="madke-ask-"))
-        run = None if folder is None else Path(folder, job.spec.variant)
+        run = None
+        if html is not None:
+            run = Path(held.enter_context(TemporaryDirectory(prefix="madke-ask-")), job.spec.variant)
         try:
             transcript = asyncio.run(live.transcript(options, run))
         except asyncio.CancelledError:  # a person who debates has left
             raise KeyboardInterrupt from None
         if html is not None and run is not None and transcript.status != "failed":
-            from madke.report.html import write_report  # slow to import
-
-            write_report([run], html, title=question)
-            say(f"the debate's page: {html.resolve().as_uri()}#{run.name}/{quote(transcript.id, safe='')}", err=True)
+            _write_page(run, transcript.id, html, question)
     show_spent(job.opened)
     if as_json:
         say_json(json.loads(to_json(transcript)))
     if transcript.status == "failed":
         raise typer.Exit(1)
+
+
+def _write_page(run: Path, debate: str, file: Path, title: str) -> None:
+    from madke.report.html import write_report  # slow to import
+
+    write_report([run], file, title=title)
+    say(f"the debate's page: {file.resolve().as_uri()}#{run.name}/{quote(debate, safe='')}", err=True)
 
 
 def _chose_model(context: typer.Context, request: RunRequest, options: RunOptions) -> bool:

@@ -21,6 +21,7 @@ from madke.engine.parse import without_reasoning
 from madke.knowledge.named import is_sample
 from madke.runs.job import Job
 from madke.runs.options import RunOptions
+from madke.runs.runner import execute
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -194,18 +195,14 @@ class LiveDebate:
         waiting = asyncio.create_task(self._tell_now_and_then())
         try:
             if run is not None:
-                from madke.runs.runner import execute  # slow to import
-
                 await execute(self._job, run, options, listen=self.hear)
-                assert self._finished is not None, "a debate ends with its transcript"
-                return self._finished
-            async for event in events_of(self._job, options, deltas=self.redrawn):
-                self.hear(event)
-                if isinstance(event, events.DebateFinished):
-                    return event.transcript
+            else:
+                async for event in events_of(self._job, options, deltas=self.redrawn):
+                    self.hear(event)
         finally:
             waiting.cancel()
-        raise AssertionError("a debate ends with its transcript")
+        assert self._finished is not None, "a debate ends with its transcript"
+        return self._finished
 
     async def _tell_now_and_then(self) -> None:
         """Without a terminal, print every 30 seconds what goes on."""

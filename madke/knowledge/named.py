@@ -99,9 +99,9 @@ def known_sources() -> dict[str, str]:
     those of installed packages (entry points).
     """
     declared = {name: str(entry.file) for name, entry in _declared().items()}
-    built_in = dict.fromkeys(BUILT_IN_SOURCES, "built in")
+    others = dict.fromkeys(BUILT_IN_SOURCES, "built in") | dict.fromkeys(SOURCES, "an installed package")
     # Listed in order of precedence.
-    return declared | built_in | dict.fromkeys(SOURCES, "an installed package") | built_in | declared
+    return declared | others | declared
 
 
 def is_sample(name: str, spec: str | None) -> bool:

@@ -66,14 +66,13 @@ def closing_lines(transcript: Transcript) -> Iterator[str]:
             yield from ("", "No answer found.")
         return
     agreement = agreement_in(transcript)
-    split = agreement is not None and agreement.outcome == "split"
-    label = f"Answer ({summary(agreement)})" if agreement is not None and split else "Answer"
-    yield from ("", f"{label}: {one_line(transcript.answer)}")
-    if agreement is None or not agreement.positions:
-        return
-    if split:
+    if agreement is not None and agreement.outcome == "split":
+        yield from ("", f"Answer ({summary(agreement)}): {one_line(transcript.answer)}")
         for position in agreement.positions:
             yield one_line(f"{', '.join(position.supporters)}: {position.answer}{_passages(position)}")
+        return
+    yield from ("", f"Answer: {one_line(transcript.answer)}")
+    if agreement is None or not agreement.positions:
         return
     first, titles = agreement.positions[0], {entry.n: entry.title for entry in transcript.pool}
     if set(first.supporters) & set(agreement.dissent):  # nobody gave the final answer

@@ -127,7 +127,7 @@ def _answers(results: Sequence[Results], chosen: set[str]) -> tuple[list[KeyRow]
         for t in result.transcripts():
             if t.id not in chosen or t.status == "failed":
                 continue
-            scales.setdefault(get_task(t.task).scales, t.task)
+            scales.setdefault(tuple(get_task(t.task).scales), t.task)
             if (answer := stated_answer(t)) is None:
                 abstained.append((result.name, t.id))
                 continue
