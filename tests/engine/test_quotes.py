@@ -59,7 +59,9 @@ def test_a_planted_quote_is_classified(quote: str, passage: int | None, status: 
 @given(st.text(max_size=400), st.integers(0, 300), st.integers(MIN_QUOTE, 80))
 def test_words_cut_out_of_a_passage_are_found_in_it(text: str, start: int, length: int) -> None:
     words = normalised(text).split()
-    quote = " ".join(words[start % max(1, len(words)) :])[: length * 2].rsplit(" ", 1)[0]
+    first, *more = words[start % max(1, len(words)) :] or [""]
+    # Whole words: a part of a word is no quote, however long the word is.
+    quote = f"{first} {' '.join(more)}"[: max(length * 2, len(first) + 1)].rsplit(" ", 1)[0]
     status = look_up(quote, 0, {0: text}).status
     assert status in ("found", "too_short", "stitched") or not any(c.isalnum() for c in quote)
 
