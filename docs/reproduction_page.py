@@ -14,8 +14,8 @@ from madke._util.yaml_file import read_yaml
 from madke.experiments.claims import read_claims
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, claims_table, figures, figures_in_units
-from madke.scoring.debate_rows import HUMAN
 from madke.scoring.metrics import heading_of
+from madke.scoring.value_units import HUMAN
 
 FOLDER = asset("eval", "reproduction")
 

@@ -185,7 +185,7 @@ def _grade(
 
 def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
     from madke._util.command_scorer import CommandScorer
-    from madke.scoring.debate_rows import is_share
+    from madke.scoring.value_units import unit_of
 
     scorers: dict[str, CommandScorer] = {}
     for text in texts:
@@ -195,8 +195,8 @@ def _scorers(texts: Sequence[str]) -> dict[str, CommandScorer]:
                 f"--scorer {text!r}: expected NAME=COMMAND with a NAME of letters, digits, . _ and -, for instance "
                 "--scorer comet='comet-env/bin/python comet_scorer.py'"
             )
-        if is_share(name.lower()):
-            raise UserError(f"--scorer {text!r}: {name} is a built-in metric; choose another name")
+        if unit_of(name.lower()) is not None:
+            raise UserError(f"--scorer {text!r}: {name} is a built-in value; choose another name")
         if name in scorers:
             raise UserError(f"--scorer {text!r}: {name} is given twice; expected a different name for each scorer")
         scorers[name] = CommandScorer(line)

@@ -8,11 +8,11 @@ from statistics import fmean
 
 from madke.report.tables import one_line, p_value, value_cell
 from madke.scoring.arms import ArmValues, common_metric, shared_questions
-from madke.scoring.debate_rows import is_share
 from madke.scoring.metrics import heading_of, is_binary
 from madke.scoring.paired import PairedTest
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import is_share
 
 _ALPHA = 0.05
 _UNDONE = ", but questions that failed in only one run could undo this"

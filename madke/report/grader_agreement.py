@@ -8,9 +8,10 @@ from madke.core.question import Question
 from madke.report.annotation import kappa
 from madke.report.tables import Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import is_grader, over_repeats
+from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import METRICS, heading_of, is_binary, metrics_of
 from madke.scoring.outside import answers_of, external_values, grader_of
+from madke.scoring.value_units import is_grader
 from madke.tasks import get_task
 
 Graded = dict[tuple[str, str, str], float]

@@ -8,8 +8,8 @@ from statistics import fmean
 from madke.core.errors import UserError
 from madke.report.annotation import SheetGrades, SheetKey
 from madke.scoring.arms import Results
-from madke.scoring.debate_rows import HUMAN
 from madke.scoring.outside import answers_of, keep_scores
+from madke.scoring.value_units import HUMAN
 from madke.tasks.base import Scale
 
 _NOT_GRADED = "not graded by people"

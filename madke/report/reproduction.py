@@ -15,10 +15,10 @@ from madke.experiments.own_choice import named_for, same_model
 from madke.experiments.recipe import Recipe
 from madke.report.tables import NO_FIGURE, Cell, Table, TableRow, score_cell, table_of
 from madke.scoring.arms import ArmValues, Results, of_dataset, open_results
-from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import heading_of
 from madke.scoring.outside import arm_of, grader_of
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import GRADER
 
 CellVerdict = Literal["reproduced", "higher", "lower", "not comparable", "not run"]
 

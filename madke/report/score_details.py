@@ -13,10 +13,10 @@ from madke.report.tables import (
     score_cell,
     value_cell,
 )
-from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.scores import Scores
 from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import is_share
 
 
 def _repeated(scores: Scores) -> str:
@@ -29,7 +29,7 @@ def _repeated(scores: Scores) -> str:
 
 
 def _amount(name: str, found: Estimate | None) -> str:
-    return (score_cell(found, digits=".2f") if name in NO_SHARES else percent_cell(found)).text
+    return (percent_cell(found) if is_share(name) else score_cell(found, digits=".2f")).text
 
 
 def _other_measures(scores: Scores) -> Iterator[str]:

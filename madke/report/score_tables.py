@@ -25,11 +25,11 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.arms import ArmValues, Results, common_metric, of_dataset
-from madke.scoring.debate_rows import GRADER, is_share
 from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.outside import arm_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores
+from madke.scoring.value_units import GRADER, is_share
 
 
 def row_name(arm: str, dataset: str | None) -> str:

@@ -15,8 +15,8 @@ from madke._util.assets import require
 from madke._util.files import write_file
 from madke._util.terminal import FittedTable, printable
 from madke.core.errors import UserError
-from madke.scoring.debate_rows import is_share
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import is_share
 
 ORACLE = "analysis: reads the gold answers"
 """Label of debates whose order used the gold answers."""

@@ -23,7 +23,6 @@ from madke.runs.directory import read_transcripts
 from madke.runs.spec import RunSpec, read_spec
 from madke.scoring.debate_rows import (
     NO_EXTERNAL_SCORES,
-    NO_SHARES,
     DebateRow,
     ExternalScores,
     of_one_arm,
@@ -34,6 +33,7 @@ from madke.scoring.debate_rows import (
 from madke.scoring.metrics import METRICS, metrics_of
 from madke.scoring.rounds import round_rows
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import may_be_rate
 from madke.tasks import get_task
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class ArmValues:
     def mean(self, name: str) -> Estimate | None:
         """The mean of a value over questions (repeats are averaged first); None if no question has it."""
         held = [list(repeats.values()) for repeats in self.values.get(name, {}).values()]
-        return over_repeats(held, shares=name not in NO_SHARES)
+        return over_repeats(held, shares=may_be_rate(name))
 
 
 def read_arm(name: str, transcripts: Iterable[Transcript], external: ExternalScores = NO_EXTERNAL_SCORES) -> ArmValues:

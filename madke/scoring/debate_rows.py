@@ -20,32 +20,13 @@ from madke.scoring.metrics import (
 )
 from madke.scoring.rounds import carried, round_rows
 from madke.scoring.statistics import Estimate, estimate
+from madke.scoring.value_units import BIAS, GRADER, HUMAN, may_be_rate, with_units
 from madke.scoring.wrong_answers import traps
 from madke.tasks import get_task
-
-GRADER = "grader"
-"""The name of a model's grades among the external scores: right is 1, wrong is 0."""
-
-
-def is_grader(name: str) -> bool:
-    """Whether external scores of this name are a model's grades: those of the first grader or of a further one."""
-    return name == GRADER or name.startswith(f"{GRADER}:")
-
-
-HUMAN = "human_"
-"""How the names of people's grades begin among the external scores: ``human_right``, ``human_quality``, ..."""
-
-BIAS = "bias"
-"""Whether people find that an ambiguous word is translated wrongly (Liang et al., published version, Table 4)."""
-
-_HUMAN_SHARES = (f"{HUMAN}right", f"{HUMAN}ambiguity_resolved", BIAS)
 
 DebateRow = dict[str, float]
 
 _AFTER_LAST = ("entropy", "log_likelihood", "disagreement")
-
-NO_SHARES = frozenset({"rounds", "selected_ids", "entropy", "log_likelihood"})
-"""The values that are not shares from 0 to 1."""
 
 ExternalScores = Mapping[str, Mapping[tuple[str, int], float]]
 """Name of an external scorer, or :data:`GRADER` -> (question id, repeat) -> score of that answer."""
@@ -54,12 +35,6 @@ NO_EXTERNAL_SCORES: ExternalScores = MappingProxyType({})
 
 _BY_JUDGE = ("cons_judge", "co2_judge", "co2_judge_grader")
 _SHARE = "share_"
-
-
-def is_share(name: str) -> bool:
-    """Whether a value is a metric or the like, from 0 to 1. External scorers have their own scales."""
-    named = name in METRICS or name in _HUMAN_SHARES or name == "correct"
-    return named or is_grader(name) or name.startswith(("cons_", "co2_"))
 
 
 def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> DebateRow:
@@ -97,7 +72,7 @@ def row(transcript: Transcript, rounds: Sequence[DebateRow] | None = None) -> De
     if "correct" in values:
         values |= flip_values(transcript, values["correct"], rounds)
     values |= sides(transcript) | traps(transcript) | changes_of_mind(transcript)
-    return values | selection_values(transcript) | diversity(transcript)
+    return with_units(values | selection_values(transcript) | diversity(transcript))
 
 
 def with_external(values: DebateRow, transcript: Transcript, external: ExternalScores) -> DebateRow:
@@ -151,7 +126,7 @@ def over_rounds(debates: Sequence[Sequence[Sequence[DebateRow]]]) -> dict[str, t
         after = [[rounds[n] if n < len(rounds) else carried(rounds[-1]) for rounds in repeats] for repeats in debates]
         for name in names:
             held = ([row[name] for row in rows if name in row] for rows in after)
-            mean = over_repeats([values for values in held if values], shares=name not in NO_SHARES)
+            mean = over_repeats([values for values in held if values], shares=may_be_rate(name))
             means[name] = (*means[name], mean)
     return means
 

@@ -37,10 +37,10 @@ from madke.runs.guard import Guard
 from madke.runs.meter import Budget, Meter
 from madke.runs.stopping import drained, until_limit, until_stopped
 from madke.scoring.arms import ArmValues, Results, read_arm
-from madke.scoring.debate_rows import GRADER, HUMAN, is_grader
 from madke.scoring.grading_prompt import GradingPrompt, read_grade
 from madke.scoring.known_grades import GRADES, Known, grade_stores, prompt_key
 from madke.scoring.metrics import question_of
+from madke.scoring.value_units import GRADER, HUMAN, is_grader
 
 _log = logging.getLogger(__name__)
 

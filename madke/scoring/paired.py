@@ -8,7 +8,6 @@ from statistics import NormalDist, fmean, stdev
 from typing import Literal
 
 from madke.scoring.arms import ArmValues, QuestionKey, Values, of_dataset
-from madke.scoring.debate_rows import NO_SHARES
 from madke.scoring.distributions import fair_coin_p, t_quantile, t_two_sided
 from madke.scoring.statistics import (
     BOOTSTRAP_SEED,
@@ -19,6 +18,7 @@ from madke.scoring.statistics import (
     detectable_rate,
     wilson,
 )
+from madke.scoring.value_units import may_be_rate
 
 _ALPHA = 0.05
 _RESAMPLES = 9999
@@ -102,10 +102,11 @@ def paired_tests(
 ) -> list[PairedTest]:
     """Test every pair of arms on every shared value; Holm-corrected over the pairs, for each value.
 
-    ``metrics``: names of values; default: the arms' own. Binary values (after averaging repeats): McNemar's exact
-    test, and the interval of Bonett and Price (2012). Other values: the paired permutation test, which swaps the arms
-    of each question (Fisher, 1935), exact for up to 15 differing questions, else with 9,999 random permutations of a
-    fixed seed; and the percentile bootstrap interval over questions with 9,999 resamples.
+    ``metrics``: names of values; default: the arms' own. Shares, and values of external scorers, that are all 0 or 1
+    (after averaging repeats): McNemar's exact test, and the interval of Bonett and Price (2012). Other values: the
+    paired permutation test, which swaps the arms of each question (Fisher, 1935), exact for up to 15 differing
+    questions, else with 9,999 random permutations of a fixed seed; and the percentile bootstrap interval over questions
+    with 9,999 resamples.
 
     Across repeats: a paired t test on the repeats' means. The repeats are the sample and the questions are fixed, so
     the result holds for these questions only. Repeats of the same number share their seeds and form pairs. Needs at
@@ -164,11 +165,14 @@ def paired_test(left: ArmValues, right: ArmValues, metric: str) -> PairedTest | 
     held = [key for key in shared if key in lefts and key in rights]
     if not held:
         return None
-    found = _compare([fmean(lefts[key].values()) for key in held], [fmean(rights[key].values()) for key in held])
+    one, two = ([fmean(values[key].values()) for key in held] for values in (lefts, rights))
+    if not may_be_rate(metric):
+        return _of_arms(_permutation_test(one, two), left, right, metric, left_out=len(shared) - len(held))
+    found = _compare(one, two)
     found = _of_arms(found, left, right, metric, left_out=len(shared) - len(held))
     lost = {key for key in shared if key not in lefts and key in left.failed}
     lost |= {key for key in shared if key not in rights and key in right.failed}
-    if not lost or metric in NO_SHARES or not (_is_binary(lefts) and _is_binary(rights)):
+    if not lost or not (_is_binary(lefts) and _is_binary(rights)):
         return found
     # The worst and the best for the right arm: all its failed questions wrong and the other's right, and vice versa.
     everything = (*held, *lost)

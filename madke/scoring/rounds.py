@@ -13,6 +13,7 @@ from madke.core.transcript import Round, Transcript, Turn
 from madke.engine.agreement import Same, agreed, answer_groups, matcher, same_answers
 from madke.engine.order import by_cast
 from madke.scoring.metrics import METRICS, metrics_of, question_of
+from madke.scoring.value_units import with_units
 from madke.scoring.wrong_answers import adoption
 from madke.tasks import get_task
 
@@ -56,7 +57,7 @@ def round_rows(transcript: Transcript) -> list[dict[str, float]]:
         row |= found
     for (before, after), row in zip(pairwise(transcript.rounds), rows[1:], strict=True):
         row |= _changes(before, after, same)
-    return rows
+    return [with_units(row) for row in rows]
 
 
 def carried(row: Mapping[str, float]) -> dict[str, float]:

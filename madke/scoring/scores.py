@@ -22,10 +22,11 @@ from madke.core.transcript import (
     reading,
 )
 from madke.scoring.arms import ArmValues, QuestionKey, read_arm
-from madke.scoring.debate_rows import GRADER, NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
+from madke.scoring.debate_rows import NO_EXTERNAL_SCORES, ExternalScores, over_repeats, over_rounds
 from madke.scoring.metrics import BUILT_IN_METRICS, METRICS, has_corpus_metric
 from madke.scoring.shadow import Shadow, ShadowCounter
 from madke.scoring.statistics import Estimate, Spread, between_repeats
+from madke.scoring.value_units import GRADER
 from madke.tasks import get_task
 
 

@@ -21,7 +21,7 @@ from madke.experiments.recipe import read_recipe, recipe_files
 from madke.llm import ScriptedChat
 from madke.runs.job import with_first_rounds
 from madke.runs.request import RunRequest
-from madke.scoring.debate_rows import GRADER
+from madke.scoring.value_units import GRADER
 from madke.tasks import get_task
 
 SCORED = RunRequest(answer_scorer="answer_scorer")

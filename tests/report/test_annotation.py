@@ -13,8 +13,8 @@ from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.report.annotation import human_scores, kappa, read_key, read_sheet, write_sheet
 from madke.scoring.arms import open_results
-from madke.scoring.debate_rows import GRADER
 from madke.scoring.outside import answers_of, keep_scores
+from madke.scoring.value_units import GRADER
 from madke.tasks import get_task
 
 LAKES = [

@@ -10,10 +10,10 @@ from madke.report.experiment_tables import spending_table
 from madke.report.page_tables import bars, debates_link, explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
 from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell
-from madke.scoring.debate_rows import GRADER
 from madke.scoring.metrics import BUILT_IN_METRICS
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import GRADER
 from tests.report.run_folders import debate
 
 RIGHT, WRONG = "Lake Baikal", "Lake Tanganyika"

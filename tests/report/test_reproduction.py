@@ -9,9 +9,9 @@ from madke.experiments.own_choice import same_model, with_models
 from madke.experiments.recipe import Recipe, read_recipe, recipe_files
 from madke.report.reproduction import Figure, averages, figures, published_files, reproduction_tables
 from madke.report.tables import interval, table_csv, table_latex
-from madke.scoring.debate_rows import GRADER
 from madke.scoring.outside import answers_of, keep_scores
 from madke.scoring.statistics import Estimate, estimate, wilson
+from madke.scoring.value_units import GRADER
 from tests.report.run_folders import debate
 from tests.support.run_folder import write_run
 

@@ -9,8 +9,8 @@ from madke._util.files import write_file
 from madke.report.figures import by_arm, by_setting, by_step
 from madke.report.figures.canvas import Drawing, ImageFormat, arms_of, file_bytes, page_svg, style
 from madke.scoring.arms import ArmValues, Results
-from madke.scoring.debate_rows import GRADER
 from madke.scoring.scores import Scores
+from madke.scoring.value_units import GRADER
 
 __all__ = ["Drawing", "ImageFormat", "available", "draw", "page_svg", "write_figures"]
 

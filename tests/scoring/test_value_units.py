@@ -1,0 +1,57 @@
+"""Units of values: each value of a debate has one, the docs name it, and intervals and tests follow it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from madke.scoring.arms import ArmValues
+from madke.scoring.metrics import BUILT_IN_METRICS
+from madke.scoring.paired import paired_test
+from madke.scoring.value_units import GRADER, NAMED_SHARES, SHARE, VALUE_UNITS, may_be_rate, unit_of, with_units
+
+DOCS = Path(__file__).parents[2] / "docs" / "evaluation.md"
+
+
+def test_a_value_without_a_unit_is_refused() -> None:
+    assert with_units({"rounds": 2.0, "share_wiki": 0.5, "em": 1.0})
+    with pytest.raises(KeyError, match=r"'seconds' has no unit; add it to VALUE_UNITS"):
+        with_units({"rounds": 2.0, "seconds": 1.5})
+
+
+def arm(name: str, metric: str, values: list[float], *, failed: bool = False) -> ArmValues:
+    keys = [(f"q{n}", "?") for n, _ in enumerate(values)]
+    held = {key: {0: value} for key, value in zip(keys, values, strict=True)}
+    questions = dict.fromkeys([*keys, ("lost", "?")])
+    lost = frozenset({("lost", "?")} if failed else ())
+    if not failed:
+        held["lost", "?"] = {0: 1.0}
+    return ArmValues(name=name, values={metric: held}, questions=questions, first_metric="em", metrics=(), failed=lost)
+
+
+@pytest.mark.parametrize("name", [name for name, unit in VALUE_UNITS.items() if unit != SHARE])
+def test_a_count_that_is_always_0_or_1_is_no_rate(name: str) -> None:
+    left, right = arm("left", name, [0.0, 1.0, 0.0]), arm("right", name, [1.0, 1.0, 1.0], failed=True)
+    found = paired_test(left, right, name)
+    assert (found.test, found.discordant, found.if_failed) == ("paired permutation", None, None)
+    mean = right.mean(name)
+    assert (mean.low, mean.high) == (1.0, 1.0), "the bootstrap of equal values, not Wilson's interval of a rate"
+
+
+@pytest.mark.parametrize("name", ["oracle", "trapped", "share_wiki", GRADER, "yes_or_no_of_a_scorer"])
+def test_a_share_or_score_that_is_always_0_or_1_is_a_rate(name: str) -> None:
+    left, right = arm("left", name, [0.0, 1.0, 0.0]), arm("right", name, [1.0, 1.0, 1.0])
+    assert paired_test(left, right, name).test == "McNemar, exact"
+    assert right.mean(name).low < 1
+
+
+def test_scales_of_external_scorers_are_unknown() -> None:
+    assert (unit_of("comet"), may_be_rate("comet")) == (None, True)
+
+
+def test_the_docs_have_a_line_for_each_value_with_its_unit() -> None:
+    lines = [line.split("|")[1] for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    named = {name: unit for line in lines for name, unit in re.findall(r"`([\w:]+)`(?: \(([\w ]+)\))?", line)}
+    several = {f"{beginning}{rest}": SHARE for beginning, rest in NAMED_SHARES.items()}
+    wanted = {**dict.fromkeys(BUILT_IN_METRICS, SHARE), **VALUE_UNITS, **several, GRADER: SHARE}
+    assert {name: named.get(name, "no line") or SHARE for name in wanted} == wanted
