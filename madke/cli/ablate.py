@@ -127,10 +127,10 @@ def plan_or_run(
         refuse_own_files(out, [*files, *filter(None, (options.prices, experiment_spec.file))])
     experiment_spec.check(options)
     graders = graders_for(grader, options)
-    pace = pace_of(options, reply_tokens, call_seconds, sorted(out.glob("arms/*")) if out else ())
+    pace = pace_of(options, call_seconds, out)
     if plan:
-        show_experiment_plan(experiment_spec, options, pace, graders, as_json=as_json)
+        show_experiment_plan(experiment_spec, options, reply_tokens, pace, graders, as_json=as_json)
         return
     if out is None:
         raise UserError("--out is missing: the folder to write the experiment to; only --plan works without it")
-    run_arms(experiment_spec, out, options, pace, graders, start)
+    run_arms(experiment_spec, out, options, reply_tokens, pace, graders, start)

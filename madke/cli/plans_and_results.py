@@ -5,7 +5,7 @@ Scores and reports are imported when the debates are over, so that the first cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from madke._util.terminal import console, say, say_json, say_table, say_wrapped
 from madke.cli.equal_vote import sample_of_vote, vote_of_equal_cost
 from madke.cli.progress import duration, exit_status, listening, resumable, run_progress, show_spent, why_stopped
 from madke.core.errors import UserError, count_of
+from madke.endpoints.model_names import is_unpaid
 from madke.endpoints.prices import Prices
 from madke.endpoints.shipped_prices import shipped_note
 from madke.engine.cost import equal_vote
@@ -57,11 +58,11 @@ def refuse_limits(options: RunOptions) -> None:
         raise UserError("--plan spends nothing; leave out --max-cost, --token-budget and --deadline")
 
 
-def pace_of(options: RunOptions, reply_tokens: int, call_seconds: float | None, before: Iterable[Path]) -> Pace:
-    """The pace for planned durations; ``before`` are run directories whose earlier commands are measured."""
+def pace_of(options: RunOptions, call_seconds: float | None, out: Path | None) -> Pace:
+    """The pace for planned durations; earlier commands in ``out`` are measured."""
     from madke.experiments.load import Pace, measured_pace
 
-    return Pace(options=options, reply_tokens=reply_tokens, call_seconds=call_seconds, measured=measured_pace(before))
+    return Pace(options=options, call_seconds=call_seconds, measured=None if out is None else measured_pace(out))
 
 
 def show_run_plan(
@@ -89,7 +90,7 @@ def show_run_plan(
     assumed = planned_prices(prices, options)
     plan = Planner(prices=assumed, reply_tokens=reply_tokens).plan(job.variant.name, job, pool_of)
     grading = planned_grading(job.questions, plan.debates, graders, assumed, reply_tokens)
-    show_plans([plan, *grading], prices, pace_of(options, reply_tokens, call_seconds, [out]))
+    show_plans([plan, *grading], prices, reply_tokens, pace_of(options, call_seconds, out))
     if equal_vote(job.protocol) is not None:
         # Another planner, so that the sample shares no call with the run.
         sample = resolved(sample_of_vote(request, knowledge))
@@ -99,7 +100,13 @@ def show_run_plan(
 
 
 def show_experiment_plan(
-    experiment_spec: ExperimentSpec, options: RunOptions, pace: Pace, graders: Sequence[Grader], *, as_json: bool
+    experiment_spec: ExperimentSpec,
+    options: RunOptions,
+    reply_tokens: int,
+    pace: Pace,
+    graders: Sequence[Grader],
+    *,
+    as_json: bool,
 ) -> None:
     """Print the plan of an experiment and the published figures, or only the plan as JSON."""
     from madke.experiments.plan import Planner, planned
@@ -110,45 +117,47 @@ def show_experiment_plan(
         say(f"madke: a source is missing; add it or give --pools: {error}", err=True)
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     assumed = planned_prices(prices, options)
-    plans = planned(experiment_spec, Planner(prices=assumed, reply_tokens=pace.reply_tokens))
-    plans += _planned_grading(experiment_spec, graders, assumed, pace)
+    plans = planned(experiment_spec, Planner(prices=assumed, reply_tokens=reply_tokens))
+    plans += _planned_grading(experiment_spec, graders, assumed, reply_tokens)
     if as_json:
-        say_json([{**asdict(plan), "seconds": pace.seconds([plan])} for plan in plans])
+        say_json([{**asdict(plan), "seconds": pace.seconds([plan]) if pace.is_known else None} for plan in plans])
         return
     recipe = experiment_spec.recipe
     say(f"{recipe.title} ({recipe.source})")
     if recipe.about:
         say("\n\n".join(" ".join(part.split()) for part in recipe.about.strip().split("\n\n")))
     say(f"{count_of(len(experiment_spec.questions), 'question')} of {experiment_spec.data}")
-    show_plans(plans, prices, pace)
+    show_plans(plans, prices, reply_tokens, pace)
     for published in reproduction_tables(recipe).values():
         console().print(rich_table(published))
 
 
-def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
-    """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions."""
+def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int, pace: Pace | None = None) -> None:
+    """Print planned calls, tokens, cost and time, from the shortest to the longest debates, and their assumptions.
+
+    Without prices there is no cost, and without a pace no time.
+    """
     from madke.experiments.load import Load
     from madke.report.experiment_tables import planned_range
 
     rows = [
-        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, bool(prices) and not plan.unpriced))
+        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced)))
         for plan in plans
     ]
     least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
     if len(plans) > 1:
-        rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, bool(prices))))
-    headings = ("run", "debates", "calls", "paid calls", "prompt tokens", "completion tokens", "cost")
+        rows.append(("total", f"{sum(p.debates for p in plans):,}", *_cells(least, most, prices)))
+    headings = ("run", "debates", "calls", "new calls", "prompt tokens", "completion tokens")
+    headings += ("cost",) if prices else ()
     say_table(headings, rows, figures=headings[1:])
-    shortest, longest = map(duration, pace.seconds(plans))
-    between = shortest if shortest == longest else f"{shortest} to {longest}"
-    notes = [
-        f"Duration: {between}, estimated from {pace.basis(plans)}.",
+    notes = [] if pace is None else [_duration_note(pace, plans)]
+    notes += [
         "Ranges go from debates that end as early as possible to debates that use all rounds, without failed calls. "
-        f"Tokens are estimates for paid calls: four characters per prompt token, {pace.reply_tokens} tokens per reply.",
+        f"Tokens are estimates for new calls: four characters per prompt token, {reply_tokens} tokens per reply.",
     ]
     if len(plans) > 1:
         notes.append(
-            "A call that several runs make with the same prompt and purpose is paid once, by the first of them. "
+            "A call that several runs make with the same prompt and purpose is new only in the first of them. "
             "Identical replies can make more calls shared."
         )
     if assumed := [plan.name for plan in plans if plan.assumed_passages]:
@@ -169,20 +178,30 @@ def show_plans(plans: Sequence[Planned], prices: Prices, pace: Pace) -> None:
         if ends[1] < most.cost:
             less = 100 - 100 * ends[1] / most.cost
             notes.append(f"Cost with {label}: {planned_range(*ends, digits=4)}, {less:.0f} % less.")
-    if not prices:
-        notes.append("No cost: give prices with --prices.")
+    if not prices and not all(is_unpaid(model) for plan in plans for model in plan.models):
+        notes.append("The cost is not known: give prices with --prices.")
     notes += filter(None, [shipped_note(prices)])
     say_wrapped("\n".join(notes))
 
 
-def _cells(least: Load, most: Load, priced: bool) -> list[str]:
+def _duration_note(pace: Pace, plans: Sequence[Planned]) -> str:
+    shortest, longest = map(duration, seconds := pace.seconds(plans))
+    if pace.is_known:
+        between = shortest if shortest == longest else f"{shortest} to {longest}"
+        return f"Duration: {between}, estimated from {pace.basis(plans)}. Retrieval and scoring are not counted."
+    unknown = "The speed of the model is not known before the first calls; --call-seconds S sets it."
+    return f"Duration: at least {shortest}, from {pace.basis(plans)}. {unknown}" if any(seconds) else unknown
+
+
+def _cells(least: Load, most: Load, prices: Prices, unpriced: bool = False) -> list[str]:
     from madke.report.experiment_tables import planned_range
 
     figures = [
         planned_range(getattr(least, name), getattr(most, name))
         for name in ("calls", "paid", "prompt_tokens", "completion_tokens")
     ]
-    return [*figures, planned_range(least.cost, most.cost, digits=4) if priced else "-"]
+    cost = "-" if unpriced else planned_range(least.cost, most.cost, digits=4)
+    return [*figures, cost] if prices else figures
 
 
 def show_run(request: RunRequest, out: Path, options: RunOptions, graders: Sequence[Grader] = ()) -> None:
@@ -262,6 +281,7 @@ def run_arms(
     experiment_spec: ExperimentSpec,
     out: Path,
     options: RunOptions,
+    reply_tokens: int,
     pace: Pace,
     graders: Sequence[Grader] = (),
     start: Callable[[], None] = lambda: None,
@@ -274,11 +294,11 @@ def run_arms(
 
     prices = prices_of(options, _priced_in(experiment_spec, graders))
     account(options).budget.check([grader.model for grader in graders])
-    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), pace)
+    grading = _planned_grading(experiment_spec, graders, planned_prices(prices, options), reply_tokens)
     ungraded = 0
 
     def planned(plans: Sequence[Planned]) -> None:
-        show_plans([*plans, *grading], prices, pace)
+        show_plans([*plans, *grading], prices, reply_tokens, pace)
         start()
 
     with resumable():
@@ -290,7 +310,7 @@ def run_arms(
                 listen=listen,
                 on_plans=planned,
                 on_arm=lambda number, arm: say(f"arm {number} of {len(experiment_spec.arms)}: {arm.name}", err=True),
-                reply_tokens=pace.reply_tokens,
+                reply_tokens=reply_tokens,
                 signals=True,
             )
         show_spent(done.sources.values())
@@ -307,12 +327,12 @@ def _priced_in(experiment_spec: ExperimentSpec, graders: Sequence[Grader]) -> li
 
 
 def _planned_grading(
-    experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, pace: Pace
+    experiment_spec: ExperimentSpec, graders: Sequence[Grader], prices: Prices, reply_tokens: int
 ) -> list[Planned]:
     from madke.experiments.grading_plan import planned_grading
 
     debates = sum(experiment_spec.debates(arm) for arm in experiment_spec.arms)
-    return planned_grading(experiment_spec.questions, debates, graders, prices, pace.reply_tokens)
+    return planned_grading(experiment_spec.questions, debates, graders, prices, reply_tokens)
 
 
 def _show_ungraded(ungraded: int) -> None:

@@ -52,7 +52,7 @@ def build(
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke._util.workers import open_workers
-    from madke.cli.plans_and_results import pace_of, refuse_limits, show_plans
+    from madke.cli.plans_and_results import refuse_limits, show_plans
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
@@ -79,7 +79,7 @@ def build(
         planned = Planner(prices=planned_prices(prices, options), reply_tokens=reply_tokens).pool_build(
             wanted, questions, retriever
         )
-        show_plans([planned], prices, pace_of(options, reply_tokens, None, ()))
+        show_plans([planned], prices, reply_tokens)
         return
     opened = []
     for name, spec in specs.items():

@@ -103,7 +103,9 @@ def run_progress(what: str = "questions") -> Iterator[Listener]:
         nonlocal latest
         if isinstance(event, RunProgress):
             latest = event
-            line.count(event.resumed + event.done, event.total, counts(event))
+            # The first to end are the shortest, so they say nothing of the others.
+            settled = event.done >= event.in_flight
+            line.count(event.resumed + event.done, event.total, counts(event), settled=settled)
 
     try:
         yield listen
@@ -197,11 +199,13 @@ class _Line:
     def show(self, text: str, *, last: bool = False) -> None:
         self._show(lambda options: text, text, last=last)
 
-    def count(self, done: int, total: int | None, extra: Sequence[str] = (), *, last: bool = False) -> None:
-        """Show a count with a bar on a terminal, its remaining time, and what fits of ``extra``."""
+    def count(
+        self, done: int, total: int | None, extra: Sequence[str] = (), *, settled: bool = True, last: bool = False
+    ) -> None:
+        """Show a count with a bar on a terminal, its remaining time if ``settled``, and what fits of ``extra``."""
         number = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-        left = None if last else self._seconds_left(done, total)
-        extra = [*([f"{duration(left)} left"] if left else []), *extra]
+        left = self._seconds_left(done, total)
+        extra = [*([f"{duration(left)} left"] if left and settled and not last else []), *extra]
         plain = f"{self._what}: {', '.join((number, *extra))}"
         self._show(lambda options: _fitted(options, self._what, done, total, number, extra), plain, last=last)
 

@@ -22,12 +22,6 @@ PASSAGE = "word " * 100
 """A placeholder for passages of a missing pool: Wikipedia passages have a hundred words."""
 
 
-_FIRST_TOKEN, _TOKENS_PER_SECOND = 0.5, 50
-"""Assumed latency of a served model, in seconds, and its tokens per second: a usual hosted model of medium size."""
-_OFFLINE_SECONDS = 0.1
-"""Assumed seconds of a call of ``offline``, which answers one at a time: 0.05 to 0.1 on a machine with two cores."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Load:
     """Calls and tokens."""
@@ -127,48 +121,48 @@ def planned_usage(prompt: Sequence[Message], reply_tokens: int, earlier: Sequenc
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """What the duration is estimated from."""
+    """What the duration is estimated from. The speed of a model is not assumed: models and machines differ too much."""
 
     options: RunOptions
-    reply_tokens: int
-    """Assumed tokens per reply."""
     call_seconds: float | None = None
     """As given by the user."""
     measured: tuple[float, Path] | None = None
     """Calls per second of earlier commands, and where they ran."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the time of a call is given or measured."""
+        return self.call_seconds is not None or self.measured is not None
+
     def seconds(self, plans: Sequence[Planned]) -> tuple[float, float]:
-        """Of the shortest and of the longest debates; the runs follow each other."""
+        """Of the shortest and of the longest debates; the runs follow each other.
+
+        If the pace is not known, this is what the rate limits take at least, or 0.
+        """
         least, most = (sum(self._of(plan, getattr(plan, bound)) for plan in plans) for bound in ("least", "most"))
         return least, most
 
     def basis(self, plans: Sequence[Planned]) -> str:
         """What the estimate rests on."""
-        models = {model for plan in plans for model in plan.models}
-        concurrency, rpm, tpm = self._limits(models)
+        concurrency, rpm, tpm = self._limits({model for plan in plans for model in plan.models})
         rates = [f"{rpm:,} calls per minute"] if rpm else []
         rates += [f"{tpm:,} tokens per minute"] if tpm else []
-        at_most = f", at most {' and '.join(rates)}" if rates else ""
-        if self.call_seconds is None and self.measured is not None:
-            return f"{self.measured[0]:.3g} calls/s, measured in {self.measured[1]}{at_most}"
-        how = "given" if self.call_seconds is not None else "assumed; --call-seconds sets it"
-        times = sorted({f"{self._call_seconds([model]):.2g} s" for model in models})
-        return f"{' and '.join(times)} per call ({how}), {concurrency} at a time{at_most}"
+        parts = [f"at most {' and '.join(rates)}"] if rates else []
+        if self.call_seconds is not None:
+            parts = [f"{self.call_seconds:.2g} s per call (given)", f"{concurrency} at a time", *parts]
+        elif self.measured is not None:
+            parts = [f"{self.measured[0]:.3g} calls/s, measured in {self.measured[1]}", *parts]
+        return ", ".join(parts)
 
     def _of(self, plan: Planned, load: Load) -> float:
         concurrency, rpm, tpm = self._limits(plan.models)
         calls, tokens = load.paid, load.prompt_tokens + load.completion_tokens
-        if self.call_seconds is None and self.measured is not None:
-            at_pace = calls / self.measured[0]
-        else:
-            at_pace = calls * self._call_seconds(plan.models) / min(concurrency, plan.debates)
-        return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
-
-    def _call_seconds(self, models: Iterable[str]) -> float:
+        at_pace = 0.0
         if self.call_seconds is not None:
-            return self.call_seconds
-        served = _FIRST_TOKEN + self.reply_tokens / _TOKENS_PER_SECOND
-        return max(_OFFLINE_SECONDS if model == "offline" else served for model in models)
+            at_pace = calls * self.call_seconds / min(concurrency, plan.debates)
+        elif self.measured is not None:
+            at_pace = calls / self.measured[0]
+        return max(at_pace, calls * 60 / rpm if rpm else 0, tokens * 60 / tpm if tpm else 0)
 
     def _limits(self, models: Iterable[str]) -> tuple[int, int | None, int | None]:
         """Concurrency, calls and tokens per minute: the lowest of the command's and of the models' entries."""
@@ -181,12 +175,13 @@ class Pace:
         return 1 if set(models) == {"offline"} else concurrency or 1, rpm, tpm
 
 
-def measured_pace(folders: Iterable[Path]) -> tuple[float, Path] | None:
-    """Calls per second of the commands of the first of these runs that made calls, and its folder."""
-    for folder in folders:
-        sessions = sessions_of(folder) if (folder / "run.json").is_file() else ()
-        calls = sum(session.get("calls", 0) - session.get("failed_calls", 0) for session in sessions)
-        seconds = sum(session.get("seconds", 0) for session in sessions)
-        if calls > 0 and seconds > 0:
-            return calls / seconds, folder
-    return None
+def measured_pace(out: Path) -> tuple[float, Path] | None:
+    """Calls per second of the earlier commands of a run, or of all arms of an experiment, and the folder ``out``.
+
+    None if they made no calls.
+    """
+    runs = [run for run in (out, *sorted(out.glob("arms/*"))) if (run / "run.json").is_file()]
+    sessions = [session for run in runs for session in sessions_of(run)]
+    calls = sum(session.get("calls", 0) - session.get("failed_calls", 0) for session in sessions)
+    seconds = sum(session.get("seconds", 0) for session in sessions)
+    return (calls / seconds, out) if calls > 0 and seconds > 0 else None

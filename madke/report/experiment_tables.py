@@ -15,7 +15,7 @@ OURS = "ours"
 def spending_table(
     plans: Sequence[Planned], scores: Mapping[str, Scores], paid: Mapping[tuple[str, str], Paid], prices: Prices
 ) -> Table:
-    """Planned and real calls, paid calls and tokens of each arm, and cost if there are prices.
+    """Planned and real calls, new calls and tokens of each arm, and cost if there are prices.
 
     ``scores``: name -> scores of the arms that have started. ``paid``: usage in the call store, without services.
     """
@@ -32,8 +32,8 @@ def spending_table(
             "arm": plan.name,
             "calls planned": _range(*(load.calls for load in ends)),
             "calls": count_cell(made[plan.name].calls if plan.name in made else called),
-            "paid calls planned": _range(*(load.paid for load in ends)),
-            "paid calls": NO_FIGURE if unknown else count_cell(called),
+            "new calls planned": _range(*(load.paid for load in ends)),
+            "new calls": NO_FIGURE if unknown else count_cell(called),
             "tokens planned": _range(*(load.prompt_tokens + load.completion_tokens for load in ends)),
             "tokens": NO_FIGURE if unknown else count_cell(tokens),
         }
@@ -42,12 +42,12 @@ def spending_table(
         rows.append(row)
     note = (
         "Planned: from debates that end as early as possible to debates that use all rounds, without failed calls; "
-        "tokens are estimates for paid calls. A call that several arms make is paid once, by the first of them. "
+        "tokens are estimates for new calls. A call that several arms make is new only in the first of them. "
         "Identical replies can make more calls shared. Searches and answer scorers are not counted."
     )
     if POOLS in {plan.name for plan in plans}:
         note += f" {POOLS}: queries and rerankings, made once for all arms; the calls of an arm include its own."
-    return table_of("Planned and paid", rows, [note])
+    return table_of("Planned and made", rows, [note])
 
 
 def planned_range(least: float, most: float, *, digits: int = 0) -> str:

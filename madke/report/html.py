@@ -103,7 +103,7 @@ def write_report(
                 if each.read_golds
             ],
             scores=None if all(map(all_failed, named.values())) else scored,
-            replies=replies and replace(replies, title="Questions, paid calls and unparsed replies"),
+            replies=replies and replace(replies, title="Questions, calls and unparsed replies"),
             tests=_by_value(arms, tests),
             against=arms[0].name if len(arms) > 2 and {test.left for test in tests} == {arms[0].name} else None,
             tables=[*(own[name] for name in ("tests_by_dataset", "wrong_answers") if name in own), *tables],

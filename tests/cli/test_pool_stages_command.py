@@ -65,7 +65,7 @@ def test_a_plan_prices_the_calls_of_the_stages_and_makes_none(tmp_path: Path) ->
     assert not server.requests
     assert not (tmp_path / "p.jsonl").exists()
     (row,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("(pools)")]
-    assert row[1:4] == ["10", "20", "20"]  # pools, calls, paid calls
+    assert row[1:4] == ["10", "20", "20"]  # pools, calls, new calls
     assert float(row[-1]) > 0
 
 

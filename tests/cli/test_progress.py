@@ -48,8 +48,12 @@ def test_a_run_is_one_plain_line_now_and_then_where_there_is_no_terminal(
         listen(STATE)
         assert capsys.readouterr().err == "questions: 5/10, cost 0.5, 3.0 calls/s, 4 in flight\n"
         now[0] = 62.0
+        # As many as are under way at once must have ended: the first to end are the shortest.
+        listen(replace(STATE, done=4, in_flight=5))
+        assert capsys.readouterr().err == "questions: 6/10, cost 0.5, 3.0 calls/s, 5 in flight\n"
+        now[0] = 93.0
         listen(replace(STATE, done=4))
-        assert capsys.readouterr().err == "questions: 6/10, 4 min left, cost 0.5, 3.0 calls/s, 4 in flight\n"
+        assert capsys.readouterr().err == "questions: 6/10, 6 min left, cost 0.5, 3.0 calls/s, 4 in flight\n"
         listen(RunProgress(done=8, total=10, resumed=2, failed=1, failed_calls=7, at=20.0))
     assert capsys.readouterr() == ("", "questions: 10/10, 1 failed, 7 calls failed\n")
 

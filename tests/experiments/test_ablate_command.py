@@ -74,9 +74,9 @@ def test_arms_share_every_call_that_is_the_same(tmp_path: Path) -> None:
     shared = logical(found["wiki-three"]) - paid(found["wiki-three"])
     assert shared >= 3 * 5
     assert "published" in done.stdout
-    assert "Planned and paid" in done.stdout
+    assert "Planned and made" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert all(part in page for part in ("<h1>Sources</h1>", "gpt-9", "other model", "paid calls planned"))
+    assert all(part in page for part in ("<h1>Sources</h1>", "gpt-9", "other model", "new calls planned"))
     assert read_spec(tmp_path / "out" / "arms" / "wiki-one").sources.keys() == {"wiki"}
 
 
@@ -170,7 +170,7 @@ arms:
 
 def planned_and_paid(stdout: Any) -> Any:
     """Arm -> the cells of the last table."""
-    _, _, table = stdout.partition("Planned and paid")
+    _, _, table = stdout.partition("Planned and made")
     return {words[0]: words[1:] for line in table.splitlines() if (words := line.split())}
 
 
@@ -186,7 +186,7 @@ def test_what_an_estimator_says_is_no_call_that_is_paid(tmp_path: Path) -> None:
         assert len(server.requests) == 3 * 4
     with CallStore(tmp_path / "out" / "calls.sqlite") as store:
         assert sum(bill.calls for bill in store.paid().values()) == 3 * 4 + 3
-    # Calls planned and made, paid calls planned and paid.
+    # Calls planned and made, new calls planned and paid.
     assert planned_and_paid(done.stdout)["rerank"][:4] == ["12"] * 4
 
 

@@ -20,7 +20,7 @@ def plan(paid: float = 600, *models: str, debates: int = 100, tokens: float = 0)
 
 def pace(call_seconds: float | None = 2.0, measured: Any = None, **options: Any) -> Any:
     options = {"concurrency": 10, **options}
-    return Pace(options=RunOptions(**options), reply_tokens=150, call_seconds=call_seconds, measured=measured)
+    return Pace(options=RunOptions(**options), call_seconds=call_seconds, measured=measured)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,12 @@ def pace(call_seconds: float | None = 2.0, measured: Any = None, **options: Any)
             (3600, 7200),
             "2 s per call (given), 10 at a time, at most 600 calls per minute and 1,000 tokens per minute",
         ),
-        (pace(None), [plan()], (210, 420), "3.5 s per call (assumed; --call-seconds sets it), 10 at a time"),
         (pace(None, (5.0, Path("runs/x"))), [plan()], (120, 240), "5 calls/s, measured in runs/x"),
         (pace(2.0, (5.0, Path("runs/x"))), [plan()], (120, 240), "2 s per call (given), 10 at a time"),
-        (
-            pace(None),
-            [plan(600, "offline")],
-            (60, 120),
-            "0.1 s per call (assumed; --call-seconds sets it), 1 at a time",
-        ),
+        (pace(), [plan(600, "offline")], (1200, 2400), "2 s per call (given), 1 at a time"),
+        # Without a measured or given time of a call, only the limits are known.
+        (pace(None), [plan()], (0, 0), ""),
+        (pace(None, rpm=60), [plan()], (600, 1200), "at most 60 calls per minute"),
     ],
 )
 def test_seconds_and_what_they_rest_on(found: Any, plans: Any, seconds: Any, basis: str) -> None:
@@ -62,19 +59,23 @@ def test_the_limits_of_an_endpoint_count(tmp_path: Path) -> None:
 
 
 def test_the_pace_is_measured_in_earlier_commands(tmp_path: Path) -> None:
-    done, empty = tmp_path / "done", tmp_path / "empty"
+    done, empty, study = tmp_path / "done", tmp_path / "empty", tmp_path / "study"
     for folder, sessions in (
         (empty, [{"started": "now"}]),
         (done, [{"calls": 50, "failed_calls": 10, "seconds": 15.0}, {"calls": 20, "seconds": 5.0}, {}]),
+        (study / "arms" / "alone", [{"calls": 100, "seconds": 1.0}]),
+        (study / "arms" / "debate", [{"calls": 100, "seconds": 199.0}]),
     ):
-        folder.mkdir()
+        folder.mkdir(parents=True)
         record = {"format": 2, "spec": {}, "endpoints": {}, "sessions": sessions}
         (folder / "run.json").write_text(json.dumps(record))
-    assert measured_pace([tmp_path / "none", empty]) is None
-    assert measured_pace([empty, done]) == (3.0, done)
+    assert measured_pace(tmp_path / "none") is None
+    assert measured_pace(empty) is None
+    assert measured_pace(done) == (3.0, done)
+    assert measured_pace(study) == (1.0, study)  # of all arms: those without passages are faster
     (empty / "run.json").write_text("{}")
     with pytest.raises(UserError):
-        measured_pace([empty])
+        measured_pace(empty)
 
 
 def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
@@ -83,6 +84,21 @@ def test_a_plan_says_how_long_the_run_takes(tmp_path: Path) -> None:
     options = ("--sources", "none", "--out", tmp_path / "out", "--plan", "--call-seconds", "2", "--concurrency", "4")
     done = madke("run", data, *options, "--model", "openai/m")
     assert "Duration: 8 s to 20 s, estimated from 2 s per call (given), 4 at a time." in done.stdout, done.stderr
+
+
+def test_a_plan_names_no_time_or_cost_that_it_does_not_know(tmp_path: Path) -> None:
+    data = tmp_path / "q.jsonl"
+    data.write_text('{"id": "q", "question": "Who?", "golden_answers": ["I"]}\n')
+    options = ("run", data, "--sources", "none", "--out", tmp_path / "out", "--plan")
+
+    offline = madke(*options).stdout
+    assert "The speed of the model is not known before the first calls; --call-seconds S sets it." in offline
+    assert "Duration" not in offline
+    assert "completion tokens  cost" not in offline  # the reader of this machine costs nothing
+    assert "--prices" not in offline
+    served = madke(*options, "--model", "openai/m", "--rpm", "6")
+    assert "Duration: at least 40 s, from at most 6 calls per minute. The speed of the model" in served.stdout
+    assert "The cost is not known: give prices with --prices." in served.stdout, served.stderr
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_and_their_report(tmp_path: Pat
     assert "arm 'fifth' is not finished: it needs arm second" in done.stderr
     ran = [folder.name for folder in sorted((out / "arms").iterdir()) if (folder / "run.json").exists()]
     assert ran == ["first", "fourth", "third"]
-    assert "Planned and paid" in done.stdout
+    assert "Planned and made" in done.stdout
     assert (out / "report.html").exists()
     strange.unlink()
     done = invoke(tmp_path, "--out", out)
@@ -150,7 +150,7 @@ def test_without_the_call_store_nobody_knows_what_was_paid(tmp_path: Path) -> No
         file.unlink()
     done = invoke(tmp_path, "--out", out)
     assert done.exit_code == 0, done.output
-    table = {words[0]: words[1:] for words in rows(done.stdout, "Planned and paid")}
+    table = {words[0]: words[1:] for words in rows(done.stdout, "Planned and made")}
     assert (table["first"][3], table["first"][5]) == ("-", "-")
 
 
