@@ -71,6 +71,7 @@ def field_option(record: type[RunRequest | RunOptions], name: str) -> Any:
 
 BaseUrl = Annotated[str | None, field_option(RunOptions, "base_url")]
 ModelsFile = Annotated[Path | None, field_option(RunOptions, "models_file")]
+SourcesFile = Annotated[Path | None, field_option(RunOptions, "sources_file")]
 PricesOption = Annotated[Path | None, field_option(RunOptions, "prices")]
 AddressOption = Annotated[str | None, field_option(RunOptions, "address")]
 PromptsOption = Annotated[Path | None, field_option(RunRequest, "prompts")]

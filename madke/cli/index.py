@@ -34,13 +34,16 @@ def tune(
     qrels: flags.Qrels,
     k: Annotated[int, option("Passages that a hit is among.", "N", names="--k", min=1, max=100)] = 5,
     least: flags.Relevance = 1,
+    sources_file: flags.SourcesFile = None,
 ) -> None:
     """Fit the weights of a fusion to questions with known passages, and print the fusion to use."""
     from madke.cli.retrieval import open_parts, rankings_of
+    from madke.knowledge.named import use_files
     from madke.report.tables import interval
     from madke.scoring.retrieval import read_qrels
     from madke.scoring.retrieval import tune as fit
 
+    use_files(sources_file, None)
     judgements = read_qrels(qrels)
     _, parts = open_parts(index)
     rankings = rankings_of(parts, data)
@@ -209,12 +212,14 @@ def search(
         Path | None, option("With --compare: measure hits with these judgements, see below.", "FILE")
     ] = None,
     least: flags.Relevance = 1,
+    sources_file: flags.SourcesFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
     from madke.knowledge.asking import ask_source, close_sources
-    from madke.knowledge.named import known_sources, open_source
+    from madke.knowledge.named import known_sources, open_source, use_files
 
+    use_files(sources_file, None)
     if compare:
         from madke.cli.retrieval import show_comparison
 

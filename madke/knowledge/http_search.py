@@ -283,6 +283,11 @@ def parse_json(content: bytes | str) -> Any:
 _Value = str | int | float | bool
 
 
+def search_presets() -> dict[str, Any]:
+    """Name -> settings of each preset of :class:`HttpOptions`."""
+    return read_mapping(asset("indexes", "search_services.yaml"))
+
+
 class HttpOptions(MappedOptions):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
@@ -312,10 +317,10 @@ class HttpOptions(MappedOptions):
         name = given.get("preset") if isinstance(given, Mapping) else None
         if not isinstance(name, str):
             return given
-        presets = read_mapping(asset("indexes", "search_services.yaml"))
-        if name not in presets:
-            raise ValueError(str(unknown("preset", name, presets)))
-        preset = presets[name]
+        known = search_presets()
+        if name not in known:
+            raise ValueError(str(unknown("preset", name, known)))
+        preset = known[name]
         merged = {name: value for name, value in preset.items() if name != "path"}
         for name, value in given.items():
             both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)

@@ -22,16 +22,14 @@ from madke.knowledge.source_spec import (
     PythonSpec,
     ResultsSpec,
     SampleSpec,
-    SourceEntry,
     SourceSpec,
-    add_source,
     at_home,
     is_code,
     open_spec,
     parse_spec,
     parts_of,
-    read_sources,
 )
+from madke.knowledge.sources_file import SourceEntry, add_source, read_sources
 
 _log = logging.getLogger(__name__)
 

@@ -6,21 +6,19 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, Union, cast
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from madke._util.assets import cache_dir
-from madke._util.files import dir_lock, write_file
-from madke._util.yaml_file import read_entries, validated
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.knowledge.asking import own_source
 from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
-from madke.knowledge.http_search import HttpOptions, HttpSearch
+from madke.knowledge.http_search import HttpOptions, HttpSearch, search_presets
 from madke.knowledge.index_sources import DocumentSource, open_index
 from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.sample import RankedBy, SampleSource
@@ -32,7 +30,6 @@ from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
 """A part of ``A+B`` with an optional weight."""
 _CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_NAME = re.compile(r"[\w.-]+")
 _IS_CODE = "is Python code"
 
 
@@ -339,60 +336,26 @@ def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
         yield spec
 
 
-def open_spec(name: str, spec: SourceSpec) -> Source:
-    """Open the source of a resolved specification (see :func:`madke.knowledge.named.resolve`)."""
-    return spec.opened(name)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceEntry:
-    """A source's specification and its position; relative paths are relative to the file."""
-
-    spec: SourceSpec
-    file: Path
-    line: int
-
-
-def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
-    """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
-    entries = {}
-    for name, (line, content) in read_entries(path).items():
-        if not _NAME.fullmatch(name) or name == "none":
-            expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
-            raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
-        spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
-        folder = path.absolute().parent
-        risk = next(filter(None, (_risk(part, folder) for part in parts_of(spec))), None)
-        if risk and not named:
-            remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
-            why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
-            raise UserError(why, file=path, line=line)
-        entries[name] = SourceEntry(spec=spec, file=path, line=line)
-    return entries
-
-
-def _risk(part: SourceSpec | str, folder: Path) -> str | None:
-    """What only the user may allow of a part; None if that is nothing."""
+def risk_of(part: SourceSpec | str, folder: Path) -> str | None:
+    """What only the user may allow of a part that a file in ``folder`` defines; None if that is nothing."""
     if isinstance(part, str):
         return _IS_CODE if _CODE.fullmatch(part) else None
     return part.risk(folder)
+
+
+def open_spec(name: str, spec: SourceSpec) -> Source:
+    """Open the source of a resolved specification (see :func:`madke.knowledge.named.resolve`)."""
+    return spec.opened(name)
 
 
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     """Parse an entry of a ``sources.yaml``; ``file`` is its position, for errors."""
     kind = _kind(content)
     if kind is None or kind == "name":
-        found = ", ".join(map(repr, content)) if content and isinstance(content, dict) else repr(content)
-        raise UserError(f"expected {_ONE_OF}, found {found}", file=file)
+        keys = content if isinstance(content, dict) else {}
+        found = ", ".join(map(repr, keys)) or repr(content)
+        preset = next(
+            (f"; a preset is written {{http: {{preset: {key}}}}}" for key in keys if key in search_presets()), ""
+        )
+        raise UserError(f"expected {_ONE_OF}, found {found}{preset}", file=file)
     return validated(content, _KINDS[kind], file=file)
-
-
-def add_source(path: Path, name: str, spec: SourceSpec) -> None:
-    """Add a source to a file, or replace the one of the same name; concurrent calls wait for each other."""
-    import yaml
-
-    with dir_lock(path.parent):
-        entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
-        entries[name] = spec
-        content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
-        write_file(path, yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())

@@ -34,6 +34,12 @@ def test_search_info_and_verify(index: Any) -> None:
     assert madke("index", "verify", index / "bm25").returncode == 0
 
 
+def test_a_source_of_a_file_can_be_tried(index: Any, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(f"lamps: {{index: {index / 'bm25'}}}\n")
+    done = madke("index", "search", "lamps", "lighthouse at Corva", "--sources-file", tmp_path / "own.yaml", "--json")
+    assert "p22" in [json.loads(line)["key"] for line in done.stdout.splitlines()]
+
+
 def test_pools_hold_what_every_source_returned(index: Any, tmp_path: Path) -> None:
     question = {"id": "q1", "question": "Which lighthouse lamp drew visitors?", "golden_answers": ["Corva"]}
     (tmp_path / "q.jsonl").write_text(json.dumps(question) + "\n")

@@ -8,7 +8,8 @@ import pytest
 
 from madke._util.assets import asset
 from madke.endpoints.prices import price_of, read_prices
-from madke.knowledge.source_spec import HttpSpec, keys_of, read_sources
+from madke.knowledge.source_spec import HttpSpec, keys_of
+from madke.knowledge.sources_file import read_sources
 from madke.llm import read_models
 from tests.docs.blocks import blocks
 from tests.docs.page_runner import CHECKOUT
@@ -53,3 +54,7 @@ def test_search_services() -> None:
     assert keys_of(entries["tavily"].spec) == ["TAVILY_API_KEY"]
     assert news.http.fields.title == "_source.title"
     assert news.http.fields.text == "_source.body"
+    assert news.http.body == {
+        "query": {"multi_match": {"query": "{query}", "fields": ["title", "body"]}},
+        "size": "{k}",
+    }

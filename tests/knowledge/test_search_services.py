@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
-from madke.knowledge.http_search import HttpSearch, filled
+from madke.knowledge.http_search import HttpSearch, filled, search_presets
 from madke.knowledge.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
 from madke.knowledge.web_source import Spent, WebSource
 from madke.knowledge.wikipedia import Wikipedia
@@ -103,6 +103,13 @@ CASES = {
         found=[("7", "One", "first", A)],
         empty={"hits": {"hits": []}},
         keys={"MY_ES": "authorization"},
+    ),
+    "opensearch": Case(
+        settings={"preset": "opensearch", "url": "{url}/news", "body": {"query": {"match": {"body": "{query}"}}}},
+        sent={"method": "POST", "path": "/news/_search", "body": {"query": {"match": {"body": QUERY}}, "size": 3}},
+        replies=[{"hits": {"hits": [HIT]}}],
+        found=[("7", "One", "first", A)],
+        empty={"hits": {"hits": []}},
     ),
     "search-r1": Case(
         settings={"preset": "search-r1", "url": "{url}"},
@@ -190,6 +197,10 @@ def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
         return WebSource(service, options, name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
 
     return open_at
+
+
+def test_every_preset_has_a_case() -> None:
+    assert set(search_presets()) <= {case.settings.get("preset") for case in CASES.values()}
 
 
 def test_each_service_is_asked_and_read_in_its_own_form(case: Case, server: SearchServer, opened: Open) -> None:

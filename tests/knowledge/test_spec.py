@@ -15,13 +15,12 @@ from madke.knowledge.source_spec import (
     ResultsSpec,
     SerperSpec,
     SourceSpec,
-    add_source,
     keys_of,
     open_spec,
     parse_spec,
-    read_sources,
     spec_from_yaml,
 )
+from madke.knowledge.sources_file import add_source, read_sources
 
 
 @pytest.mark.parametrize(
@@ -79,6 +78,7 @@ def test_an_entry_of_a_file_is_a_specification(content: dict[str, Any], spec: So
     [
         ({"indx": "i"}, r"expected one of index, .*found 'indx'"),
         ("i", r"expected one of index, .*found 'i'"),
+        ({"opensearch": {"url": "u"}}, r"found 'opensearch'; a preset is written \{http: \{preset: opensearch\}\}"),
         (None, "found None"),
         ({"index": "i", "serper": {}}, "unknown key 'serper'"),
         ({"index": None}, "index: .*found None"),
