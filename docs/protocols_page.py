@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from madke.engine.ending import FINISHES, STOPS
 from madke.report.diagram import diagram
 from madke.report.protocol_line import FINISH_WORDS, early_end
 from madke.variants import Variant, load_variant, variant_folders
@@ -35,10 +36,25 @@ READING = """## How to read a picture
 """
 
 
+RULES = """## Stop and finish rules
+
+`stop` says when a debate ends before its last round, `finish` where its answer comes from. Both can be set for any
+protocol: `--set stop=agreement --set finish=majority`. madke refuses pairs that cannot work, and says why.
+"""
+
+
 def page() -> str:
     """The whole page."""
     variants = [load_variant(name) for name in variant_folders()]
-    return "\n".join([HEAD, *_overview(variants), "", READING, *map(_entry, variants)])
+    rules = [*_rules("stop", STOPS), "", *_rules("finish", FINISHES), ""]
+    return "\n".join([HEAD, *_overview(variants), "", RULES, *rules, READING, *map(_entry, variants)])
+
+
+def _rules(field: str, rules: Mapping[str, Callable[..., object]]) -> Iterator[str]:
+    yield f"| `{field}` | meaning |"
+    yield "|---|---|"
+    for name, rule in rules.items():
+        yield f"| `{name}` | {' '.join((rule.__doc__ or '').split())} |"
 
 
 def _overview(variants: list[Variant]) -> Iterator[str]:

@@ -141,8 +141,7 @@ def show_plans(plans: Sequence[Planned], prices: Prices, reply_tokens: int, pace
     from madke.report.experiment_tables import planned_range
 
     rows = [
-        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced)))
-        for plan in plans
+        (plan.name, f"{plan.debates:,}", *_cells(plan.least, plan.most, prices, bool(plan.unpriced))) for plan in plans
     ]
     least, most = (sum((getattr(p, bound) for p in plans), Load()) for bound in ("least", "most"))
     if len(plans) > 1:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import STAGES
+from madke.engine.protocol_parts import STAGES, STOP_RULES
 
 
 class StageCalls(NamedTuple):
@@ -22,7 +22,7 @@ def possible_rounds(protocol: Protocol) -> range:
     """The numbers of rounds that a debate can have."""
     if protocol.knowledge is not None and protocol.knowledge.select == "one_each":
         protocol = protocol.with_one_each(len(protocol.cast))
-    first = {"never": protocol.rounds, "stability": 2}.get(protocol.stop, 1)
+    first = STOP_RULES[protocol.stop].earliest or protocol.rounds
     if protocol.stop == "budget" and protocol.first_round_given and not _spends_before(protocol):
         first = 2  # no call has used a token after a given round
     return range(min(first, protocol.rounds), protocol.rounds + 1)

@@ -118,7 +118,7 @@ async def judge_pick(scene: Scene, rounds: Sequence[Round]) -> Final:
 
 
 async def convergence(scene: Scene, rounds: Sequence[Round]) -> Final:
-    """The answer of the last stance whose words overlap most with the others'; of equals, the earliest debater's."""
+    """The answer of the last stance whose words overlap most with the others'; in a tie, the earliest debater's."""
     turns = [turn for turn in _last_turns(scene, rounds) if turn.stance.answer is not None]
     if not turns:
         return _no_answer(scene, rounds, "convergence")

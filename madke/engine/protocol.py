@@ -12,6 +12,7 @@ from madke.engine.protocol_parts import (
     RESERVED,
     RETRIEVER,
     STAGES,
+    STOP_RULES,
     Count,
     Debater,
     Knowledge,
@@ -200,7 +201,7 @@ def _numbered(count: int) -> tuple[Debater, ...]:
 
 def compares_answers(p: Protocol) -> str | None:
     """The setting that compares answers, or asks for a form of them, so that answers cannot be texts; None if none."""
-    if p.stop in ("agreement", "agreement_then_judge", "stability"):
+    if STOP_RULES[p.stop].compares_answers:
         return f"stop = {p.stop}"
     if p.finish in ("majority", "agreed_or_summarizer", "weighted", "judge_extract"):
         return f"finish = {p.finish}"

@@ -1,7 +1,8 @@
 """The parts of a protocol: the mappings inside a ``protocol.yaml``, and what names debaters and stages may have."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -28,6 +29,27 @@ def is_debater_name(name: str) -> bool:
 def role_key(role: str) -> str:
     """The key by which role names are compared: letters and digits, without case."""
     return re.sub(r"[\W_]+", "", role.casefold())
+
+
+class StopRule(NamedTuple):
+    """What is known of a stop rule before a debate. The rule itself is the function of its name in ``ending``."""
+
+    earliest: int | None
+    """The first round after which it can end a debate; None: it ends none early."""
+    compares_answers: bool = False
+    """Whether it compares answers, so that they cannot be texts."""
+
+
+STOP_RULES: Mapping[str, StopRule] = {
+    "never": StopRule(None),
+    "judge": StopRule(1),
+    "agreement": StopRule(1, compares_answers=True),
+    "agreement_then_judge": StopRule(1, compares_answers=True),
+    "satisfied": StopRule(1),
+    "stability": StopRule(2, compares_answers=True),
+    "budget": StopRule(1),
+}
+"""``Protocol.stop`` -> its rule."""
 
 
 class Rerank(BaseModel, frozen=True, extra="forbid", serialize_by_alias=True):

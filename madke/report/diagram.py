@@ -12,7 +12,7 @@ from madke._util.terminal import printable
 from madke.core.transcript import Round, Stance, Turn
 from madke.engine.cost import calls, equal_vote, pool_calls, possible_rounds, stage_calls
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import Debater
+from madke.engine.protocol_parts import STOP_RULES, Debater
 from madke.engine.view import view
 
 MAX_COLUMNS = 80
@@ -231,7 +231,7 @@ def _round(protocol: Protocol, n: int) -> Iterator[str]:
         yield from _reading(protocol, n)
         yield from _wrapped("order", _order(protocol, n))
     by, when = STOP_LINES[protocol.stop]
-    if protocol.stop != "stability" or n > 1:
+    if n >= (STOP_RULES[protocol.stop].earliest or 1):
         read = "the stances of the round" if protocol.judge_sees == "last_round" else "all stances so far"
         share = "all answers" if protocol.agreement_share == 1 else f"{protocol.agreement_share:.0%} of the answers"
         told = {"read": read, "budget": protocol.token_budget or 0, "share": share + " so far" * protocol.samples}

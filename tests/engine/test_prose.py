@@ -12,6 +12,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
 from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
+from madke.engine.protocol_parts import STOP_RULES
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
@@ -121,8 +122,7 @@ def test_the_aggregator_of_moa_writes_the_text() -> None:
     ("protocol", "settings", "reason"),
     [
         ("mad", {}, "finish = majority"),
-        ("madke", {"stop": "agreement"}, "stop = agreement"),
-        ("madke", {"stop": "stability"}, "stop = stability"),
+        *(("madke", {"stop": stop}, f"stop = {stop}") for stop, rule in STOP_RULES.items() if rule.compares_answers),
         ("madke", {"order": "madc"}, "order = madc"),
         ("madke", {"marker": "brackets"}, "marker = brackets"),
         ("liang", {}, "finish = judge_extract"),

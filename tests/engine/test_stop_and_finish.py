@@ -9,10 +9,12 @@ from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final
+from madke.engine.cost import possible_rounds
 from madke.engine.ending import FINISHES, STOPS, vote_weight
 from madke.engine.protocol import Protocol
+from madke.engine.protocol_parts import STOP_RULES
 from madke.llm.scripted import ScriptedChat
-from tests.support.plain import calls, play, prompts, signed, tokens
+from tests.support.plain import calls, play, prompts, protocol, signed, tokens
 
 GONE = Completion(outcome="failed", error="the server is gone")
 ANSWERS = {1: "Oslo Bern Rome", 2: "Oslo Oslo Rome", 3: "oslo Oslo Oslo", 4: "Oslo Oslo Oslo"}
@@ -39,7 +41,7 @@ def except_for(agent: str, round_n: int, completion: Completion, otherwise: Call
 
 def test_every_rule_that_a_protocol_can_name_exists() -> None:
     fields = Protocol.model_fields
-    assert set(STOPS) == set(fields["stop"].annotation.__args__)
+    assert set(STOPS) == set(STOP_RULES) == set(fields["stop"].annotation.__args__)
     assert set(FINISHES) == set(fields["finish"].annotation.__args__)
 
 
@@ -181,6 +183,15 @@ def test_a_round_in_which_everybody_failed_ends_the_debate_without_an_answer(sto
     assert (transcript.status, transcript.stop_reason, transcript.answer) == ("failed", "all_failed", None)
     assert transcript.final.error == "the server is gone"
     assert stages(model, "summarize") == []
+
+
+@pytest.mark.parametrize("stop", sorted(STOPS))
+def test_the_earliest_end_of_a_rule_is_the_fewest_rounds_that_are_planned(stop: str) -> None:
+    extra: dict[str, Any] = {"token_budget": 1} if stop == "budget" else {}
+    said = signed(judge="[Yes]", reflect="[Yes]")
+    transcript, _ = play(said, stop=stop, finish="summarizer", rounds=4, **extra)
+    planned = possible_rounds(protocol(stop=stop, finish="summarizer", rounds=4, **extra))
+    assert len(transcript.rounds) == planned[0]
 
 
 # How the answer is taken.
