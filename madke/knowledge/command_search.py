@@ -8,9 +8,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -109,14 +108,16 @@ class _Running:
         assert process.stdin is not None
         assert process.stdout is not None
         ends = time.monotonic() + self._timeout
+        unsent = memoryview(request)
         try:
-            process.stdin.write(request)
-            process.stdin.flush()
+            while unsent:
+                self._wait_for(process.stdin, select.POLLOUT, ends)
+                # A larger piece could wait for a program that reads nothing.
+                unsent = unsent[os.write(process.stdin.fileno(), unsent[: select.PIPE_BUF]) :]
         except OSError:
             raise self._ended() from None
         while b"\n" not in self._rest:
-            if not select.select([process.stdout], [], [], max(0.0, ends - time.monotonic()))[0]:
-                raise NoAnswer(f"the command does not answer within {self._timeout:g} s")
+            self._wait_for(process.stdout, select.POLLIN, ends)
             block = os.read(process.stdout.fileno(), 1 << 16)
             if not block:
                 raise self._ended()
@@ -129,9 +130,16 @@ class _Running:
     def end(self) -> None:
         self.child.kill()
         self.child.dismiss_guard()
-        with suppress(OSError), self.child.process:  # the unsent rest of a request
+        with self.child.process:
             pass
         self._errors.close()
+
+    def _wait_for(self, pipe: IO[bytes], event: int, ends: float) -> None:
+        """Wait until the pipe takes or holds bytes, or is closed; NoAnswer at the time ``ends``."""
+        waiting = select.poll()  # select.select refuses descriptors above 1,023
+        waiting.register(pipe, event)
+        if not waiting.poll(1000 * max(0.0, ends - time.monotonic())):
+            raise NoAnswer(f"the command does not answer within {self._timeout:g} s")
 
     def _ended(self) -> TryAgain:
         status = self.child.process.wait()

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -106,7 +106,8 @@ class Gate:
             pass  # the server ends and has closed the connection; its log needs no traceback of each request
         finally:
             took = time.monotonic() - started
-            _log.info("%s %s %s %.3f s", scope["method"], scope["path"], status or "client gone", took)
+            # Percent-encoded: a line break in the path would begin a line of its own.
+            _log.info("%s %s %s %.3f s", scope["method"], quote(scope["path"]), status or "client gone", took)
 
 
 def _bounded(receive: Receive) -> Receive:

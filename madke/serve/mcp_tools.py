@@ -190,9 +190,9 @@ class McpServer(Server[Any]):
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """A transcript, by the address that ``debate`` gives to clients without HTTP."""
-        address = urlsplit(params.uri.removeprefix(SCHEME))
-        token = parse_qs(address.query).get("token", [""])[0]
         try:
+            address = urlsplit(params.uri.removeprefix(SCHEME))
+            token = parse_qs(address.query).get("token", [""])[0]
             _, _, run, question, repeat = address.path.split("/")
             text = await self._debates.transcripts.text(run, question, int(repeat), token)
         except (ValueError, Refusal):

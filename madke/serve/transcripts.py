@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from madke.core.chat import Usage
+from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
 from madke.pools.lines import PoolLines
@@ -23,6 +25,8 @@ from madke.runs.directory import read_transcripts
 from madke.runs.spec import RunSpec, read_spec
 from madke.serve.served_run import ServedRun
 from madke.serve.wire import Refusal
+
+_log = logging.getLogger(__name__)
 
 LISTED = 50
 """Debates in the list of the page."""
@@ -89,20 +93,26 @@ class Transcripts:
             del self._lines[next(iter(self._lines))]
 
     async def listed(self, places: Collection[DebatePlace]) -> list[ListedDebate]:
-        """The finished debates among these, in this order. Those of an earlier server are read once."""
+        """The finished debates among these, in this order. Those of an earlier server are read once, if they can be."""
         await asyncio.to_thread(self._read_earlier, {*places})
         return [self._lines[place] for place in places if place in self._lines]
 
     def _read_earlier(self, places: Collection[DebatePlace]) -> None:
         for run in {run for run, *_ in places} - self._read_runs:
             self._read_runs.add(run)
-            path = self._folder / run
             missing = {place for place in places if place[0] == run} - self._lines.keys()
-            if missing and (path / "transcripts.jsonl").exists():
-                protocol = read_spec(path).variant
-                for done in read_transcripts(path):
-                    if (run, done.id, done.repeat) in missing:
-                        self.keep(run, done, protocol)
+            try:
+                self._keep_earlier(run, missing)
+            except UserError as error:
+                _log.warning("debates of %s are not in the list: %s", run, error)
+
+    def _keep_earlier(self, run: str, places: Collection[DebatePlace]) -> None:
+        path = self._folder / run
+        if places and (path / "transcripts.jsonl").exists():
+            protocol = read_spec(path).variant
+            for done in read_transcripts(path):
+                if (run, done.id, done.repeat) in places:
+                    self.keep(run, done, protocol)
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""
@@ -114,10 +124,15 @@ class Transcripts:
         return f"/debates/{name}?token={self._token(name)}"
 
     async def found(self, run: str, question: str, repeat: int, token: str) -> FoundDebate:
-        """The debate at an address; Refusal if there is none."""
+        """The debate at an address; Refusal if there is none, or if it is damaged."""
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
-        found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+        try:
+            found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+        except UserError as error:
+            _log.warning("a debate cannot be read: %s", error)
+            why = "this debate cannot be read; the server's log says why"
+            raise Refusal(500, why, kind="server_error", code="debate_unreadable") from None
         if found is None:
             raise Refusal(404, "there is no such debate, or the address is not complete", code="debate_not_found")
         return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,34 @@ def test_a_bad_answer_fails_its_query_alone(query: str, reason: str, opened: Ope
 
     assert bad == Hits(error=reason)
     assert [p.text for p in good.passages] == ["1 on good"]
+
+
+def test_a_program_that_reads_nothing_is_given_up_also_for_a_query_that_no_pipe_holds(opened: Opened) -> None:
+    source = opened(run=["sleep", "60"], timeout=1)
+
+    assert source.search(["long " * 100_000], 1) == [Hits(error="the command does not answer within 1 s")]
+
+
+def test_a_program_reads_a_query_that_no_pipe_holds(opened: Opened) -> None:
+    query = "long " * 100_000
+
+    assert [p.text for p in opened().search([query], 1)[0].passages] == [f"1 on {query}"]
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """As in a server with many connections: descriptors of new pipes are above 1,023."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    with ExitStack() as held:
+        for _ in range(1100):
+            held.enter_context(open(os.devnull, "rb"))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_program_answers_also_with_many_open_files(opened: Opened, many_open_files: None) -> None:
+    assert [p.text for p in opened().search(["good"], 1)[0].passages] == ["1 on good"]
 
 
 def test_answers_are_not_cached_unless_asked_for(opened: Opened, folder: Path) -> None:

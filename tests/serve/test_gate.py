@@ -73,6 +73,13 @@ def test_only_the_keys_open_the_server(
     )
 
 
+def test_a_path_is_one_line_of_the_log(upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with serving(tmp_path, upstream) as server:
+        assert answer_to(server, b"GET /a%0amadke:%20stopped HTTP/1.1\r\nhost: localhost\r\n\r\n")[0] == 404
+    assert "GET /a%0Amadke%3A%20stopped 404" in caplog.text
+
+
 @pytest.mark.parametrize("value", ["", " , "])
 def test_a_variable_without_a_key_is_a_mistake(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(gate.KEYS, value)
