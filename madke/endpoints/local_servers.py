@@ -103,7 +103,7 @@ def _read(reply: bytes, port: int, program: str) -> LocalServer | None:
         if status in (401, 403):
             return LocalServer(port=port, program=program, needs_key=True) if "error" in content else None
         entries = content["data"] if status == 200 else None
-    except (http.client.HTTPException, OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (http.client.HTTPException, OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(entries, list):
         return None

@@ -102,7 +102,8 @@ class OpenAIChat:
         """Make one attempt; CallError if it fails. A reply that contains a key fails too, since replies are stored."""
         try:
             completion = await self._attempt(request)
-            if any(secret in completion.text + completion.reasoning for secret in self.endpoint.secrets):
+            stored = completion.text + completion.reasoning + completion.finish_reason
+            if any(secret in stored for secret in self.endpoint.secrets):
                 raise CallError("the reply contains the API key and is not stored", retryable=False)
         except CallError as error:
             raise CallError(**{**vars(error), "reason": self._redacted(error.reason)}) from None

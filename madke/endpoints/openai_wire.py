@@ -175,8 +175,10 @@ def read_broken(error: Exception) -> Exception:
     """The CallError for a network exception; any other exception itself."""
     import aiohttp
     import openai
-    from httpx2 import ConnectTimeout, TransportError
+    from httpx2 import ConnectTimeout, DecodingError, TransportError
 
+    if isinstance(error, DecodingError):
+        return CallError(f"the reply cannot be decompressed: {error}", retryable=True)
     if isinstance(error, TimeoutError | openai.APIConnectionError | aiohttp.ClientError | TransportError):
         causes: list[BaseException] = [error]
         while cause := causes[-1].__cause__ or causes[-1].__context__:
@@ -218,15 +220,20 @@ def _whole_prompt(stated: Any, usage: Usage) -> int:
     return max(total, usage.prompt_tokens + cached + sum(apart))
 
 
+_THOUGHT = ("thinking", "reasoning")
+"""Types of the parts of a message that hold hidden reasoning."""
+
+
 def _message_parts(message: Any) -> tuple[str, str, str]:
     """Text, reasoning and refusal of a message. Its content is a string, or a list of parts (Mistral)."""
     content = field(message, "content")
     parts = content if isinstance(content, list) else [content]
-    thoughts = [part for part in parts if field(part, "type") in ("thinking", "reasoning")]
+    thoughts = [part for part in parts if field(part, "type") in _THOUGHT]
+    texts = [part for part in parts if field(part, "type") not in _THOUGHT]
     inner = [field(part, "thinking") or field(part, "reasoning") or field(part, "text") for part in thoughts]
     reasoning = "".join(_joined(part if isinstance(part, list) else [part]) for part in inner)
     reasoning = text_of(message, "reasoning_content") or text_of(message, "reasoning") or reasoning
-    return _joined([part for part in parts if part not in thoughts]), reasoning, text_of(message, "refusal")
+    return _joined(texts), reasoning, text_of(message, "refusal")
 
 
 def _joined(parts: list[Any]) -> str:

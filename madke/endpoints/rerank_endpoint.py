@@ -69,7 +69,7 @@ def read_scores(body: bytes, count: int) -> tuple[list[float], int | None]:
         results = reply["results"] if isinstance(reply, dict) else reply
         scores = {each["index"]: float(each.get("relevance_score", each.get("score"))) for each in results}
         listed = [scores[n] for n in range(count)]
-    except (CallError, ValueError, TypeError, KeyError, AttributeError):
+    except (CallError, ValueError, OverflowError, TypeError, KeyError, AttributeError):
         raise CallError(f"the reply is no reranking of {count} passages", retryable=False) from None
     if not all(map(math.isfinite, listed)):
         raise CallError("the reply holds a score that is not finite", retryable=False)

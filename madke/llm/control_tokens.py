@@ -16,8 +16,8 @@ class ControlTokens:
     """The control tokens of one model."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        # A single character cannot be split.
-        found = sorted({t for t in tokens if len(t) > 1 and t.strip()}, key=lambda t: (-len(t), t))
+        # Spaces around a token do not matter once the rest is split. A single character cannot be split.
+        found = sorted({bare for t in tokens if len(bare := t.strip()) > 1}, key=lambda t: (-len(t), t))
         self._pattern = re.compile("|".join(map(re.escape, found))) if found else None
 
     def escaped(self, text: str) -> str:

@@ -114,6 +114,7 @@ def test_a_name_that_a_command_line_could_read_as_something_else_is_left_out(nam
         says("401 Unauthorized", b"<html>"),
         says("401 Unauthorized", 7),
         lambda connection, _: connection.sendall(b"\x00\xff" * 9),
+        lambda connection, _: connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1%s\r\n\r\n{}" % (b"0" * 30)),
         lambda connection, _: None,
     ],
 )

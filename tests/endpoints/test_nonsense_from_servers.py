@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -94,6 +95,15 @@ def test_what_is_just_not_too_deep_to_read_can_be_told(frame: str) -> None:
     for depth in range(900, 1000):
         with pytest.raises(CallError, match="status 200 with"):
             read_completion((frame % ("[" * depth + "]" * depth)).encode(), chat_request(), seconds=0.0, attempts=1)
+
+
+def test_thoughts_that_are_just_not_too_deep_to_read_need_not_be_compared() -> None:
+    for depth in range(900, 1000):
+        thought = '{"type": "thinking", "x": ' + "[" * depth + "]" * depth + "}"
+        body = f'{{"choices": [{{"message": {{"content": [{thought}, {thought}, "[A]"]}}}}]}}'
+        with suppress(CallError):
+            completion = read_completion(body.encode(), chat_request(), seconds=0.0, attempts=1)
+            assert completion.text == "[A]"
 
 
 @both

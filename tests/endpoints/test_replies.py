@@ -231,6 +231,7 @@ def test_a_placeholder_for_a_key_changes_no_reply(monkeypatch: pytest.MonkeyPatc
         lambda key: chat("[A]", reasoning_content=f"it says {key}"),
         lambda key: chat(None, refusal=f"no {key}"),
         lambda key: chat([{"type": "text", "text": key}]),
+        lambda key: chat("[A]", finish_reason=key),
     ],
 )
 def test_a_reply_that_holds_the_key_is_a_failed_call_that_says_so(

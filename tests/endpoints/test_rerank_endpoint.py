@@ -109,6 +109,7 @@ def test_an_unknown_reranker_is_refused(name: str) -> None:
         (200, {}, {"results": [{"index": 0, "relevance_score": 1}]}),  # one of two
         (200, {}, {"results": [{"index": 0, "relevance_score": None}, {"index": 1, "relevance_score": 1}]}),
         (200, {}, '{"results": [{"index": 0, "score": NaN}, {"index": 1, "score": 1}]}'),
+        (200, {}, f'{{"results": [{{"index": 0, "score": 1{"0" * 400}}}, {{"index": 1, "score": 1}}]}}'),
         (200, {}, "<html>"),
         (200, {}, "[" * 100_000),
         (401, {}, {"error": {"message": "bad key"}}),

@@ -234,6 +234,14 @@ def test_a_compressed_reply_is_read_if_it_is_short(transport: Any) -> None:
 
 
 @both
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_reply_that_cannot_be_decompressed_is_a_retryable_failure(transport: Any, status: int) -> None:
+    failed = failure((status, {"Content-Encoding": "gzip"}, b"not compressed"), transport)
+    assert failed.retryable
+    assert "cannot be decompressed" in failed.reason
+
+
+@both
 def test_a_reply_that_unpacks_to_far_more_is_refused(transport: Any) -> None:
     packer = zlib.compressobj(9)
     bomb = b"".join([packer.compress(b" " * (1 << 20)) for _ in range(64)]) + packer.flush()

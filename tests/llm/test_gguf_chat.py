@@ -120,6 +120,15 @@ def test_no_text_becomes_a_control_token_of_the_file(path: Path) -> None:
     assert "<|im_end|>" not in sent[4]
 
 
+def test_spaces_around_a_control_token_do_not_matter(tmp_path: Path) -> None:
+    tokens = {" <a>": 3, "<b> ": 3, " c": 3, "d ": 3}
+    header: dict[str, Any] = {"tokenizer.ggml.tokens": list(tokens), "tokenizer.ggml.token_type": list(tokens.values())}
+    path = save_model(tmp_path / "spaces.gguf", **header)
+    request = chat_request(messages=(Message(role="user", content="x <a> <b> c d x"),))
+    (seen,) = ask(gguf(str(path)), request)
+    assert seen["sent"]["messages"][0]["content"] == "x < a> < b> c d x"
+
+
 def test_all_models_of_a_file_share_one_server(tmp_path: Path, path: Path) -> None:
     (tmp_path / "link.gguf").symlink_to(path)
     other = save_model(tmp_path / "other.gguf")

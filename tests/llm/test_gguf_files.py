@@ -15,6 +15,12 @@ from tests.support.gguf_files import gguf, save_model, save_package, string
 COUNT = struct.Struct("<Q")
 
 
+def tokens(texts: Any, types: Any) -> bytes:
+    """The header of a file with these tokens, which may be of another type than they should be."""
+    values: dict[str, Any] = {"tokenizer.ggml.tokens": texts, "tokenizer.ggml.token_type": types}
+    return gguf(**values)
+
+
 def test_the_header_gives_the_context_and_the_tokens_that_control_the_chat(tmp_path: Path) -> None:
     header = read_header(save_model(tmp_path / "m.gguf"))
     assert header.context == 4_096
@@ -31,6 +37,9 @@ def test_the_header_gives_the_context_and_the_tokens_that_control_the_chat(tmp_p
         (gguf(version=3 << 24), "has version 50331648"),  # big-endian
         (gguf()[:-40], "ends within its header, after .* it is incomplete"),
         (gguf()[:20], "ends within its header, after 20 bytes"),
+        (tokens(7, [3]), "is damaged: tokenizer.ggml.tokens is not a list of texts"),
+        (tokens([1, 2], [3, 4]), "is not a list of texts"),
+        (tokens(["<a>"], "3"), "is damaged: tokenizer.ggml.token_type is not a list of numbers"),
         (gguf(template=None), "has no chat template; choose a model that is tuned for chat"),
         (gguf()[:16] + COUNT.pack(2**63), "declares 9,223,372,036,854,775,808 entries"),
         (gguf()[:16] + COUNT.pack(1) + COUNT.pack(2**40), "a text of 1,099,511,627,776 bytes"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from madke.core.chat import ChatRequest, Message, Purpose
-from madke.core.errors import CallError
+from madke.core.errors import CallError, UserError
 from madke.core.question import Question
 from madke.core.stage import ShownPassage, Spoken, Stage
 from madke.encoding.encoders import Dtype, Similarity
@@ -449,6 +450,21 @@ def test_other_weights_of_the_same_name_have_vectors_of_their_own(tmp_path: Path
         asyncio.run(model.aclose())
 
     assert set(encoders[0].encoded) == set(encoders[1].encoded) != set()
+
+
+@pytest.mark.parametrize("damage", ["at once", "later"])
+def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "vectors.sqlite"
+    model = OfflineChat(WordEncoder(), cache=path)
+    if damage == "later":
+        ask(model, speak("Who climbed Mount Etna?", [0, 1]))
+        with sqlite3.connect(path) as file:
+            file.execute("DROP TABLE vector")
+    else:
+        path.write_bytes(b"not a database" * 99)
+
+    with pytest.raises(UserError, match=r"vectors\.sqlite: cannot be used as the cache .*; delete it"):
+        ask(model, speak("Who climbed Vesuvius?", [0, 1]))
 
 
 def test_an_extraction_names_the_side(model: Any) -> None:

@@ -28,7 +28,8 @@ _MOST_ENTRIES = 10_000
 _MOST_VALUES = 4_000_000
 """Values of one array. The largest vocabularies have 260,000 tokens and 510,000 merges."""
 _LONGEST_STRING = 4 << 20
-_WANTED = ("general.architecture", "tokenizer.chat_template", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type")
+_TOKENS, _TOKEN_TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
+_WANTED = ("general.architecture", "tokenizer.chat_template", _TOKENS, _TOKEN_TYPES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +87,13 @@ def read_header(file: Path) -> Header:
     if not isinstance(values.get("tokenizer.chat_template"), str):
         raise UserError("has no chat template; choose a model that is tuned for chat", file=file)
     context = values.get(f"{architecture}.context_length")
-    tokens, types = values.get("tokenizer.ggml.tokens") or [], values.get("tokenizer.ggml.token_type") or []
+    for name, kind in ((_TOKENS, str), (_TOKEN_TYPES, int)):
+        listed = values.setdefault(name, [])
+        if not isinstance(listed, list) or not all(isinstance(each, kind) for each in listed):
+            raise UserError(f"is damaged: {name} is not a list of {'texts' if kind is str else 'numbers'}", file=file)
     control = (
         token
-        for token, kind in zip(tokens, types, strict=False)
+        for token, kind in zip(values[_TOKENS], values[_TOKEN_TYPES], strict=False)
         if kind == _CONTROL or (kind == _USER_DEFINED and looks_like_markup(token))
     )
     return Header(

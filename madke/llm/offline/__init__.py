@@ -9,8 +9,9 @@ import random
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from madke._util.assets import cache_dir
 from madke.core.chat import ChatRequest, Completion, Usage
-from madke.core.errors import CallError
+from madke.core.errors import CallError, UserError
 from madke.core.stage import ShownPassage, Stage
 from madke.engine.parse import answer_of, marked
 from madke.engine.prose import cited_sentences, is_prose
@@ -140,14 +141,18 @@ def _truncated(text: str, request: ChatRequest) -> tuple[str, str]:
 class Embeddings:
     """Unit vectors of texts, from a SQLite file that processes may share, else from the encoder.
 
-    Vectors are rounded to half precision before use, so that new and cached ones are equal.
+    Vectors are rounded to half precision before use, so that new and cached ones are equal. UserError if the file
+    cannot be used.
     """
 
     def __init__(self, encoder: Encoder, path: Path) -> None:
         self._encoder = encoder
-        self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
-        self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
-        self._disk.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID")
+        self._path = path
+        with self._errors():
+            self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
+            self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
+            self._disk.execute(table)
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of ``texts``, shape (n, d), float32."""
@@ -156,12 +161,13 @@ class Embeddings:
         weights = f"{self._encoder.name}\0{self._encoder.revision}"
         keys = [hashlib.blake2b(f"{weights}\0{text}".encode(), digest_size=16).digest() for text in texts]
         found = (self._disk.execute("SELECT key, half FROM vector WHERE key = ?", (key,)).fetchone() for key in keys)
-        known: dict[bytes, bytes] = dict(filter(None, found))
+        with self._errors():
+            known: dict[bytes, bytes] = dict(filter(None, found))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             fresh = self._encoder.encode_queries(list(missing.values())).astype(np.float16)
             rows = [(key, row.tobytes()) for key, row in zip(missing, fresh, strict=True)]
-            with self._disk:
+            with self._errors(), self._disk:
                 self._disk.executemany("INSERT OR IGNORE INTO vector VALUES (?, ?)", rows)
             known.update(rows)
         return np.stack([np.frombuffer(known[key], dtype=np.float16) for key in keys]).astype(np.float32)
@@ -169,6 +175,14 @@ class Embeddings:
     def close(self) -> None:
         """Close the file."""
         self._disk.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            why = f"cannot be used as the cache of sentence vectors: {error}; delete it, or set MADKE_CACHE"
+            raise UserError(why, file=self._path) from error
 
 
 def reply(prompt: Stage, embed: Embed, temperature: float, rng: random.Random) -> str:
