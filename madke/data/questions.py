@@ -51,7 +51,7 @@ def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) ->
     ``task`` applies to questions without a task; default: ``choice`` for those with choices, else ``short_answer``.
 
     Raises:
-        UserError: The file or an entry is invalid; the message names the line.
+        UserError: The file or an entry is invalid; the message names the line. Or ``task`` would apply to no question.
     """
     if task is not None:
         TASKS[task]
@@ -70,6 +70,9 @@ def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) ->
         questions.append(question)
     if not questions:
         raise UserError("the file contains no question", file=path)
+    if task is not None and all(question.task != task for question in questions):
+        theirs = ", ".join(sorted({question.task for question in questions}))
+        raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
     if not columns.is_plain():
         _log.warning("%s", columns.line(path, len(questions), repeats.total()))
     return questions

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 from madke.core import events
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
-from madke.report.agreement_text import header
+from madke.report.agreement_text import header, summary
 from madke.serve.chat_form import Annotation, ChatUsage, UrlCitation
 from madke.serve.transcripts import Served
 from madke.serve.wire import ChatBody
@@ -153,9 +153,16 @@ class Narration:
                 _finish(self._turn(n, agent), stance)
             case events.VerdictGiven(verdict=verdict):
                 self._line(_verdict(verdict))
-            case events.DebateFinished(transcript=transcript) if last := _last_reply(transcript):
-                self._line(f"**{transcript.final.by.capitalize()}**\n\n{last}")
+            case events.DebateFinished(transcript=transcript):
+                self._end(transcript)
         return self._shown()
+
+    def _end(self, transcript: Transcript) -> None:
+        """The reply that ends the debate, and whether the debaters agree: a client may show the bare answer only."""
+        if last := _last_reply(transcript):
+            self._line(f"**{transcript.final.by.capitalize()}**\n\n{last}")
+        if transcript.agreement is not None and transcript.agreement.outcome != "single":
+            self._line(f"**Agreement**: {summary(transcript.agreement)}.")
 
     def _line(self, text: str) -> None:
         self._blocks.append(_Block(f"{text}\n\n", done=True))

@@ -3,7 +3,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from madke._util.assets import asset
+from madke.core.errors import UserError
 from madke.data import read_dataset
 
 
@@ -31,6 +34,13 @@ def test_the_given_task_is_for_lines_that_name_none(tmp_path: Path) -> None:
         tmp_path, {"id": "1", "question": "?"}, {"id": "2", "question": "?", "task": "short_answer"}, task="claim"
     )
     assert [question.task for question in claims] == ["claim", "short_answer"]
+
+
+def test_a_given_task_that_no_line_takes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"each question names its own task \(short_answer\), so claim would apply to none"
+    ):
+        read(tmp_path, {"id": "1", "question": "?", "task": "short_answer"}, task="claim")
 
 
 def test_a_question_without_gold_is_read(tmp_path: Path) -> None:

@@ -398,3 +398,12 @@ def test_who_agrees_stands_in_the_body_and_in_a_header(upstream: Upstream, tmp_p
     assert (agreement["outcome"], agreement["cited"]) == ("consensus", [0])
     assert (position["answer"], position["supporters"]) == ("Author 1", ["Debater 1", "Debater 2"])
     assert last.model_dump()["madke"]["agreement"]["cited"] == [], "no passage names the author of book 2"
+
+
+def test_a_clients_thoughts_end_with_whether_the_debaters_agree(tmp_path: Path) -> None:
+    # A chat client shows the bare answer, and neither the header nor the field that hold the agreement.
+    with endpoint(rounds=10**6) as divided, serving(tmp_path, divided) as server:
+        whole = asked(server).choices[0].message.model_dump()["reasoning_content"]
+        stream = thoughts_of(streamed(server))
+    assert whole.endswith("**Agreement**: split, by the judge.")
+    assert stream.strip().endswith("**Agreement**: split, by the judge.")

@@ -47,7 +47,8 @@ def test_a_response_holds_the_debate_as_reasoning_and_the_answer_as_a_message(
     assert turns[0] == "2 passages found.\n\n"
     assert turns[1] == "### Round 1\n\n"
     assert {turn.partition("\n")[0] for turn in turns[2:4]} == {"**Debater 1**, round 1", "**Debater 2**, round 1"}
-    assert turns[-1].startswith("**Summarizer**")
+    assert turns[-2].startswith("**Summarizer**")
+    assert turns[-1] == "**Agreement**: consensus, by the judge.\n\n"
     calls = len(upstream.server.requests)
     assert response.usage.input_tokens == calls * USAGE["prompt_tokens"]
     assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
