@@ -1,6 +1,7 @@
 """Options and gold answers in the forms in which question files have them, as texts and letters."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def _letter(row: Row, answer: Any, options: Options, name: str) -> str | int:
     if isinstance(answer, bool):
         raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
     text = row.checked(answer, name)
-    if text.strip().isdigit() and int(text) <= len(letters):
+    if re.fullmatch(r"\d{1,2}", text.strip()) and int(text) <= len(letters):
         why = "0-based numbers are for JSON, without quotes"
         raise row.error(f"{name!r} is {short(answer)}; {expected} ({why})")
     question = Question(question="", choices=options.texts)

@@ -86,7 +86,8 @@ class Row:
 
     def checked(self, value: object, what: str) -> str:
         """The value, if it is a non-blank text or a finite number, which is converted to text."""
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        if is_finite and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"{what!r} is {short(value)}; expected a text")

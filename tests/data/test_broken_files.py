@@ -213,6 +213,14 @@ def test_what_is_no_number_is_no_answer(tmp_path: Path, number: str) -> None:
         read_dataset(path, dataset="hotpotqa")
 
 
+@pytest.mark.parametrize("dataset", [None, "nq_open"])
+def test_a_number_that_no_float_can_hold_is_an_answer(tmp_path: Path, dataset: str | None) -> None:
+    number = "9" * 400
+    path = write(tmp_path / "q.jsonl", f'{{"question": "How many?", "answer": [{number}]}}')
+    (question,) = read_dataset(path, dataset=dataset)
+    assert question.answers == (number,)
+
+
 def test_a_file_without_gold_answers_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [{"_id": "a", "question": "Which?"}, {"_id": "b", "question": "Who?"}]
     read_dataset(write(tmp_path / "test.json", rows), dataset="hotpotqa")

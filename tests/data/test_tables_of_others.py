@@ -133,6 +133,12 @@ def test_numbers_are_options(tmp_path: Path) -> None:
     assert only(lines(tmp_path / "q.jsonl", row | {"choices": [10, 20, 30]})).answers == ("B",)
 
 
+@pytest.mark.parametrize("answer", ["\u00b2", "9" * 5_000])
+def test_digits_that_are_no_number_are_no_letter(tmp_path: Path, answer: str) -> None:
+    row = {"question": "Which?", "A": "x", "B": "y", "answer": answer}
+    assert "expected a letter from A to B" in refusal(table(tmp_path / "q.csv", row))
+
+
 def test_what_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
     number = {"question": "How many?", "A": "1", "B": "2", "answer": "1"}
     assert "q.csv:2: 'answer' is '1'; expected a letter from A to B" in refusal(table(tmp_path / "q.csv", number))
