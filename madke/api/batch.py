@@ -169,7 +169,7 @@ async def arun(
     use_files(options.sources_file, options.models_file)
     request = requested(questions, asked)
     job = resolved(request)
-    check_pools(job)
+    check_pools(job, chosen=request.sources is not None)
     if out is not None:
         refuse_own_files(Path(out), inputs_of(request, job.spec.source_specs, options))
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
@@ -190,8 +190,11 @@ def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: R
     return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
 
 
-def check_pools(job: Job) -> None:
-    """Refuse a pool file or source specifications that the run would not use."""
+def check_pools(job: Job, *, chosen: bool) -> None:
+    """Refuse a pool file or source specifications that the run would not use.
+
+    Unless the user has ``chosen`` sources, other sources in the file are mentioned.
+    """
     knowledge, pools = job.protocol.knowledge, job.pools
     if pools is None:
         return
@@ -201,12 +204,14 @@ def check_pools(job: Job) -> None:
     if with_spec and not knowledge.allow_search:
         name = with_spec[0]
         raise UserError(f"--sources {name}=...: with a pool file no source is searched; write --sources {name}")
+    if chosen:
+        return
     held = sources_in(record for _, record in pool_records(pools))
     used = job.spec.source_specs
     unused = [name for name in held if name not in used]
     if unused and all(name in held for name in used):  # a missing source is an error of its own
         names = ", ".join(unused), ",".join(used)
-        _log.warning("%s: not used: passages of %s (sources of this run: %s)", pools, *names)
+        _log.warning("%s also has passages of %s; this run reads those of %s, and --sources chooses", pools, *names)
 
 
 def score(run: Run | str | Path, *, grader: str | None = None, scorers: Mapping[str, str] | None = None) -> Scores:

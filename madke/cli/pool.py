@@ -52,7 +52,8 @@ def build(
     With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
     from madke._util.workers import open_workers
-    from madke.cli.plans_and_results import refuse_limits, show_plans
+    from madke.cli.plan_table import show_plans
+    from madke.cli.plans_and_results import refuse_limits
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner

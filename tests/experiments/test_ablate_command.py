@@ -162,9 +162,9 @@ arms:
     found = arms(tmp_path)
     assert logical(found["one"]) == 3
     assert logical(found["calls"]) / 3 == round(logical(found["madke"]) / 3)
-    assert "Debaters needed to match the estimated cost of another run: calls 6 to 16." in done.stdout
+    assert "Debaters of calls: 6 to 16, to cost as much as the run it is compared with." in done.stdout
     # What the arms have cost is known now.
-    assert "Debaters needed" not in again.stdout
+    assert "to cost as much" not in again.stdout
     assert planned_and_paid(again.stdout)["calls"][0] == str(logical(found["calls"]))
 
 

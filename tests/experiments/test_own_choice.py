@@ -185,7 +185,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_sources_of_a_pool_file_that_no_arm_uses(tmp_path: Path) -> None:
-    """An error for a recipe, a warning for a run."""
+    """An error for a recipe. A run says so, unless --sources has chosen some."""
     write(tmp_path)
     found = {"key": "1", "title": "", "text": "The kestrel hovers.", "score": 1.0, "rank": 0}
     record = {"id": "q1", "question": QUESTION["question"]}
@@ -198,7 +198,10 @@ def test_sources_of_a_pool_file_that_no_arm_uses(tmp_path: Path) -> None:
         "p.jsonl: no arm uses source docs of the pool files; name the sources to use, for example --sources docs,google"
         in said
     )
-    assert madke(*command, "--sources", "docs,wiki", "--plan", cwd=tmp_path).returncode == 0
+    planned = madke(*command, "--sources", "docs,wiki", "--plan", cwd=tmp_path)
+    assert "sources: docs (pool file), wiki (pool file)\n" in planned.stdout, planned.stderr
     done = madke("run", "q.jsonl", "--pools", "p.jsonl", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0
-    assert "p.jsonl: not used: passages of docs (sources of this run: wiki,google)" in done.stderr
+    assert "p.jsonl also has passages of docs; this run reads those of wiki,google, and --sources" in done.stderr
+    chosen = madke("run", "q.jsonl", "--pools", "p.jsonl", "--sources", "wiki", "--out", "chosen", cwd=tmp_path)
+    assert "p.jsonl" not in chosen.stderr
