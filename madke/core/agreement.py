@@ -56,7 +56,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
-    """The end of a debate: its answers, who supports them, and what was looked up."""
+    """The end of a debate: its last answers, who supports them, and what was looked up.
+
+    Samples of one vote (:attr:`madke.engine.protocol.Protocol.samples`) count as one round.
+    """
 
     outcome: Literal["consensus", "split", "single"]
     """``single``: fewer than two debaters spoke, so there was nobody to agree with."""

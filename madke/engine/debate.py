@@ -89,7 +89,10 @@ def _agreement(scene: Scene, rounds: Sequence[Round], final: Final) -> Agreement
     def shown(turn: Turn) -> Sequence[int]:
         return roles.citable_numbers(scene, debaters[turn.agent], turn) if turn.agent in debaters else ()
 
-    return agreement_of(rounds, final, task=scene.task, question=scene.question, texts=texts, shown=shown)
+    samples = scene.protocol.samples
+    return agreement_of(
+        rounds, final, task=scene.task, question=scene.question, texts=texts, shown=shown, samples=samples
+    )
 
 
 def check_needs(protocol: Protocol, questions: Sequence[Question], *, given: bool, scored: bool) -> None:

@@ -9,6 +9,7 @@ from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Final, Round, Turn, Verdict
 from madke.engine import roles
 from madke.engine.agreement import agreed, answer_groups
+from madke.engine.evidence import last_turns
 from madke.engine.order import by_cast
 from madke.engine.scene import Scene
 from madke.engine.view import stances_of
@@ -185,8 +186,8 @@ def _agreed(scene: Scene, rounds: Sequence[Round]) -> bool:
 
 
 def _last_turns(scene: Scene, rounds: Sequence[Round]) -> list[Turn]:
-    """The turns of the last round; of all rounds if these are samples of one vote."""
-    turns = [turn for entry in rounds for turn in entry.turns] if scene.protocol.samples else rounds[-1].turns
+    """The turns on which the answer rests, in the order of the cast."""
+    turns = last_turns(rounds, samples=scene.protocol.samples)
     return by_cast(turns, [debater.name for debater in scene.protocol.cast])
 
 

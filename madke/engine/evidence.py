@@ -23,10 +23,20 @@ Shown = Callable[[Turn], Collection[int]]
 
 
 def agreement_of(
-    rounds: Sequence[Round], final: Final, *, task: Task, question: Question, texts: Texts | None, shown: Shown
+    rounds: Sequence[Round],
+    final: Final,
+    *,
+    task: Task,
+    question: Question,
+    texts: Texts | None,
+    shown: Shown,
+    samples: bool = False,
 ) -> Agreement | None:
-    """How a debate ended; None if no debater spoke in its last round. ``texts`` None: the passages are not at hand."""
-    turns = [turn for turn in rounds[-1].turns if turn.stance.status != "failed"] if rounds else []
+    """How a debate ended; None if no debater spoke in its last round. ``texts`` None: the passages are not at hand.
+
+    ``samples``: the rounds are samples of one vote, so all of them count.
+    """
+    turns = [turn for turn in last_turns(rounds, samples=samples) if turn.stance.status != "failed"]
     if not turns:
         return None
     if is_prose(task):
@@ -54,6 +64,11 @@ def agreement_of(
         cited=_cited(right),
         checked=any(position.containing is not None or position.quotes for position in right),
     )
+
+
+def last_turns(rounds: Sequence[Round], *, samples: bool) -> list[Turn]:
+    """The turns of the last round; of all rounds if these are samples of one vote."""
+    return [turn for entry in (rounds if samples else rounds[-1:]) for turn in entry.turns]
 
 
 def _agreement_of_texts(rounds: Sequence[Round], final: Final, turns: Sequence[Turn], look: "_Lookup") -> Agreement:
@@ -135,7 +150,7 @@ class _Lookup:
 
     def text(self, group: Sequence[Turn]) -> Position:
         """Texts that say the same, with what they cite and quote."""
-        last = [(self._rounds[-1].n, turn) for turn in group]
+        last = [(entry.n, turn) for entry in self._rounds for turn in entry.turns if any(turn is one for one in group)]
         cited = {n for _, turn in last for n in citations_in(turn.stance.answer or "")}
         return replace(self._position(group, last), passages=tuple(sorted(cited)))
 

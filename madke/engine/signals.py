@@ -33,11 +33,12 @@ def signals(transcript: Transcript, task: Task) -> dict[str, float]:
     same = matcher(task, _asked(transcript))
     agents = {turn.agent for entry in transcript.rounds for turn in entry.turns}
     first = transcript.rounds[0].turns
-    for_it = sum(len(each.supporters) for each in agreement.positions) - len(agreement.dissent)
-    last = len(transcript.rounds[-1].turns)
+    supporters = {agent for each in agreement.positions for agent in each.supporters}
+    # With samples of one vote, the agreement is that of all rounds. The last one may have failed calls too.
+    asked = supporters | {*agreement.silent, *(turn.agent for turn in transcript.rounds[-1].turns)}
     found = {
         "agreement_first": max((len(group) for group in answer_groups(first, same)), default=0) / max(1, len(first)),
-        "agreement_last": for_it / max(1, last),
+        "agreement_last": len(supporters - {*agreement.dissent}) / max(1, len(asked)),
         "quick": 1 / len(transcript.rounds),
         "steady": 1 - len({change.agent for change in agreement.changes}) / max(1, len(agents)),
     }

@@ -212,7 +212,12 @@ def test_mistakes_are_tool_errors_in_one_sentence(door: Door) -> None:
             assert reason(await client.call_tool(tool, arguments)).startswith(sentence)
         with pytest.raises(MCPError, match="unknown tool 'serch'; did you mean 'search'"):
             await client.call_tool("serch", {"query": "books"})
-        for address in ("madke://debates/a/b/0", "madke://debates/madke-1/a/0?token=0", "file:///etc/hosts", "http://["):
+        for address in (
+            "madke://debates/a/b/0",
+            "madke://debates/madke-1/a/0?token=0",
+            "file:///etc/hosts",
+            "http://[",
+        ):
             with pytest.raises(MCPError, match="there is no debate at this address"):
                 await client.read_resource(address)
 

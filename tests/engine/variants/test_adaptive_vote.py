@@ -7,7 +7,9 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
+from madke.engine.signals import signals
 from madke.llm.call_key import call_key
+from madke.tasks import TASKS
 from tests.support.debates import asked, failing, play, shown
 
 A, B, C = "Lake Baikal", "Lake Tanganyika", "Lake Chad"
@@ -48,6 +50,17 @@ def test_a_vote_of_all_samples_decides_not_that_of_the_last_group(pool: Knowledg
     assert transcript.answer == A
     transcript, _ = play("adaptive-vote", answering(A, B, A, B, A, B, C, A), pool=pool)
     assert (transcript.answer, transcript.final.tie) == (A, False)
+
+
+def test_the_agreement_is_that_of_all_samples(pool: KnowledgePool) -> None:
+    transcript, _ = play("adaptive-vote", answering(A, B, A, A), pool=pool)
+    agreement = transcript.agreement
+    assert agreement is not None
+    assert (agreement.outcome, agreement.by, agreement.same) == ("split", "vote", False)
+    supporters = {position.answer: position.supporters for position in agreement.positions}
+    assert supporters == {A: ("Debater 1", "Debater 3", "Debater 4"), B: ("Debater 2",)}
+    assert agreement.dissent == ("Debater 2",)
+    assert signals(transcript, TASKS["short_answer"])["agreement_last"] == 0.75
 
 
 def test_no_sample_sees_another(pool: KnowledgePool) -> None:
