@@ -55,11 +55,17 @@ def main() -> None:
 
 
 def madke(*arguments: object, quiet: bool = False) -> None:
-    """Print a ``madke`` command and run it."""
+    """Print a ``madke`` command and run it. If it fails, say so below its error, and end with its status."""
     shown = [os.path.relpath(argument) if isinstance(argument, Path) else str(argument) for argument in arguments]
     print(f"\n$ madke {' '.join(shown)}", flush=True)
     output = subprocess.DEVNULL if quiet else None
-    subprocess.run([sys.executable, "-m", "madke", *shown], check=True, stdout=output)
+    try:
+        status = subprocess.run([sys.executable, "-m", "madke", *shown], stdout=output).returncode
+    except KeyboardInterrupt:
+        status = 130
+    if status:
+        print(f"\ndemo: this step ended with status {status}, see above: madke {' '.join(shown)}", file=sys.stderr)
+        sys.exit(status if status > 0 else 128 - status)
 
 
 def telling(run: Path) -> str:

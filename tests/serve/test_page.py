@@ -350,6 +350,18 @@ def test_the_list_outlives_the_server_and_is_not_for_everybody(
         assert page_list(public).json() == []
 
 
+def test_a_long_question_takes_two_lines_in_the_list(opened: Callable[..., Any]) -> None:
+    page = opened()
+    question = f"{'Of all the books in the list, ' * 40}who wrote book 6?"
+    for text in ("Who wrote book 5?", question):
+        asked(page, text)
+        expect(page.locator("#state")).to_have_text(re.compile("^Answer"))
+        page.get_by_role("button", name="Ask another").click()
+    link, short = page.locator("#earlier-list a").first, page.locator("#earlier-list a").last
+    expect(link).to_have_attribute("title", question)
+    assert link.bounding_box()["height"] == pytest.approx(2 * short.bounding_box()["height"], rel=0.2)
+
+
 def page_list(at: Serving, **headers: str) -> Any:
     return httpx2.get(f"{at.url}/page/debates", headers=headers)
 

@@ -83,7 +83,7 @@ async function listEarlier() {
   const found = await ask("/page/debates").then((response) => response.json(), () => []);
   const line = ({ question, answer, is_split, protocol, path }) => {
     const said = is_split ? "no consensus" : answer ?? "no answer";
-    return el("li", {}, el("a", { href: path, dir: "auto" }, question), el("span", { class: "note", dir: "auto" }, `${said} · ${protocol}`));
+    return el("li", {}, el("a", { href: path, title: question, dir: "auto" }, question), el("span", { class: "note", dir: "auto" }, `${said} · ${protocol}`));
   };
   fill(byId("earlier-list"), found.map(line));
 }
