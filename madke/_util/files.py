@@ -5,13 +5,14 @@ import errno
 import fcntl
 import gzip
 import hashlib
+import io
 import json
 import logging
 import os
 import re
 import stat
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -114,7 +115,31 @@ def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Itera
             line, begins = begins, reader.line_num + 1
             yield line, cells
     except csv.Error as error:
-        raise UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=begins) from None
+        raise _no_csv(error, path, begins) from None
+
+
+def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """(1-based line, column -> cell) of each row of a sheet that people fill in; UserError for any other file.
+
+    Columns are in any order, separated by commas, semicolons or tabs. A missing cell is empty. The line is the last one
+    of the row.
+    """
+    text = "".join(text_lines(path))
+    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
+    begins = 1
+    try:
+        if missing := [name for name in needed if name not in (table.fieldnames or ())]:
+            raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(needed)}", file=path, line=1)
+        begins = table.line_num + 1
+        for row in table:
+            begins = table.line_num + 1
+            yield table.line_num, {name: row[name] or "" for name in needed}
+    except csv.Error as error:
+        raise _no_csv(error, path, begins) from None
+
+
+def _no_csv(error: csv.Error, path: Path, line: int) -> UserError:
+    return UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=line)
 
 
 def refuse_repeated(seen: dict[Any, int], key: Any, line: int, *, file: Path, what: str) -> None:

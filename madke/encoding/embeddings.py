@@ -21,7 +21,7 @@ from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
 from madke.encoding.cards import AS_STORED, Encoding, encoding_of
 from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
-from madke.endpoints.endpoint import OPENAI_URL, origin, read_models
+from madke.endpoints.endpoint import OPENAI_URL, checked_url, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
 from madke.endpoints.model_names import split_address
 from madke.endpoints.openai_client import OpenAIChat
@@ -146,7 +146,8 @@ class _EmbeddingCalls(OpenAIChat):
         if vectors.ndim != 2 or len(vectors) != len(request.messages) or not np.isfinite(vectors).all():
             why = f"expected {len(request.messages)} vectors of one length in data, each with its index"
             raise CallError(why, retryable=True)
-        usage = {"completion_tokens": 0, **(field(response, "usage") or {})}
+        stated = field(response, "usage")
+        usage = {"completion_tokens": 0, **stated} if isinstance(stated, dict) else None
         return Completion(
             text=b64encode(vectors.tobytes()).decode(),
             usage=provider_usage(usage) or estimated_usage(request.messages, ""),
@@ -177,7 +178,7 @@ def _refuse_elsewhere(name: str, address: str | None) -> None:
     """UserError for an address elsewhere: an index or a folder from strangers must not send them the questions."""
     if address is None:
         return
-    here = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    here = urlsplit(checked_url(address, model=split_address(name)[0])).hostname in ("localhost", "127.0.0.1", "::1")
     own = origin(address) == origin(os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     if not (here or own) or bare_url(address) != public_url(address):
         raise UserError(

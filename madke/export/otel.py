@@ -147,7 +147,10 @@ class Collector(AbstractContextManager["Collector"]):
     def __init__(self, address: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         import requests
 
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+        except ValueError:
+            parts = urlsplit("")
         if parts.username or parts.password or parts.query or parts.fragment or not parts.hostname:
             expected = "http://HOST:PORT; put keys into OTEL_EXPORTER_OTLP_HEADERS"
             raise UserError(f"{public_url(address)!r} is no collector's address; expected {expected}")
@@ -198,7 +201,10 @@ def _headers() -> dict[str, str]:
     ]
     if any(not (name.strip() and equals) for name, equals, _ in pairs):
         raise UserError("OTEL_EXPORTER_OTLP_HEADERS is not of the form name=value,name=value")
-    return {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+    headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+    if not all(each.isascii() and each.isprintable() for header in headers.items() for each in header):
+        raise UserError("OTEL_EXPORTER_OTLP_HEADERS contains characters that cannot be sent in a header")
+    return headers
 
 
 @dataclass(kw_only=True, slots=True)

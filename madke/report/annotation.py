@@ -16,7 +16,7 @@ from statistics import fmean
 from pydantic import BaseModel, Field, FiniteFloat
 
 from madke._util.assets import require
-from madke._util.files import atomic_write, refuse_repeated, text_lines
+from madke._util.files import atomic_write, refuse_repeated, sheet_rows
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
@@ -187,14 +187,10 @@ def read_sheet(path: Path, key: SheetKey) -> SheetGrades:
 
 def _cells(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, column -> stripped cell) of every row that is not empty."""
-    text = "".join(text_lines(path))
-    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    if missing := [name for name in needed if name not in (table.fieldnames or ())]:
-        raise UserError(f"column {missing[0]!r} is missing", file=path, line=1)
-    for row in table:
-        cells = {name: (row[name] or "").strip() for name in needed}
+    for line, row in sheet_rows(path, needed):
+        cells = {name: cell.strip() for name, cell in row.items()}
         if any(cells.values()):
-            yield table.line_num, cells
+            yield line, cells
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from madke._util.files import atomic_write, text_lines
+from madke._util.files import atomic_write, sheet_rows
 from madke.core.errors import UserError, count_of
 from madke.core.transcript import Transcript
 from madke.scoring.arms import Results
@@ -40,13 +40,9 @@ class Correction:
 
 def read_corrections(path: Path) -> list[Correction]:
     """The rows of a sheet, with columns in any order. UserError names the first bad line."""
-    text = "".join(text_lines(path))
-    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
-    if missing := [name for name in _COLUMNS if name not in (table.fieldnames or ())]:
-        raise UserError(f"column {missing[0]!r} is missing; expected {', '.join(_COLUMNS)}", file=path, line=1)
     found = []
-    for row in table:
-        cells = {name: _FORMULA.sub(r"\1", row[name] or "") for name in _COLUMNS}
+    for line, row in sheet_rows(path, _COLUMNS):
+        cells = {name: _FORMULA.sub(r"\1", cell) for name, cell in row.items()}
         if not any(map(str.strip, cells.values())):
             continue
         kind, wrong = cells["correction"].strip().casefold(), ""
@@ -57,7 +53,7 @@ def read_corrections(path: Path) -> list[Correction]:
         elif kind == "right" and not cells["answer"].strip():
             wrong = "column 'answer' is empty; expected the answer that is right"
         if wrong:
-            raise UserError(wrong, file=path, line=table.line_num)
+            raise UserError(wrong, file=path, line=line)
         id_, question, answer, _ = cells.values()
         found.append(Correction(id=id_, question=question, answer=answer, correction=cast(CorrectionKind, kind)))
     return found

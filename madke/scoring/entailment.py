@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from madke._util.assets import asset, require
 from madke._util.command_scorer import CommandScorer, ScorerItem
+from madke._util.concurrency import gather
 from madke._util.yaml_file import read_yaml
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Purpose
 from madke.core.errors import UserError
@@ -116,11 +117,11 @@ class Entailment:
         try:
             with CallStore(self.store) as calls:
                 guarded = Guard(limits=limits, store=calls).model(model)
-                return dict(
-                    zip(pairs, await asyncio.gather(*(self._level(guarded, pair) for pair in pairs)), strict=True)
-                )
+                replies = await gather(self._reply(guarded, pair) for pair in pairs)
         finally:
             await close(model)
+        # When all are stored: a reply without a level loses no other.
+        return {pair: self._read(reply) for pair, reply in zip(pairs, replies, strict=True)}
 
     def _opened(self) -> ChatModel:
         if self.is_chat:
@@ -131,7 +132,7 @@ class Entailment:
             return _CrossEncoder(self.judge.removeprefix("hf/"))
         return _Command(self.judge)
 
-    async def _level(self, model: ChatModel, pair: Pair) -> float:
+    async def _reply(self, model: ChatModel, pair: Pair) -> str:
         bare = tuple(Message(role="user", content=text) for text in pair)
         request = ChatRequest(
             messages=_prompt().messages(*pair) if self.is_chat else bare,
@@ -142,7 +143,7 @@ class Entailment:
         completion = await model.complete(request)
         if completion.outcome != "ok":
             raise UserError(f"{model.name}: {completion.error or completion.outcome}")
-        return self._read(completion.text)
+        return completion.text
 
     def _read(self, reply: str) -> float:
         if not self.is_chat:

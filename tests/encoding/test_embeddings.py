@@ -88,6 +88,16 @@ def test_texts_are_sent_in_batches_and_keep_their_rows() -> None:
         assert encoder.encode_queries([]).shape == (0, 64)
 
 
+@pytest.mark.parametrize("usage", [None, "many", 3, ["prompt_tokens"]])
+def test_usage_of_an_odd_form_is_no_fault(usage: Any) -> None:
+    def reply(body: dict[str, Any], n: int) -> Reply:
+        status, headers, content = vectors(body)
+        return status, headers, {**content, "usage": usage}
+
+    with openai_server(reply) as server:
+        assert open_encoder(at(server)).encode_queries(["river"]).shape == (1, 64)
+
+
 def test_lengths_are_kept_where_the_user_asks_for_it() -> None:
     with openai_server(vectors) as server:
         encoder = open_encoder(at(server), encoding=Encoding(normalize=False))
@@ -177,6 +187,8 @@ def test_strangers_files_cannot_send_questions_elsewhere(tmp_path: Path, monkeyp
         with pytest.raises(UserError, match="must be on this machine, or that of OPENAI_BASE_URL") as raised:
             open_encoder(name)
         assert "0123456789abcdef" not in str(raised.value)
+    with pytest.raises(UserError, match="'the base URL' is not an endpoint for openai/e5"):
+        open_encoder("openai/e5@http://[0123456789abcdef")
 
 
 def test_what_the_server_decides_cannot_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

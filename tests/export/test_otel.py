@@ -206,6 +206,11 @@ def test_what_is_refused(run: Path, receiver: SearchServer, monkeypatch: pytest.
     with pytest.raises(UserError, match="name=value") as bad:
         Collector(receiver.url)
     assert KEY not in str(bad.value)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"x-api-key={KEY}%E2%82%AC")
+    with pytest.raises(UserError, match="cannot be sent") as unsent:
+        Collector(receiver.url)
+    assert KEY not in str(unsent.value)
+    assert "is no collector's address" in refused("export", run, "--otel", "http://[abc")
 
 
 def call(stage: str, agent: str, round_n: int, **reply: Any) -> TimedCall:

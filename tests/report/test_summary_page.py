@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.transcript import Final
+from madke.core.transcript import Deferral, Final
 from madke.report.html import write_report
 from tests.report.run_folders import debate, write_run
 from tests.support.browser import browser, expect, needs_browser
@@ -44,7 +44,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Any:
     gone = write_run(
         folder / "gone", [debate(f"n{n}", [RIGHT], status="failed", answer=None, final=FAILED) for n in range(3)]
     )
-    made = {"three": [few, many, middle], "stopped": [stopped, few], "gone": [gone]}
+    reason = Deferral(reason="the answers differ", answer=RIGHT, score=0.2)
+    deferred = debate("deferred", [RIGHT, WRONG], status="deferred", answer=None, deferral=reason)
+    left = write_run(folder / "left", [debate("n0", [RIGHT, RIGHT]), deferred])
+    made = {"three": [few, many, middle], "stopped": [stopped, few], "gone": [gone], "left": [left]}
     for name, runs in made.items():
         write_report(runs, folder / f"{name}.html")
     return folder
@@ -249,6 +252,18 @@ def test_the_summary_counts_questions_and_leads_to_them(opened: Any) -> None:
     expect(entry.get_by_role("link")).to_have_text(["3 debates", "3 failed"])
     entry.get_by_role("link", name="3 failed").click()
     expect(page.locator("#count")).to_have_text("3 of 3 debates")
+
+
+def test_a_deferred_debate_is_counted_and_called_so(opened: Any) -> None:
+    page = opened("left")
+    entry = page.locator("#entry").get_by_role("link")
+    expect(entry).to_have_text(["2 debates", "1 right", "1 deferred to a person"])
+    entry.nth(2).click()
+    expect(page.locator("#count")).to_have_text("1 of 2 debates")
+    row = page.locator("#rows li")
+    expect(row.locator(".mark")).to_have_text("?deferred to a person")
+    row.get_by_role("link").click()
+    expect(page.locator(".answered .mark")).to_have_text("?deferred to a person")
 
 
 def test_the_summary_of_several_runs_holds_the_matrix(opened: Any) -> None:

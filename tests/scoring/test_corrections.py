@@ -60,6 +60,7 @@ def test_a_sheet_is_read_as_it_was_written_also_what_looks_like_a_formula(tmp_pa
         ),
         ("id,question,answer,correction\n,,,\na,,x,right\n", "3: column 'question' is empty"),
         ("id,question,answer,correction\na,Which?,,Right\n", "2: column 'answer' is empty"),
+        (f'id,question,answer,correction\na,Which?,x,right\nb,"Wh{"ich? " * 30_000}\n', "3: is not CSV: field larger"),
     ],
 )
 def test_a_wrong_sheet_is_refused_with_its_line(tmp_path: Path, text: str, reason: str) -> None:

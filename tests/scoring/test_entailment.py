@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
+from madke.llm import CallStore
 from madke.scoring.entailment import Entailment
 from tests.support.openai_server import chat, openai_server
 
@@ -58,6 +60,23 @@ def test_a_reply_without_a_level_is_an_error(tmp_path: Path, monkeypatch: pytest
         judge = Entailment(judge="openai/m", store=tmp_path / "e.sqlite", base_url=server.url)
         with pytest.raises(UserError, match=r"gave no \[FULL\], \[PARTIAL\] or \[NONE\]"):
             judge.ask(PAIRS)
+
+
+def test_a_reply_without_a_level_loses_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    def reply(body: dict[str, Any], n: int) -> Any:
+        if "cold" in body["messages"][-1]["content"]:
+            return chat("I like lakes.")
+        time.sleep(0.3)
+        return chat("[FULL]")
+
+    with openai_server(reply) as server:
+        judge = Entailment(judge="openai/m", store=tmp_path / "e.sqlite", base_url=server.url)
+        with pytest.raises(UserError, match="gave no"):
+            judge.ask(PAIRS)
+    with CallStore(tmp_path / "e.sqlite") as store:
+        assert sorted(call.completion.text for call in store.recorded()) == ["I like lakes.", "[FULL]"]
 
 
 @pytest.mark.parametrize(("number", "level"), [(1, 1.0), (0.75, 1.0), (0.5, 0.5), (0.25, 0.5), (0.2, 0.0)])

@@ -36,7 +36,7 @@ const { runs, questions, debates } = index;
 const outcomes = Object.keys(index.outcomes);
 
 const bits = Object.fromEntries(outcomes.map((name, n) => [name, 1 << n]));
-const exclusive = outcomes.slice(0, 6);
+const exclusive = outcomes.filter((name) => name in MARKS); // Those of which a debate has one.
 
 const outcome = (number) => exclusive.find((name) => debates.outcomes[number] & bits[name]) ?? "unknown";
 const MISSED = ["wrong", "partly", "abstained", "unread"]; // Answered, but not right.
