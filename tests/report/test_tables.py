@@ -118,11 +118,14 @@ def test_what_answers_from_elsewhere_took_is_unknown() -> None:
     arms = [arm("run", debates(BAIKAL)), arm("elsewhere", debates(BAIKAL, usage={}))]
     scores = {each.name: scores_of(each.transcripts()) for each in arms}
     table = scored(*arms)
-    costs = [n for n, name in enumerate(table.columns) if name.startswith(("rounds", "calls", "paid", "tokens"))]
-    assert len(costs) == 4
-    assert all(table.rows[1][n] is tables.NO_FIGURE and table.rows[0][n].value is not None for n in costs)
-    text = shown(score_table(list(scores.items())), 200)
-    assert [line.split()[-3:] for line in text.splitlines() if "elsewhere" in line] == [["-", "-", "-"]]
+    for name in ("rounds", "calls", "paid", "tokens"):
+        assert cell(table, 1, name) is tables.NO_FIGURE
+        assert cell(table, 0, name).value is not None
+    lines = shown(score_table(list(scores.items())), 200).splitlines()
+    headings = next(line for line in lines if line.split()[:1] == ["run"])
+    unknown = next(line for line in lines if line.split()[:1] == ["elsewhere"])
+    for name in ("rounds", "calls", "tokens"):  # aligned to the right
+        assert unknown[: headings.index(name) + len(name)].split()[-1] == "-"
 
 
 def test_a_note_says_how_intervals_over_several_datasets_are_made() -> None:
