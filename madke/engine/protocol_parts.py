@@ -175,8 +175,10 @@ class Sees(BaseModel, frozen=True, extra="forbid"):
     own: Literal["last", "history", "none"] = "last"
     """The debater's own newest stance, or all of its own. Selection always sees its newest (Eq. 2)."""
     topology: Topology = "full"
-    """Which debaters a debater may read: ``full`` (all), ``ring`` (its two neighbours), ``star`` (the first reads all,
-    the others only the first), ``sparse(k)`` (the next k, in a circle), or a matrix of 1 and 0, a row per reader."""
+    """Which debaters a debater may read: ``full`` (all), ``ring`` (the one before it and the one after it, in a
+    circle), ``star`` (the first reads all, the others only the first), ``sparse(k)`` (the next k, in a circle), or a
+    matrix of 1 and 0, a row per reader. A ring in one direction is ``sparse(1)``, or for three debaters the matrix
+    ``[[0, 1, 0], [0, 0, 1], [1, 0, 0]]``: the first reads the second, and so on."""
     anonymous: bool = False
     """Whether peers are shown without names."""
     grouped: bool = False

@@ -39,6 +39,7 @@ def test_in_the_first_round_nobody_sees_anybody() -> None:
         ("ring", {"A": "BD", "B": "AC", "C": "BD", "D": "AC"}),
         ("star", {"A": "BCD", "B": "A", "C": "A", "D": "A"}),
         ("sparse(1)", {"A": "B", "B": "C", "C": "D", "D": "A"}),
+        ([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]], {"A": "B", "B": "C", "C": "D", "D": "A"}),
         ("sparse(2)", {"A": "BC", "B": "CD", "C": "AD", "D": "AB"}),
         ("sparse(9)", {"A": "BCD", "B": "ACD", "C": "ABD", "D": "ABC"}),
         ([[0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 1, 0]], {"A": "B", "B": "", "C": "ABD", "D": "AC"}),
