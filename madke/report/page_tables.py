@@ -192,6 +192,7 @@ EXPLANATIONS: Mapping[str, str] = {
     "incomplete": "How many debates of the run are done, and why not all.",
     "abst.": "Abstained: debates whose final text declines to answer. They count as wrong.",
     "unread": "Debates whose final text holds no marked answer, only gives back its prompt, or was cut off; wrong.",
+    "deferred": "Debates whose answer is left to a person. No mean includes them.",
     "failed": "Debates without a result, because calls failed. No mean includes them.",
     # Retrieval
     "retriever": "A source of passages, or a fusion of several.",

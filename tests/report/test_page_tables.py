@@ -1,6 +1,7 @@
 """Tables of the report page before they are drawn: names, best values, meanings and addresses of debates."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from madke.report.experiment_tables import spending_table
 from madke.report.page_tables import bars, debates_link, explanation, page_table
 from madke.report.score_tables import _Arm, _score_columns
 from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell
-from madke.scoring.metrics import BUILT_IN_METRICS
+from madke.scoring.metrics import BUILT_IN_METRICS, heading_of
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate
 from madke.scoring.value_units import GRADER
@@ -40,12 +41,25 @@ def test_every_heading_of_the_pages_tables_has_its_own_meaning() -> None:
         scores,
         metrics=dict.fromkeys([*BUILT_IN_METRICS, GRADER], scores.correct),
         parse_failures={"speak": scores.correct},
+        abstained=1,
+        deferred=1,
+        unread={"cut": 1},
     )
-    columns = [column.heading for column in _score_columns([_Arm(name="run", scores=every, marks={})])]
+    made = _score_columns([_Arm(name="run", scores=every, marks={})])
+    columns = [column.heading for column in made]
     tests = comparison_of({"one": played(9), "two": played(1)}).tests()
     columns += [*paired_table(tests).columns, *spending_table([], {}, {}, {"m": None}).columns]
     named = {heading.removesuffix(" %") for heading in columns if not heading.startswith("unparsed: ")}
     assert {name for name in named if explanation(f"{name} %") == explanation("my metric %")} == set()
+
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    rows = {
+        name for line in page.splitlines() if line.startswith("| ") for name in line.split("|")[1].strip().split(", ")
+    }
+    on_terminals = {column.heading.removesuffix(" %") for column in made if column.place in ("all", "screen")}
+    assert on_terminals - {heading_of(name) for name in every.metrics} - rows == set(), (
+        "docs/report.md says what it means"
+    )
 
 
 @pytest.mark.parametrize(
