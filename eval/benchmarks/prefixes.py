@@ -24,8 +24,8 @@ from madke._util.files import read_jsonl
 from madke.core.chat import ChatModel, ChatRequest, Completion, Message, Prefix
 from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
+from madke.endpoints.dialect import Dialect
 from madke.endpoints.limiter import Limited
-from madke.endpoints.refusals import Dialect
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import Limits, OpenAIChat, Retrying, close

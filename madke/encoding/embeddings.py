@@ -21,13 +21,14 @@ from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
 from madke.encoding.cards import AS_STORED, Encoding, encoding_of
 from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
+from madke.endpoints.dialect import Dialect
 from madke.endpoints.endpoint import OPENAI_URL, checked_url, origin, read_models
 from madke.endpoints.limiter import Limited, Limits
 from madke.endpoints.model_names import split_address
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, provider_usage
 from madke.endpoints.prices import estimated_usage
-from madke.endpoints.refusals import Dialect, ServerError, field, refused_completion
+from madke.endpoints.refusals import ServerError, field, refused_completion
 from madke.endpoints.retry import Retrying
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Positive
 from madke.core.addresses import SECRET, public_url
 from madke.core.chat import Prefix
 from madke.core.errors import UserError
+from madke.endpoints.dialect import Dialect
 from madke.endpoints.prices import Price
-from madke.endpoints.refusals import Dialect
 
 OPENAI_URL = "https://api.openai.com/v1"
 PROBE_SECONDS = 4.0

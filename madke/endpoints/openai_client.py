@@ -17,6 +17,7 @@ from madke.core.addresses import without_path_secrets
 from madke.core.chat import BoundForm, ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.endpoints.cut_prompts import CutPrompts, cut_warning
+from madke.endpoints.dialect import REFUSALS, Dialect
 from madke.endpoints.endpoint import Endpoint, checked_url, from_environment, openai_endpoint, origin
 from madke.endpoints.openai_wire import (
     assembled,
@@ -30,7 +31,7 @@ from madke.endpoints.openai_wire import (
 )
 from madke.endpoints.patience import Patience, time_limit
 from madke.endpoints.prices import FLEX
-from madke.endpoints.refusals import REFUSALS, Dialect, ServerError, free_tokens, no_resources, unexplained
+from madke.endpoints.refusals import ServerError, free_tokens, no_resources, unexplained
 from madke.endpoints.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
 if TYPE_CHECKING:

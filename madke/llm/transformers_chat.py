@@ -15,7 +15,7 @@ from madke._util.assets import require
 from madke._util.terminal import printed_once
 from madke.core.chat import ChatRequest, Completion, Message, Usage
 from madke.core.errors import CallError, UserError
-from madke.endpoints.refusals import without_system
+from madke.endpoints.dialect import without_system
 from madke.llm.batching import Batching
 from madke.llm.control_tokens import ControlTokens, looks_like_markup
 from madke.llm.gguf.file import SUFFIX, read_header

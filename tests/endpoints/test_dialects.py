@@ -9,8 +9,9 @@ import pytest
 
 from madke.core.chat import Usage
 from madke.core.errors import CallError
+from madke.endpoints.dialect import Dialect
 from madke.endpoints.endpoint import ModelEntry, endpoints_of
-from madke.endpoints.refusals import Dialect, ServerError
+from madke.endpoints.refusals import ServerError
 from madke.llm import OpenAIChat, close
 from tests.support.chat_requests import chat_request
 from tests.support.openai_server import chat, error, openai_server

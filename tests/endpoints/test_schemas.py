@@ -12,8 +12,8 @@ import pytest
 from madke.core.chat import BoundForm, ChatRequest, Completion, Message, takes_schemas
 from madke.core.errors import CallError
 from madke.core.schema import Schema, SchemaField
+from madke.endpoints.dialect import Dialect
 from madke.endpoints.endpoint import ModelEntry
-from madke.endpoints.refusals import Dialect
 from madke.endpoints.schemas import readable, response_format
 from madke.llm import CallStore, Limited, Limits, OpenAIChat, Retrying, Stored, as_chat_model, open_model
 from tests.support.chat_requests import chat_request

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from madke.core.errors import CallError
-from madke.endpoints.refusals import Dialect, ServerError
+from madke.endpoints.dialect import Dialect
+from madke.endpoints.refusals import ServerError
 from madke.llm import Limited, Limiter, OpenAIChat, Retrying, RetryPolicy, close
 from tests.endpoints.test_dialects import CHUNKS, events
 from tests.endpoints.test_streaming import WHOLE, parts_of
