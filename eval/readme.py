@@ -52,24 +52,30 @@ def figures(study: str) -> str:
     model = section.partition("\n")[0]
     rows = re.findall(r"^\| `([^`]+)` \| ([\d.]+ \[\d+, \d+\]) \|.*?\| ([\d.,]+) \| [\d,]+ \| [\d,]+ \|", section, re.M)
     arms = {name: _Arm(name, match, calls) for name, match, calls in rows}
-    test = re.search(r"^\| `madke` \| `(vote@\d+)` ([\d.]+) % \| (\S+) \[(\S+), (\S+)\] \| (\S+) \|", section, re.M)
+    test = re.search(r"^\| `madke` \| `(vote@\d+)` ([\d.]+) % \| (\S+) \[(\S+), (\S+)\] \| ([^|]+) \|", section, re.M)
     assert test is not None, "the study's page has no test of madke against a vote"
     vote, share, difference, low, high, p = test.groups()
     lines = [
         f"| {model}, n = {n} | right, % | calls per question |",
         "|---|---|---|",
-        *(f"| {words} (`{arm}`) | {arms[arm].match} | {arms[arm].calls} |" for arm, words in _SINGLE.items()),
-        f"| a vote over the same passages (`{vote}`) | {share} | {vote.partition('@')[2]} |",
-        f"| a debate over the same passages (`madke`) | {arms['madke'].match} | {arms['madke'].calls} |",
+        *(f"| {words} | {arms[arm].match} | {arms[arm].calls} |" for arm, words in _SINGLE.items()),
+        f"| a vote over the same passages | {share} | {vote.partition('@')[2]} |",
+        f"| a debate over the same passages | {arms['madke'].match} | {arms['madke'].calls} |",
     ]
-    interim = " The study is under way." if "**Interim.**" in study else ""
-    return "\n".join(lines) + (
-        f"\n\nDebate minus vote: {difference} points, 95 % {low} to {high}, p {'<' if p.startswith('<') else '='} "
-        f"{p.lstrip('<')}.{interim} All arms, models and tests: [Does a debate pay?](STUDY)"
+    finding = "No difference was found between a debate and a vote that makes as many calls"
+    if float(p.lstrip("< ")) < 0.05:
+        finding = f"A debate was {'better' if float(difference) > 0 else 'worse'} than a vote that makes as many calls"
+    return (
+        f"**{finding}: {difference} points, 95 % {low} to {high}, p {'<' if p.startswith('<') else '='} "
+        f"{p.lstrip('< ')}.**\n\n"
+        + "\n".join(lines)
+        + f"\n\n{'The study is under way. ' if '**Interim.**' in study else ''}All arms, models and tests: "
+        "[Does a debate pay?](STUDY)"
     )
 
 
 _SINGLE = {"standard": "one call, no passages", "rag": "one call with passages"}
+"""Arms of the study of one call each -> what they are."""
 
 
 def shown(transcript: Transcript) -> str:
