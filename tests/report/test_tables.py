@@ -274,6 +274,13 @@ def paired() -> Any:
     return paired_table(comparison_of(runs, said).tests(["em", "comet"]))
 
 
+def test_every_share_of_a_debate_is_compared_in_percent_and_a_count_is_not() -> None:
+    runs = {"one": debates(BAIKAL, "x"), "two": debates(BAIKAL, BAIKAL)}
+    table = paired_table(comparison_of(runs).tests(["cons_matcher", "disagreement", "rounds"]))
+    assert [cell(table, row, "value").text for row in range(3)] == ["cons_matcher %", "disagreement %", "rounds"]
+    assert [cell(table, row, "of second").value for row in range(3)] == [100.0, 0.0, 1.0]
+
+
 def test_a_table_of_tests_has_each_value_in_its_own_unit() -> None:
     table = paired()
     assert [cell(table, row, "value").text for row in range(2)] == ["EM %", "comet"]
