@@ -6,6 +6,7 @@ passage is about a sentence does not show that it supports it: ``madke support``
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from madke.core.errors import UserError
@@ -22,8 +23,9 @@ _MARKS = r"(?:\s*\[[\d,\s-]+\])+"
 _SENTENCE = re.compile(
     rf"(?<=[.!?])(?:{_MARKS}[.]?)?\s+(?=[\"'(]*[A-Z\d\u00c0-\u00de\u0400-\u042f\u3040-\u9fff])|(?<=[\u3002\uff01\uff1f])(?:{_MARKS})?(?!\s*\[)|\n+"
 )
-_MARK = re.compile(rf"[ \t]*\[\s*{IDS}\s*\]", re.IGNORECASE)
-_END = re.compile("[.!?\u3002\uff01\uff1f\\s]*\\Z")
+# A run of spaces or stops is tried from its beginning only: a reply may have thousands of them.
+_MARK = re.compile(rf"(?<![ \t])[ \t]*+\[\s*{IDS}\s*\]", re.IGNORECASE)
+_END = re.compile("(?<![.!?\u3002\uff01\uff1f\\s])[.!?\u3002\uff01\uff1f\\s]*+\\Z")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _EMPTY = SMALL_WORDS | {*UNITS.values()}
 """Words that do not tell what a sentence is about."""
@@ -87,19 +89,22 @@ def merged(text: str, question: str, stances: Sequence[str]) -> tuple[str, Citat
     repeats one of a stance gets back the citations that it lost.
     """
     related = _relation(question)
-    said = [each for stance in stances for each in cited_sentences(stance) if each.citations]
+    cited = [each for stance in stances for each in cited_sentences(stance) if each.citations]
+    said = [(each.bare, normalised(each.bare), each.citations) for each in cited]
     parts, removed, restored = list[str](), list[int](), list[int]()
     for each in cited_sentences(text):
-        sources = {n for other in said if related(each.bare, other.bare) for n in other.citations}
+        bare = each.bare
+        sources = {n for other, _, numbers in said if related(bare, other) for n in numbers}
         kept = [n for n in each.citations if n in sources]
-        repeated = (n for other in said if normalised(other.bare) == normalised(each.bare) for n in other.citations)
+        plain = normalised(bare)
+        repeated = (n for _, other, numbers in said if other == plain for n in numbers)
         back = [n for n in dict.fromkeys(repeated) if n not in kept]
         parts.append(_citing(each, [*kept, *back]))
         removed += [n for n in each.citations if n not in sources]
         restored += back
     found = "".join(parts)
-    cited = citations_in(found)
-    lost = (n for other in said for n in other.citations if n not in cited)
+    left = citations_in(found)
+    lost = (n for other in cited for n in other.citations if n not in left)
     return found, CitationCheck(removed=_once(removed), restored=_once(restored), lost=_once(lost))
 
 
@@ -122,11 +127,12 @@ def _relation(question: str) -> Callable[[str, str], bool]:
 
     A sentence without such words passes. In Chinese, Japanese and Korean, characters stand for words.
     """
-    asked = _content(question)
+    content = cache(_content)  # each sentence is compared with many
+    asked = content(question)
 
     def related(sentence: str, other: str) -> bool:
-        mine = _content(sentence) - asked
-        return not mine or not mine.isdisjoint(_content(other))
+        mine = content(sentence) - asked
+        return not mine or not mine.isdisjoint(content(other))
 
     return related
 

@@ -9,7 +9,9 @@ from madke.tasks.base import BaseTask
 from madke.tasks.short_answer import ShortAnswer
 
 _ITEM = ShortAnswer()
-_BETWEEN = re.compile(r"\s*[;\n]\s*")
+_BETWEEN = re.compile(r"[;\n]")
+MOST_ITEMS = 100
+"""Items of a list that are read. Each is compared with all others."""
 
 
 class AnswerList(BaseTask):
@@ -26,9 +28,9 @@ class AnswerList(BaseTask):
     is_list = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The items with ``; `` between them, each once; None if there is none."""
+        """The first :data:`MOST_ITEMS` items with ``; `` between them, each once; None if there is none."""
         kept: list[str] = []
-        for item in map(bare, _BETWEEN.split(text.strip().removesuffix("."))):
+        for item in map(bare, items_of(text.strip().removesuffix("."))):
             known = any(_ITEM.same(item, other, question) for other in kept)
             if any(character.isalnum() for character in item) and not declines(item) and not known:
                 kept.append(item)
@@ -49,8 +51,8 @@ class AnswerList(BaseTask):
 
 
 def items_of(answer: str) -> list[str]:
-    """The items of a list."""
-    return [item for item in _BETWEEN.split(answer) if item.strip()]
+    """The first :data:`MOST_ITEMS` items of a list."""
+    return [item.strip() for item in _BETWEEN.split(answer) if item.strip()][:MOST_ITEMS]
 
 
 def _all_in(items: Sequence[str], others: Sequence[str], question: Question) -> bool:

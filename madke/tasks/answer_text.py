@@ -11,7 +11,7 @@ _PAIRS = (
 _OPENINGS = frozenset(opening[0] for opening, _ in _PAIRS)
 _LAYERS = 4
 _FULL_STOP = re.compile(r"(?<=[^\s.])\.\Z")
-_ABBREVIATION = re.compile(r"\.\S+\.\Z|\b[A-Za-z]{1,2}\.\Z")
+_SHORT_WORD = re.compile(r"\b[A-Za-z]{1,2}\.\Z")
 
 
 def unmarked(text: str) -> str:
@@ -28,7 +28,12 @@ def unmarked(text: str) -> str:
 def bare(text: str) -> str:
     """The unmarked text without a final full stop, except after abbreviations such as ``U.S.``, ``Jr.`` and ``...``."""
     text = unmarked(text)
-    return text if _ABBREVIATION.search(text) else unmarked(_FULL_STOP.sub("", text))
+    return text if _ends_in_abbreviation(text) else unmarked(_FULL_STOP.sub("", text))
+
+
+def _ends_in_abbreviation(text: str) -> bool:
+    last = text.rpartition(" ")[2]
+    return text.endswith(".") and ("." in last[:-2] or bool(_SHORT_WORD.search(text)))
 
 
 def _without_pair(text: str) -> str:

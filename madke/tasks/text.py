@@ -9,8 +9,9 @@ from madke.tasks.short_answer import ShortAnswer
 
 _GOLDS = ShortAnswer()
 _NAMED = re.compile(r"[\[(]\s*(?:passages?|knowledge)\s+(\d[\d,\s-]*)[\])]", re.IGNORECASE)
-_MARKS = r"(?:\[[\d,\s-]+\]\s*)+"
-_LEADING = re.compile(rf"(?P<marks>{_MARKS})(?P<sentence>[^\[\]]*?)(?P<end>[.!?]?\s*)(?=\[|\Z)")
+_MARK = r"\[[\d,\s-]++\]\s*+"
+_ENDS_IN_MARK = re.compile(rf"{_MARK}[.!?]?\Z")
+_LEADING = re.compile(rf"(?P<marks>(?:{_MARK})++)(?P<sentence>[^\[]*+)")
 
 
 class Text(BaseTask):
@@ -34,7 +35,7 @@ class Text(BaseTask):
         None if no letter or digit is left, or if it says that there is no answer.
         """
         text = _NAMED.sub(lambda named: f"[{named[1].strip()}]", text.strip())
-        if re.match(_MARKS, text) and not re.search(rf"{_MARKS}[.!?]?\Z", text):
+        if re.match(_MARK, text) and not _ENDS_IN_MARK.search(text):
             text = _LEADING.sub(_marks_last, text)
         return text if any(character.isalnum() for character in text) and not declines(text) else None
 
@@ -52,4 +53,7 @@ class Text(BaseTask):
 
 
 def _marks_last(found: re.Match[str]) -> str:
-    return f"{found['sentence']} {found['marks'].strip()}{found['end']}"
+    sentence = found["sentence"].rstrip()
+    space = found["sentence"][len(sentence) :]
+    stop = sentence[-1:] if sentence.endswith((".", "!", "?")) else ""
+    return f"{sentence.removesuffix(stop)} {found['marks'].strip()}{stop}{space}"

@@ -84,6 +84,22 @@ def test_a_summary_cites_what_the_stances_cite(summary: str, text: str, check: C
     assert merged(summary, QUESTION.question, [BAIKAL, TANGANYIKA]) == (text, check)
 
 
+HOSTILE = {
+    "spaces": "Baikal is deep" + " " * 100_000 + "and cold [0].",
+    "stops": "Baikal is deep [2]" + "." * 100_000 + "x",
+    "many sentences": " ".join(
+        f"Lake number {n} is deep and holds much of the water of the world [0]." for n in range(200)
+    ),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_citations_of_long_hostile_text_are_checked_in_reasonable_time(text: str) -> None:
+    assert "[2]" not in looked_up(text, QUESTION.question, {0: BAIKAL})
+    assert "[2]" not in merged(text, QUESTION.question, [HOSTILE["many sentences"]] * 2)[0]
+
+
 def test_the_summarizer_of_a_debate_adds_no_citation() -> None:
     done, model = play("madke", debating(f"{BAIKAL} Zebras agree [2]."), question=QUESTION, pool=POOL)
     assert done.status == "ok"

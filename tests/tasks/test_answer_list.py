@@ -42,6 +42,12 @@ def test_the_order_and_the_spelling_of_items_do_not_count() -> None:
     assert not TASK.contained("Ian Brown; Taylor Swift", "An album by Josef Strauss.", ASKED)
 
 
+def test_the_first_hundred_items_of_an_endless_list_are_read() -> None:
+    items = [f"Lake {n}" for n in range(1, 20_001)]
+    assert TASK.read("; ".join(items), ASKED) == "; ".join(items[:100])
+    assert TASK.same("; ".join(items), "; ".join(items[:100]), ASKED)
+
+
 @pytest.mark.parametrize(
     ("answer", "right"),
     [

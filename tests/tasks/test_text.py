@@ -21,10 +21,24 @@ def test_the_whole_text_is_the_answer_with_its_lines_and_citations() -> None:
         ("[0] says that it is deep [0].", "[0] says that it is deep [0]."),
         ("It is deep. [0] So is this. [1]", "It is deep. [0] So is this. [1]"),
         ("It was made in 1990 (passage of the strait).", "It was made in 1990 (passage of the strait)."),
+        ("[0] Deep!! [1] Is it [a lake]? Yes.\n[2] So.", "Deep! [0]! Is it [1] [a lake]? Yes.\nSo [2]."),
     ],
 )
 def test_citations_are_written_in_one_way(text: str, read: str) -> None:
     assert TEXT.read(text, LAKES) == read
+
+
+HOSTILE = {
+    "spaces": "[1] a" + " " * 200_000 + "b [2] c",
+    "marks": "[1]" * 60_000 + "b",
+    "open": "[1] a " + "[1 " * 60_000,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_long_hostile_text_is_read_in_reasonable_time(text: str) -> None:
+    assert TEXT.read(text, LAKES)
 
 
 @pytest.mark.parametrize("text", ["", " ... ", "I do not know.", "The answer is unknown."])
