@@ -13,8 +13,7 @@ from madke._util.files import atomic_write
 from madke.core.chat import Usage, fields_of
 from madke.core.transcript import StageUsage, Transcript
 from madke.export.recorded_calls import recorded_calls
-from madke.pools.lines import PoolLines
-from madke.runs.spec import run_files
+from madke.runs.run_pools import recorded_pools
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import correct
 
@@ -155,11 +154,10 @@ def _calls(arm: Results) -> Iterator[ExportRow]:
 
 
 def _passages(arm: Results) -> Iterator[ExportRow]:
-    """The pool of each debate. Texts are in the pool file: none if it is gone, or for a debater's own search."""
-    file = run_files(arm.path).pools if arm.path.is_dir() else None
-    lines = PoolLines(file) if file is not None and file.is_file() else None
+    """The pool of each debate. Texts are in the pool file: none if it is gone or has changed, or for an own search."""
+    record_of = recorded_pools(arm.path, arm.config)
     for t in arm.transcripts():
-        record = lines.record(t.id) if lines and t.pool else None
+        record = record_of(t.id) if t.pool else None
         texts = {(each.source, each.key): each.text for each in record.passages} if record else {}
         cited = t.agreement.cited if t.agreement else ()
         chosen: dict[int, dict[str, None]] = {}

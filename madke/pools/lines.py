@@ -2,12 +2,11 @@
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from pathlib import Path
 
 from pydantic_core import from_json
 
-from madke._util.files import atomic_write, numbered_lines, open_unpacked, short_hash
+from madke._util.files import atomic_write, numbered_lines, short_hash
 from madke.core.question import Question
 from madke.pools.pool_file import PoolRecord, record_from_json
 
@@ -20,26 +19,30 @@ class PoolLines:
 
     def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
         self._file = file
-        lines = lines_of(file, ids)
-        self._unpacked: bytes | None = None
-        if file.suffix == ".gz":  # it has no random access
-            with open_unpacked(file) as whole:
-                self._unpacked = whole.read()
-        self.hashes = {id_: found for id_, (found, _) in lines.items()}
+        self.hashes: dict[str, str] = {}
         """Question id -> hash of its line."""
-        self._starts = {id_: start for id_, (_, start) in lines.items()}
+        self._starts: dict[str, int] = {}
+        self._held: dict[str, bytes] | None = {} if file.suffix == ".gz" else None
+        """The lines themselves, where the file has no random access."""
+        for id_, start, line in _found(file, ids):
+            self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
+            if self._held is not None:
+                self._held[id_] = line
 
     def record(self, id_: str) -> PoolRecord | None:
         """The record of a question; None if the file has none, or if its line has changed since."""
         if id_ not in self._starts:
             return None
         try:
-            with self._file.open("rb") if self._unpacked is None else BytesIO(self._unpacked) as lines:
-                lines.seek(self._starts[id_])
-                line = lines.readline()
+            line = self._line_at(self._starts[id_]) if self._held is None else self._held[id_]
         except OSError:
             return None
         return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
+
+    def _line_at(self, start: int) -> bytes:
+        with self._file.open("rb") as lines:
+            lines.seek(start)
+            return lines.readline()
 
     def append(self, id_: str, line: bytes) -> None:
         """Add the line of a question to the file."""
@@ -50,15 +53,18 @@ class PoolLines:
 
 def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
     """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
-    found = {}
+    return {id_: (short_hash(line.strip()), start) for id_, start, line in _found(file, ids)}
+
+
+def _found(file: Path, ids: Container[str] | None) -> Iterator[tuple[str, int, bytes]]:
+    """(Question id, offset, line) of each readable line."""
     start = 0
     for _, line in numbered_lines(file):
         with suppress(ValueError, TypeError, KeyError):
             id_ = str(from_json(line)["id"])
             if ids is None or id_ in ids:
-                found[id_] = (short_hash(line.strip()), start)
+                yield id_, start, line
         start += len(line)
-    return found
 
 
 @contextmanager

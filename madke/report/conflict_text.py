@@ -1,17 +1,16 @@
 """The map of a disagreement in words and as a table, and the passages that it is read from."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from madke.core.agreement import Quote
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.engine.conflicts import ConflictMap, HeldPosition, Point, Turnaround, conflicts_of
-from madke.pools.lines import PoolLines
 from madke.pools.pool_file import PoolRecord
 from madke.report.agreement_text import INDENT, numbers, quote_line
 from madke.report.tables import Table, TableRow, count_cell, one_line, percent_cell, table_of
-from madke.runs.spec import run_files
+from madke.runs.run_pools import recorded_pools
 from madke.scoring.arms import Results
 from madke.tasks import get_task
 
@@ -35,20 +34,11 @@ def map_of(transcript: Transcript, record: PoolRecord | None) -> ConflictMap | N
 
 def maps_of(results: Results) -> Iterator[ConflictMap]:
     """The maps of an arm's debates, with the passages of its pool file if it is there and has not changed."""
-    record = _records(results)
+    record = recorded_pools(results.path, results.config)
     for transcript in results.transcripts():
         found = map_of(transcript, record(transcript.id))
         if found is not None:
             yield found
-
-
-def _records(results: Results) -> Callable[[str], PoolRecord | None]:
-    frozen = results.config.pools if results.config else {}
-    file = run_files(results.path).pools if frozen else None
-    if file is None or not file.is_file():
-        return lambda id_: None
-    lines = PoolLines(file, frozen)
-    return lambda id_: lines.record(id_) if lines.hashes.get(id_) == frozen.get(id_) else None
 
 
 def conflict_lines(found: ConflictMap) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The pools of a run: one for each question, read from a pool file on demand."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from madke.core.errors import UserError
@@ -10,7 +10,7 @@ from madke.engine.protocol_parts import Knowledge
 from madke.pools.lines import PoolLines
 from madke.pools.loading import pool_of
 from madke.pools.pool_file import PoolRecord, pool_records, sources_in
-from madke.runs.spec import RunSpec, question_hash
+from madke.runs.spec import RunSpec, question_hash, run_files
 
 
 class RunPools:
@@ -57,6 +57,19 @@ class RunPools:
             todo = "restore the old version and run the same command again, or choose another --out"
             raise UserError(f"{why}; {todo}", file=self._file)
         return pool_of(record, self._knowledge)
+
+
+def recorded_pools(directory: Path, spec: RunSpec | None) -> Callable[[str], PoolRecord | None]:
+    """From a question's id to its pool as the run's debates read it; None if the file is gone or the line has changed.
+
+    UserError if the pool file cannot be read.
+    """
+    frozen = spec.pools if spec else {}
+    file = run_files(directory).pools if frozen else None
+    if file is None or not file.is_file():
+        return lambda id_: None
+    lines = PoolLines(file, frozen)
+    return lambda id_: lines.record(id_) if lines.hashes.get(id_) == frozen.get(id_) else None
 
 
 def _checked(file: Path, knowledge: Knowledge, questions: Sequence[Question]) -> dict[str, str]:

@@ -66,6 +66,10 @@ def test_tables_have_their_columns_and_the_values_of_the_run(run: Path, tmp_path
     assert list(first["text"])[:2] == ["text of p 1", "text of p2"]
     assert first["text"].isna().tolist() == [False, False, True]
     assert [list(each) for each in first["selected_by"]] == [["Debater 1", "Debater 2"], [], []]
+    other = [replace(each, text="another text") for each in PASSAGES]
+    write_pools(tmp_path / "pools.jsonl", [PoolRecord(id="q0", question="Which?", passages=tuple(other))])
+    exported(run, "--parquet", tmp_path / "changed")
+    assert pandas.read_parquet(tmp_path / "changed" / "passages.parquet")["text"].isna().all()
 
 
 def test_token_sums_are_those_of_score(run: Path, tmp_path: Path) -> None:
