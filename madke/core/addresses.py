@@ -17,7 +17,7 @@ _API_WORDS = re.compile(
 )
 """Path segments that belong to public APIs, so they are not secrets."""
 
-_URL = re.compile(r"\bhttps?://[^\s\"'<>]+")
+_URL = re.compile(r"\bhttps?://[^\s\"'<>]+", re.IGNORECASE)
 
 
 def bare_url(url: str) -> str:

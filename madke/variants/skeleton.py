@@ -116,11 +116,16 @@ def _whole(variant: Variant, text: str) -> str:
     return merged + shared[done:]
 
 
+def _tags(text: str) -> Iterator[re.Match[str]]:
+    """The beginnings and ends of blocks, but not those in comments."""
+    return _TAG.finditer(_COMMENT.sub(lambda comment: " " * len(comment[0]), text))
+
+
 def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
     """Name, begin and end of the inside of each block, in the order of their begins."""
     opened: list[tuple[str, int]] = []
     found = []
-    for tag in _TAG.finditer(text):
+    for tag in _tags(text):
         if tag[1]:
             opened.append((tag[1], tag.end()))
         else:
@@ -132,7 +137,7 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
 def _beside_blocks(text: str) -> str:
     """What stands outside of all blocks, without comments."""
     depth, begin, outside = 0, 0, ""
-    for tag in _TAG.finditer(text):
+    for tag in _tags(text):
         if depth == 0:
             outside += text[begin : tag.start()]
         depth += 1 if tag[1] else -1

@@ -68,6 +68,16 @@ def test_a_copy_sends_the_same_prompts(name: str, tmp_path: Path) -> None:
         assert sample_prompt(copied, stage).messages == sample_prompt(shipped, stage).messages
 
 
+def test_a_template_with_a_block_in_a_comment_is_copied(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    copy_variant(load_variant("madke"), own / "mine")
+    template = own / "mine" / "judge.j2"
+    template.write_text('{% extends "debate_judge.j2" %}\n{# {% endblock %} #}\n')
+    copy_variant(load_variant("mine", own), tmp_path / "copies" / "mine")
+    copied = load_variant("mine", tmp_path / "copies")
+    assert sample_prompt(copied, "judge").messages == sample_prompt(load_variant("mine", own), "judge").messages
+
+
 def test_a_copied_template_holds_its_words_and_names_its_prompt_in_the_paper(tmp_path: Path) -> None:
     copy_variant(load_variant("madke"), tmp_path / "madke")
     text = {file.stem: file.read_text() for file in (tmp_path / "madke").glob("*.j2")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from madke.core.addresses import public_url
+from madke.core.addresses import public_url, with_public_urls
 from madke.core.chat import Completion, Usage
 from madke.core.errors import CallError
 from madke.endpoints.endpoint import endpoints_of
@@ -400,6 +400,13 @@ PATH_SECRET = "tok-2718281828459045"
 )
 def test_the_path_of_an_api_is_shown_as_it_is(path: str, shown: str) -> None:
     assert public_url(f"https://host:8000{path}") == f"https://host:8000{shown}"
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_an_address_in_a_line_of_another_package_is_shown_without_secrets(scheme: str) -> None:
+    line = with_public_urls(f"GET {scheme}://user:{PATH_SECRET}@host/{PATH_SECRET}/v1?key={PATH_SECRET} failed")
+    assert PATH_SECRET not in line
+    assert line.startswith("GET https://host/~")
 
 
 def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
