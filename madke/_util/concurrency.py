@@ -54,9 +54,9 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 async def told(
     work: Callable[[Tell], Coroutine[Any, Any, object]], silence: float | None = None
 ) -> AsyncGenerator[Any, None]:
-    """What the work tells, None for each silence of so many seconds, and at last its result.
+    """Yield what the work tells, and at last its result; None after each ``silence`` seconds in which it tells nothing.
 
-    The work ends with the generator.
+    Closing the generator cancels the work.
     """
     parts: asyncio.Queue[Any] = asyncio.Queue()
     task = asyncio.create_task(work(parts.put_nowait))

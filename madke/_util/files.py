@@ -372,7 +372,7 @@ def mark_finished(path: Path, inputs: Inputs, notes: Mapping[str, int] | None = 
 def _record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(_record_path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

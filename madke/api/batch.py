@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from madke._util.concurrency import finished
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError, suggesting
 from madke.core.events import Listener
-from madke.core.knowledge import SourceCounts
+from madke.core.knowledge import Source, SourceCounts
 from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol_parts import Knowledge
+from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, source_paths, use_files
 from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.directory import read_transcripts
@@ -175,6 +177,10 @@ async def arun(
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
     try:
         meter = await execute(job, path, options, listen=listen, signals=signals)
+    except BaseException:
+        if out is None and not (path / "run.json").is_file():  # it has not begun, so no call is lost
+            rmtree(path, ignore_errors=True)
+        raise
     finally:
         await asyncio.to_thread(job.close)
     made = Run(path, meter, job)
@@ -268,19 +274,26 @@ def build_pools(
         Source name -> for how many questions it found passages, or failed.
 
     Raises:
-        UserError: A source cannot be opened, or the file cannot be written.
+        UserError: An argument is invalid, a source cannot be opened, or the file cannot be written.
     """
     from madke.runs.pool_stages import build_pool_file
 
+    if k < 1:
+        raise UserError(f"k = {k}; expected at least 1")
+    use_files(options.sources_file, options.models_file)
     with Scope().active():
         request = RunRequest(
             questions=questions, dataset=dataset, ids=ids, limit=limit, sample_seed=sample_seed, model=model
         )
         records = questions_of(request)
     specs, own = source_specs(sources, ())
-    opened = [open_source(name, own.get(name, spec)) for name, spec in specs.items()]
-    knowledge = Knowledge.model_validate({"sources": tuple(specs), "query": query, "rerank": rerank})
-    return build_pool_file(records, opened, k, Path(out), knowledge, model=model, options=options)
+    knowledge = validated({"sources": tuple(specs), "query": query, "rerank": rerank}, Knowledge)
+    opened: list[Source] = []
+    try:
+        opened += (open_source(name, own.get(name, spec)) for name, spec in specs.items())
+        return build_pool_file(records, opened, k, Path(out), knowledge, model=model, options=options)
+    finally:
+        close_sources(source for source in opened if source.name not in own)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -76,10 +76,10 @@ async def aask(
     question: AnyQuestion, *, choices: Sequence[str] = (), options: RunOptions = DEFAULTS, **asked: Any
 ) -> Debate:
     """Debate one question; see :func:`stream` for the arguments."""
-    async for event in stream(question, choices=choices, options=options, **asked):
-        if isinstance(event, DebateFinished):
-            return Debate(transcript=event.transcript)
-    raise AssertionError("a stream ends with its transcript")
+    # To the end of the stream, where models and sources are closed.
+    events = [event async for event in stream(question, choices=choices, options=options, **asked)]
+    (transcript,) = (event.transcript for event in events if isinstance(event, DebateFinished))
+    return Debate(transcript=transcript)
 
 
 @suggesting
@@ -112,9 +112,10 @@ def stream(
         UserError: An input is missing or invalid.
     """
     use_files(options.sources_file, options.models_file)
-    record = {"question": question} if isinstance(question, str) else question
-    if choices and isinstance(record, Mapping):
-        record = {**record, "choices": tuple(choices)}
+    record: Question | Mapping[str, Any] = {"question": question} if isinstance(question, str) else question
+    if choices:
+        own = tuple(choices)
+        record = replace(record, choices=own) if isinstance(record, Question) else {**record, "choices": own}
     return events_of(resolved(requested([record], asked)), options, deltas=deltas)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from madke._util.files import file_lock, is_written, short_hash, unexpected_files, writing_here
+from madke._util.yaml_file import validated
 from madke.core.errors import UserError, count_of
 from madke.core.events import Listener, PoolsReady, SourceOpened, silent
 from madke.core.knowledge import Source
@@ -332,7 +333,7 @@ def arm_folder(path: Path, name: str) -> Path:
 
 def read_experiment(path: Path) -> tuple[Recipe, list[Path]]:
     """The recipe of an experiment, and the folders of its started arms, in the recipe's order."""
-    recipe = Recipe.model_validate(_read_record(path)["recipe"])
+    recipe = _recipe_in(_read_record(path), path)
     folders = [arm_folder(path, arm.name) for arm in recipe.all_arms()]
     return recipe, [folder for folder in folders if (folder / "transcripts.jsonl").is_file()]
 
@@ -352,7 +353,15 @@ def _record_of(experiment_spec: ExperimentSpec) -> dict[str, Any]:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    return read_record(path / FILE, FORMAT, "an experiment")
+    record = read_record(path / FILE, FORMAT, "an experiment")
+    if not all(isinstance(record.get(name), dict) for name in ("recipe", "questions", "pools", "sources")):
+        raise UserError("does not describe an experiment", file=path / FILE)
+    return record
+
+
+def _recipe_in(record: Mapping[str, Any], path: Path) -> Recipe:
+    """The recipe in the record of the experiment at ``path``."""
+    return validated(record["recipe"], Recipe, file=path / FILE, within=("recipe",))
 
 
 def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[str, Mapping[str, str]]) -> None:
@@ -369,7 +378,7 @@ def _refuse_other(path: Path, experiment_spec: ExperimentSpec, models: Mapping[s
     different += [f"its question {id_!r} differs" for id_ in old if id_ in new and old[id_] != new[id_]]
     if different:
         raise UserError(f"this folder holds another experiment: {different[0]}; choose another --out", file=path)
-    arms_before = {arm.name: arm for arm in Recipe.model_validate(before["recipe"]).all_arms()}
+    arms_before = {arm.name: arm for arm in _recipe_in(before, path).all_arms()}
     for arm, job in experiment_spec.jobs:
         folder = arm_folder(path, arm.name)
         if not (folder / "run.json").is_file():

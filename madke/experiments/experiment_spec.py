@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from madke._util.yaml_file import line_of
-from madke.core.chat import ChatModel
+from madke.core.chat import ChatModel, writable
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
@@ -316,7 +316,7 @@ def read_experiment_spec(
     return ExperimentSpec(
         recipe=found,
         file=None if isinstance(recipe, Recipe) else recipe_file(str(recipe)),
-        data=", ".join(Path(path).name for _, _, path in named),
+        data=", ".join(writable(Path(path).name) for _, _, path in named),
         datasets=tuple(name for name, equals, _ in named if equals),
         questions=_questions(found, data, request),
         request=request,

@@ -309,8 +309,10 @@ def _debaters(arm: Arm, plans: Mapping[str, Planned]) -> tuple[int, int] | tuple
         return None, None
     what = "calls" if match.by == "calls" else "all_tokens"
     target, unit = plans[match.arm], plans[match.unit]
+    # The shortest debates of an arm whose questions depend on others' results are none.
+    cheapest = getattr(unit.least, what) or getattr(unit.most, what)
     few = debaters_at_cost(getattr(target.least, what) / target.debates, getattr(unit.most, what) / unit.debates)
-    many = debaters_at_cost(getattr(target.most, what) / target.debates, getattr(unit.least, what) / unit.debates)
+    many = debaters_at_cost(getattr(target.most, what) / target.debates, cheapest / unit.debates)
     return few, max(few, min(many, MAX_DEBATERS))
 
 

@@ -288,7 +288,7 @@ def _each_line(path: Path, read: Callable[[bytes], T]) -> Iterator[T | None]:
         for number, line in enumerate(file, start=1):
             try:
                 found = read(unsealed(line)) if line.endswith(b"\n") else None
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+            except (ValueError, OverflowError, TypeError, KeyError, AttributeError) as error:
                 why = f"is not a transcript: {_reason(error)}; delete this line, then run the same command again"
                 raise UserError(
                     f"{why}: it debates the question anew, from stored calls", file=path, line=number

@@ -67,5 +67,5 @@ def check_least(record: Any) -> None:
     """UserError for a number below its minimum."""
     for name, about in descriptions(type(record)).items():
         value = getattr(record, name)
-        if about.least is not None and value is not None and value < about.least:
+        if about.least is not None and value is not None and not value >= about.least:  # so that NaN is refused
             raise UserError(f"{name} = {value}; expected at least {about.least:g}")

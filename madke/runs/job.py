@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from typing import cast as typing_cast
 
-from madke.core.chat import ChatModel
+from madke.core.chat import ChatModel, writable
 from madke.core.errors import UserError
 from madke.core.events import Listener, SourceOpened, SourceOpening, silent
 from madke.core.knowledge import KnowledgePool, Source
@@ -130,7 +131,7 @@ def resolved(request: RunRequest) -> Job:
         job = job_of(
             request,
             questions,
-            data=Path(request.questions).name if isinstance(request.questions, str | Path) else "",
+            data=writable(Path(request.questions).name) if isinstance(request.questions, str | Path) else "",
             dataset=name_of_dataset(request.dataset),
             task=None if request.task is None else TASKS.name_of(request.task),
             first_round_given=given,
@@ -215,7 +216,7 @@ def questions_of(request: RunRequest) -> list[Question]:
     """The selected questions of a file, or of the caller's own records."""
     data, task = request.questions, None if request.task is None else TASKS.name_of(request.task)
     limit, seed = request.limit, request.sample_seed
-    if isinstance(data, str) and " " in data and not Path(data).exists():
+    if isinstance(data, str) and " " in data and not os.path.exists(data):
         raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
         dataset = name_of_dataset(request.dataset)

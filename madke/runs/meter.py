@@ -83,7 +83,7 @@ class Budget:
     @property
     def reached(self) -> str | None:
         """The option whose limit is reached, or None."""
-        if self.max_cost is not None and self.cost >= self.max_cost:
+        if self.max_cost is not None and not self.cost < self.max_cost:  # reached at once if it is NaN
             return "--max-cost"
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             return "--token-budget"

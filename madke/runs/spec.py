@@ -212,6 +212,8 @@ def _is_sound(record: Mapping[str, Any]) -> bool:
         and isinstance(files := session.get("files", {}), dict)
         and isinstance(files.get("calls", ""), str)
         and isinstance(files.get("pools"), str | None)
+        and isinstance(session.get("versions", {}), dict)
+        and all(isinstance(session.get(name, 0), int | float) for name in ("calls", "failed_calls", "seconds"))
         for session in sessions
     )
 
@@ -235,4 +237,6 @@ def read_record(file: Path, version: int, what: str) -> dict[str, Any]:
 
 def write_record(file: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object atomically."""
-    write_file(file, json.dumps(record, ensure_ascii=False, indent=2).encode() + b"\n")
+    # A path that is not UTF-8 has lone surrogates: the handler writes their JSON escapes.
+    content = json.dumps(record, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace")
+    write_file(file, content + b"\n")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from madke._util.files import read_jsonl, refuse_repeated
 from madke._util.yaml_file import validated
+from madke.core.chat import writable
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.transcript import Final, Round, Stance, Transcript, Turn, outcome
@@ -79,7 +80,7 @@ def open_results(paths: Sequence[Path], questions: Sequence[Question] | None = N
     above = os.path.commonpath([path.absolute().parent for path in distinct.values()])
     if questions is not None and not any(path.is_file() for path in paths):
         raise UserError("--data requires a predictions file, but all paths are run directories; omit --data")
-    return [_opened(path, os.path.relpath(path, above), questions) for path in distinct.values()]
+    return [_opened(path, writable(os.path.relpath(path, above)), questions) for path in distinct.values()]
 
 
 def open_runs(runs: Sequence[Path | str | Results]) -> list[Results]:

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -141,6 +142,65 @@ def test_a_function_reads_a_file_of_its_own_form(tmp_path: Path) -> None:
     assert "pairs" in str(run.spec.dataset)
     found = madke.build_pools(tmp_path / "pairs.tsv", tmp_path / "p.jsonl", dataset=pairs, sources=[Searching()])
     assert [count.asked for count in found.values()] == [1]
+
+
+def test_choices_are_added_to_a_question_of_any_form() -> None:
+    choices, text = ("Baikal", "Ladoga"), "Which is deeper?"
+    for question in (text, {"question": text}, madke.Question(question=text)):
+        assert madke.ask(question, choices=choices, model=Counting(), protocol="cot").transcript.choices == choices
+
+
+def test_a_question_ends_when_its_model_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_closing.py").write_text(
+        "import asyncio\n"
+        "class Model:\n"
+        "    name, closed = 'closing', []\n"
+        "    async def complete(self, request):\n"
+        "        from madke import Completion\n"
+        "        return Completion(text='The answer is Baikal.')\n"
+        "    async def aclose(self):\n"
+        "        for _ in range(99):\n"
+        "            await asyncio.sleep(0)\n"
+        "        self.closed.append(True)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert madke.ask("Which is deeper?", model="own_closing:Model", protocol="cot").answer == "Baikal"
+    assert sys.modules["own_closing"].Model.closed == [True]
+
+
+def test_a_run_that_does_not_begin_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(madke.UserError, match="cannot be reached"):
+        madke.run(["q?"], model="openai/m", protocol="cot", options=madke.RunOptions(base_url="http://127.0.0.1:9/v1"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_text_in_place_of_a_file_is_bad_input() -> None:
+    with pytest.raises(madke.UserError, match="is not a file; to ask a question, pass a list of texts"):
+        madke.run("Which lake is deeper? " * 50, model=Counting(), protocol="cot")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"k": 0}, "k = 0; expected at least 1"),
+        ({"query": "bad"}, "query: .* found 'bad'"),
+        ({"rerank": {"model": "hf/x", "more": 1}}, "unknown key 'rerank.more'"),
+    ],
+)
+def test_pools_of_wrong_arguments_are_bad_input(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(madke.UserError, match=words):
+        madke.build_pools(["Which is deeper?"], tmp_path / "p.jsonl", sources=[Searching()], **wrong)
+
+
+def test_pools_take_the_sources_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "lakes.txt").write_text("Lake Baikal is the deepest lake.\n")
+    file = tmp_path / "own.yaml"
+    file.write_text("lakes: {documents: docs, encoder: none}\n")
+    options = madke.RunOptions(sources_file=file)
+    found = madke.build_pools(["Which lake is deepest?"], tmp_path / "p.jsonl", sources="lakes", options=options)
+    assert [count.found for count in found.values()] == [1]
 
 
 def test_it_works_inside_a_running_event_loop() -> None:

@@ -1,6 +1,7 @@
 """Bad input: one line on stderr that says where and what, exit status 2, nothing written."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -216,3 +217,12 @@ def test_variants_of_the_user_are_checked(tmp_path: Path) -> None:
     (folder / "protocol.yaml").write_text(protocol)
     done = madke(*listing, "--json")
     assert {"madke", "pair"} <= {json.loads(line)["name"] for line in done.stdout.splitlines()}
+
+
+def test_names_of_files_that_are_not_utf8_are_no_bad_input(tmp_path: Path) -> None:
+    data, out = (os.fsdecode(os.fsencode(tmp_path) + b"/" + name) for name in (b"q\xff.jsonl", b"out\xff"))
+    Path(data).write_text(lines(GOOD))
+    done = madke("run", data, "--out", out, "--protocol", "standard")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((Path(out) / "run.json").read_text())["spec"]["data"] == "q?.jsonl"
+    assert madke("score", out).returncode == 0

@@ -90,6 +90,7 @@ def test_damage_is_named_with_its_line_and_its_cure_by_each_command(finished: An
         (b"\n", "EOF while parsing"),
         (b"\x00\xff\n", "expected value"),
         (b'{"id": "q", "repeat": "x", "status": "ok"}\n', "invalid literal for int"),
+        (b'{"id": "q", "repeat": 1e999, "status": "ok"}\n', "cannot convert float infinity"),
     ],
 )
 def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: bytes, reason: str) -> None:

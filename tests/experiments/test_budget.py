@@ -1,5 +1,6 @@
 """Prices, and the budget that runs pay from."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ def test_a_budget_is_exhausted_when_the_limit_is_reached() -> None:
     assert budget.reached is None
     budget.pay("openai/mini@http://localhost:1", USAGE)
     assert budget.reached == "--max-cost"
+
+
+def test_a_limit_that_is_not_a_number_is_reached_at_once() -> None:
+    assert Budget(prices={"openai/mini": MINI}, max_cost=math.nan).reached == "--max-cost"
 
 
 def test_a_limit_needs_the_price_of_every_model_that_charges() -> None:

@@ -306,3 +306,18 @@ def test_a_wrong_arm_of_a_grid_is_told_with_the_line_of_its_last_label(tmp_path:
             wanted.job(arm if arm.name != "one-all" else wanted.arms[1])
         said.append(str(refused.value).removeprefix(f"{file}:").partition(": unknown")[0])
     assert said == ["13: arm 'one-few'", "13: arm 'one-few'", "12: arm 'two-all': set", "13: arm 'two-few': set"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"recipe": 5}, "does not describe an experiment"),
+        ({"questions": []}, "does not describe an experiment"),
+        ({"recipe": {"title": "t", "source": "s", "arms": [{"name": "../x"}]}}, "recipe: arms.0.name: String should"),
+    ],
+)
+def test_a_record_of_strange_parts_is_refused(tmp_path: Path, wrong: dict[str, Any], words: str) -> None:
+    record = {"format": 2, "recipe": {}, "questions": {}, "pools": {}, "sources": {}}
+    (tmp_path / "experiment.json").write_text(json.dumps(record | wrong))
+    with pytest.raises(UserError, match=rf"experiment\.json.*: {words}"):
+        read_experiment(tmp_path)

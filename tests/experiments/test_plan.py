@@ -120,6 +120,13 @@ def test_what_the_others_have_cost_takes_the_place_of_their_plan() -> None:
     assert found["again"].debaters == (6, 16)
 
 
+def test_the_cost_of_an_arm_that_may_have_no_questions_can_be_matched() -> None:
+    left = {"name": "left", "protocol": "cot", "wrong_in": "cot"}
+    same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"unit": "left"}}
+    found = plans({"arms": [MADKE, {"name": "cot", "protocol": "cot"}, left, same]}, questions(3))
+    assert found["same"].debaters == (6, 16)
+
+
 def test_more_debaters_than_there_can_be_are_not_planned() -> None:
     dear: dict[str, Any] = {"name": "dear", "protocol": "mad", "set": {"debaters": 60, "rounds": 5}}
     same = {"name": "same", **SAME, "match_cost": SAME["match_cost"] | {"arm": "dear"}}

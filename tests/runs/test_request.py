@@ -1,5 +1,6 @@
 """A request of a run: its fields are the options of commands and the keywords of functions."""
 
+import math
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
@@ -45,6 +46,11 @@ def test_every_field_is_explained_and_can_be_set_by_somebody() -> None:
 def test_a_number_below_its_minimum_is_refused(field: str, value: int) -> None:
     with pytest.raises(madke.UserError, match=f"{field} = {value}; expected at least 1"):
         replace(madke.RunRequest(), **{field: value})  # type: ignore[arg-type]
+
+
+def test_a_limit_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(madke.UserError, match="max_cost = nan; expected at least 0"):
+        madke.RunOptions(max_cost=math.nan)
 
 
 def test_an_unknown_keyword_names_the_nearest_one() -> None:

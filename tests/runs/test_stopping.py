@@ -352,7 +352,16 @@ def test_a_replay_of_a_stopped_run_makes_no_failures_of_what_was_left(tmp_path: 
     assert (len(finished(tmp_path)), unfinished(tmp_path)) == (2, left)
 
 
-@pytest.mark.parametrize("wrong", [{"endpoints": [1]}, {"sessions": [{"files": {"calls": 5}}]}, {"sessions": 7}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"endpoints": [1]},
+        {"sessions": [{"files": {"calls": 5}}]},
+        {"sessions": [{"calls": "x"}]},
+        {"sessions": [{"versions": []}]},
+        {"sessions": 7},
+    ],
+)
 def test_a_run_json_of_strange_parts_is_refused_before_anything_is_asked(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with openai_server(debating) as server:
         args = arguments(tmp_path, server, n=1)
