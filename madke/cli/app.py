@@ -19,7 +19,7 @@ from madke.core.errors import RENAMED, UserError
 _VERBS = {
     "ask": "Debate one question over retrieved knowledge. Print the debate as text, while it goes on.",
     "run": "Debate every question of a dataset. Write transcripts, calls, scores and a report to OUT.",
-    "study": "Ask whether a debate pays on your questions and documents: no knowledge, one call, votes, debate.",
+    "study": "Compare one call, one call with passages, a debate and votes on your questions and documents.",
     "ablate": "Run all arms of a recipe over the same questions, pools and calls. Compare them and write a report.",
     "score": "Compute and print the scores of runs or prediction files. Update metrics.json of each run.",
     "compare": "Compare runs on their shared questions: answers, scores and paired tests.",
@@ -28,7 +28,7 @@ _VERBS = {
     "support": "Measure how well cited passages support answers. Read and write answers in TREC RAG's format.",
     "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
     "export": "Write runs in the formats of other tools.",
-    "serve": "Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol.",
+    "serve": "Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol.",
     "mcp": "Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT.",
     "doctor": "Check Python, Java, the encoder, the endpoint, the keys (set or not), local model servers, and "
     "all sources.",

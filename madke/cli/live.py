@@ -43,9 +43,12 @@ def _header(job: Job) -> Iterator[str]:
     for role, model in job.spec.models.items():
         roles.setdefault(model, []).append(role)
     by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
-    what = "; offline quotes passages; it is not a language model" if "offline" in roles else ""
-    yield f"Model: {', '.join(by_role if len(roles) > 1 else roles)}{what}"
-    if what:
+    named = ", ".join(by_role if len(roles) > 1 else roles)
+    if "offline" in roles:
+        which = "; offline is" if len(roles) > 1 else ","
+        named += f"{which} a built-in reader that quotes passages, not a language model"
+    yield f"Model: {named}"
+    if "offline" in roles:
         yield f"  {_REAL_MODEL}"
     specs = job.spec.source_specs
     yield f"Knowledge: {', '.join(specs) or 'none'}"

@@ -60,7 +60,7 @@ def command(
         bool, switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", SERVER)
     ] = False,
 ) -> None:
-    """Answer OpenAI's chat completions with debates. Write what was served to OUT, one run per protocol."""
+    """Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol."""
     require("madke serve needs", "serve", *PACKAGES)
     from madke.serve.debates import Debates
     from madke.serve.gate import KEYS, LOCAL_HOSTS, Access, keys_from_environment

@@ -57,9 +57,9 @@ def command(
     call_seconds: flags.CallSeconds = None,
     yes: Annotated[bool, flags.switch("--yes", "Start without asking.")] = False,
 ) -> None:
-    """Ask whether a debate pays on your questions and documents: no knowledge, one call, votes, debate.
+    """Compare one call, one call with passages, a debate and votes on your questions and documents.
 
-    Compare them over the same pools, and write a report.
+    All read the same pools. A report says whether the debate pays.
     """
     from madke.experiments.experiment_spec import read_experiment_spec
 

@@ -105,7 +105,7 @@ def test_the_header_says_what_answers_and_how_to_take_something_else(capsys: pyt
     assert max(map(len, shown.splitlines())) <= 96
     model, knowledge = " ".join(shown.split()).split(" Knowledge: ")
     assert model.startswith(
-        "Model: offline; offline quotes passages; it is not a language model For a language model: --model "
+        "Model: offline, a built-in reader that quotes passages, not a language model For a language model: --model "
     )
     assert "--model openai/gpt-4o-mini" in model
     assert knowledge.startswith("wiki, docs wiki: the shipped sample")
@@ -161,7 +161,7 @@ def test_the_end_is_the_answer_who_agreed_and_what_they_quote() -> None:
 
     done = madke("ask", "In which city was Verdi's opera Aida first performed?", "--model", "offline")
 
-    assert done.stderr.startswith("Model: offline; offline quotes passages; it is not a language model")
+    assert done.stderr.startswith("Model: offline, a built-in reader that quotes passages, not a language model")
     end = " ".join(done.stdout.rpartition("\n\n")[2].split())
     assert end.startswith('Answer: Cairo Agreed: Debater 1, Debater 2 [0] Aida: "Aida is an opera by Giuseppe Verdi,')
 
