@@ -8,12 +8,14 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, Self
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from madke._util.assets import asset
+from madke._util.concurrency import in_thread
 from madke._util.yaml_file import read_mapping
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
@@ -34,7 +36,7 @@ JsonPath = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$")]
 _TIMEOUT = 20.0
 """Seconds to connect, and seconds between two pieces of data."""
 _DEADLINE = 60.0
-"""Seconds for a whole reply, even if its body arrives slowly."""
+"""Seconds for a whole reply, even if its head or its body arrives slowly."""
 
 
 class HttpReply(NamedTuple):
@@ -108,9 +110,16 @@ class HttpService:
         ends = time.monotonic() + _DEADLINE
         # Uncompressed, so that the byte limit holds for what is read.
         headers = {"Accept-Encoding": "identity", **headers}
-        with self._session.request(
-            self._method, url, headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts
-        ) as reply:
+        asked = partial(
+            self._session.request, self._method, url,
+            headers=headers, timeout=_TIMEOUT, allow_redirects=False, stream=True, **parts,
+        )  # fmt: skip
+        try:
+            # In a thread, which can be left: the timeout begins again with each byte of the reply's head.
+            begun = in_thread(asked).result(_DEADLINE)
+        except TimeoutError:
+            raise NoAnswer(f"no complete reply within {_DEADLINE:g} s") from None
+        with begun as reply:
             content = bytearray()
             read = reply.status_code in (200, *self._no_credits)  # Other bodies are not used.
             while read and (block := reply.raw.read1(1 << 16, decode_content=False)):

@@ -243,14 +243,16 @@ def test_an_endless_reply_is_not_read_to_its_end(
     assert waits == []
 
 
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nServer: "])
 def test_a_reply_that_trickles_in_is_given_up(
+    begins: bytes,
     raw_server: Callable[[bytes, bytes, float], str],
     tmp_path: Path,
     waits: list[float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("madke.knowledge.http_search._DEADLINE", 0.3)
-    url = raw_server(b"HTTP/1.1 200 OK\r\n\r\n", b"0", 0.05)
+    url = raw_server(begins, b"0", 0.05)
 
     (hits,) = open_source(tmp_path, url, waits).search(["a"], 5)
 
