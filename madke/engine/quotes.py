@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from madke.core.agreement import QuoteStatus
@@ -127,9 +128,10 @@ def _folded(text: str) -> str:
 def _windows(own: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
     """Start and length of the parts of the text that share most words with the quote."""
     wanted = set(own)
+    shared_before = [0, *accumulate(word in wanted for word in there)]
     best: list[tuple[int, int, int]] = []
     for start in range(max(1, len(there) - len(own) + 3)):
-        shared = sum(word in wanted for word in there[start : start + len(own)])
+        shared = shared_before[min(start + len(own), len(there))] - shared_before[start]
         if 2 * shared >= len(own):
             best.append((shared, start, len(own)))
     best.sort(reverse=True)
