@@ -56,7 +56,7 @@ def command(
         else:
             console().print(rich_table(test_table(found, known), details=True))
         return
-    made = fitted(debates, names, _described(arms), delta=level_of(delta))
+    made = fitted(debates, names, _described(arms), delta=level_of(delta, "--delta"))
     qualities = [quality(name, [(each.found[name], each.wrong) for each in debates]) for name in names]
     if out is not None:
         from madke._util.files import write_file

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,6 +52,11 @@ class CorrectionServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.origin = f"http://127.0.0.1:{self.server_address[1]}"
         self.origins = (self.origin, f"http://localhost:{self.server_address[1]}")
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a traceback, but not for a browser that has left before it had the whole page."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -184,12 +184,14 @@ def _endpoint(base_url: str | None) -> str:
     # Without user and query of the URL, which may hold secrets. A refusal is a response, too.
     shown = public_url(url)
     key = os.environ.get("OPENAI_API_KEY", "").strip()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    # The body, which may never end, is not read. ``auth``: else ~/.netrc replaces the key.
+    how: Any = {"timeout": 10, "allow_redirects": False, "stream": True, "auth": lambda request: request}
     try:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        response = requests.get(f"{bare_url(url)}/models", headers=headers, timeout=10, allow_redirects=False)
+        with requests.get(f"{bare_url(url)}/models", headers=headers, **how) as response:
+            return f"{shown} answers with status {response.status_code}"
     except requests.RequestException as error:
         raise UserError(f"{shown} does not answer ({type(error).__name__})") from None
-    return f"{shown} answers with status {response.status_code}"
 
 
 def _key(name: str) -> str:

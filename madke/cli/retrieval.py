@@ -48,8 +48,12 @@ def show_retrieval(
         console().print(rich_table(table))
 
 
+_DIGITS = 10
+"""Python reads no number of thousands of digits."""
+
+
 def _depths(text: str) -> list[int]:
-    depths = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
+    depths = [int(part) if part.strip().isdecimal() and len(part) < _DIGITS else 0 for part in text.split(",")]
     if min(depths) < 1:
         raise UserError(f"--k {text!r}: expected whole numbers from 1, separated by commas, such as 5,20")
     return sorted(set(depths))

@@ -22,15 +22,15 @@ def read_calibration(path: Path) -> Calibration:
     return found
 
 
-def level_of(text: str | float) -> float:
-    """A level from ``5%`` or ``0.05``; UserError if it is not between 0 and 1."""
+def level_of(text: str | float, option: str = "--error-at-most") -> float:
+    """A level from ``5%`` or ``0.05``; UserError, which names the ``option``, if it is not between 0 and 1."""
     try:
         given = str(text).strip()
         level = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
     except ValueError:
         level = math.nan
     if not 0 < level < 1:
-        raise UserError(f"--error-at-most {text!r}: expected a share such as 5% or 0.05")
+        raise UserError(f"{option} {text!r}: expected a share such as 5% or 0.05")
     return level
 
 

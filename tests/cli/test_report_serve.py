@@ -57,6 +57,17 @@ def test_a_correction_is_written_and_taken_back(server: CorrectionServer) -> Non
     assert [each.id for each in Sheet(server.sheet.path).rows] == ["a"]
 
 
+@pytest.mark.parametrize(("error", "lines"), [(BrokenPipeError, 0), (ConnectionResetError, 0), (ValueError, 1)])
+def test_a_browser_that_leaves_early_is_no_error(
+    server: CorrectionServer, capsys: pytest.CaptureFixture[str], error: type[Exception], lines: int
+) -> None:
+    try:
+        raise error
+    except error:
+        server.handle_error(None, ("127.0.0.1", 1))
+    assert capsys.readouterr().err.count("Traceback") == lines
+
+
 def test_only_the_page_itself_may_ask(server: CorrectionServer) -> None:
     status, page = asked(server, "GET", "/")
     assert (status, server.token in page) == (200, True)

@@ -167,6 +167,7 @@ def test_what_cannot_be_compared_is_said(folder: Path, arguments: tuple[str, ...
         (("none.jsonl", "--qrels", "qrels.tsv"), "none.jsonl: cannot be read"),
         (("pools.jsonl", "--qrels", "torn.tsv"), "torn.tsv:2: found 1 columns"),
         (("pools.jsonl", "--qrels", "qrels.tsv", "--k", "5,0"), "--k '5,0': expected whole numbers"),
+        (("pools.jsonl", "--qrels", "qrels.tsv", "--k", "9" * 5000), "expected whole numbers"),
         (("pools.jsonl", "--qrels", "other.tsv"), "none of the 1 questions of 'w' has a relevant"),
         (("pools.jsonl", "--qrels", "qrels.tsv", "--tables", "pools.jsonl"), "would overwrite"),
     ],
