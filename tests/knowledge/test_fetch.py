@@ -703,6 +703,7 @@ def test_what_ships_is_complete() -> None:
     assert {"wikipedia-dpr-100w", "wikipedia-dpr-100w.dpr-multi"} <= set(known)
     for index in known.values():
         assert index.texts is None or known[index.texts].kind == "lucene"
+        assert index.url.startswith("https://")
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
