@@ -204,7 +204,7 @@ class Round:
     n: int
     order: tuple[str, ...]
     """The order in which debaters read each other, and in which they spoke if talk was sequential."""
-    turns: tuple[Turn, ...]
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     scores: Mapping[str, float] = field(default_factory=dict)
     """Debater -> path consistency with decay (Zhang et al., Eq. 2), if the order is ``madc``."""
     verdict: Verdict | None = None
@@ -287,7 +287,7 @@ class Transcript:
     in ``deferral``, for a person."""
     answer: str | None
     stop_reason: str
-    rounds: tuple[Round, ...]
+    rounds: Annotated[tuple[Round, ...], Field(min_length=1)]
     final: Final
     choices: tuple[str, ...] = ()
     instructions: str = ""

@@ -102,6 +102,15 @@ def test_a_complete_line_that_cannot_be_read_is_named(tmp_path: Path, line: byte
         list(read_transcripts(tmp_path))
 
 
+@pytest.mark.parametrize("rounds", [[], [{"n": 1, "order": [], "turns": []}]], ids=["no round", "no turn"])
+def test_a_debate_without_rounds_or_turns_is_no_transcript(tmp_path: Path, rounds: list[Any]) -> None:
+    run = write_run(tmp_path, DEBATE)
+    (run / "transcripts.jsonl").write_text(json.dumps({**json.loads(RECORD), "rounds": rounds}) + "\n")
+    scored = madke("score", run)
+    assert scored.returncode == 2
+    assert "transcripts.jsonl:1: is not a transcript: rounds" in scored.stderr
+
+
 def test_a_line_that_is_not_complete_is_dropped_by_the_next_command(tmp_path: Path) -> None:
     run = write_run(tmp_path, DEBATE)
     file = run / "transcripts.jsonl"
