@@ -46,7 +46,7 @@ class Called:
     cut: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
     """The reply was stopped at ``max_tokens``."""
     bound: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
-    """The reply was asked for with a JSON schema. If it kept to it, ``text`` shows its values."""
+    """The reply was asked for with a JSON schema. If it fits the schema, ``text`` shows its values."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

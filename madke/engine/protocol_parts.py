@@ -14,7 +14,8 @@ STAGES = ("select", "speak", "reply", "reflect", "digest", "judge", "extract", "
 MAX_DEBATERS = 200
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f:\u2028\u2029]{1,80}")
-RESERVED = {*NON_DEBATERS, "you", "anotherdebater"}
+RESERVED = {*NON_DEBATERS, "you", "anotheragent"}
+"""Keys of names that no debater can have: of other roles, and those by which prompts call debaters without names."""
 Count = Annotated[int, Field(ge=1, strict=True)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -75,7 +76,7 @@ class Knowledge(BaseModel, frozen=True, extra="forbid"):
     """``rewrite``: the role ``retriever`` also words the question as a search query. ``decompose``: it also asks for
     single facts. The question itself is always searched; the rankings are joined by reciprocal ranks."""
     rerank: Annotated[Rerank | None, Field(exclude_if=lambda value: value is None)] = None
-    """A second ranking, over the passages of all sources together. A text is short for its model."""
+    """A second ranking, over all sources together. ``rerank: MODEL`` is short for ``rerank: {model: MODEL}``."""
     fusion: Literal["none", "rrf", "weighted"] = "none"
     """``none``: the sources' passages one source after another (Eq. 1). ``rrf``, ``weighted``: one ranking, by
     reciprocal ranks or by scores; a passage of several sources is listed once, as the first of them returned it."""

@@ -105,6 +105,7 @@ def refused(said: str, **settings: Any) -> Any:
         refused("name must be one line", debaters=[{"name": "A\nDebater 9"}]),
         refused("name must be one line", debaters=[{"name": ""}]),
         refused("reserved name 'you'", debaters=[{"name": "You"}]),
+        refused("reserved name 'anotheragent'", debaters=[{"name": "Another agent"}]),
         refused("names a source twice", knowledge={**POOL, "sources": ["wiki", "wiki"]}),
         refused("has no effect", order="truth_last", rounds=1),
         refused("has no effect", order="madc", sees={"peers": "none"}),
