@@ -122,10 +122,11 @@ def _answers(command: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def server(out: Path, upstream: Endpoint, sources: str = "none") -> Iterator[str]:
-    """The base URL of a server that runs as long as the block."""
+def server(out: Path, upstream: Endpoint | None, sources: str = "none") -> Iterator[str]:
+    """The base URL of a server that runs as long as the block. Without an endpoint, the offline reader answers."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
-    command += ["-m", "openai/m", "--base-url", upstream.url, "--sources", sources]
+    command += ["--sources", sources]
+    command += ["-m", "openai/m", "--base-url", upstream.url] if upstream is not None else []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -25,11 +25,11 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from eval.clients.__main__ import server
-from eval.clients.endpoint import endpoint
 from madke.runs.directory import read_transcripts
 
 PATIENCE = 600
-QUESTION = "Which lake is the deepest on Earth?"
+QUESTION = "Who chaired the committee that chose the contents of the Golden Record carried by Voyager 1?"
+"""A sample question on which the debaters first disagree."""
 
 
 def main() -> None:
@@ -39,11 +39,10 @@ def main() -> None:
     parser.add_argument("screenshot", type=Path, help="PNG file to write")
     asked = parser.parse_args()
     program = installed(asked.folder.absolute() / "python-open-webui")
-    with endpoint() as upstream, tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work:
         out = Path(work) / "served"
-        os.environ["OPENAI_API_KEY"] = "none"
-        source = f"{__package__}.shelf:SHELF"
-        with server(out, upstream, sources=f"shelf={source}") as url, open_webui(program, Path(work), url) as page_url:
+        # The offline reader cites, which a stand-in with random answers cannot.
+        with server(out, None, sources="wiki") as url, open_webui(program, Path(work), url) as page_url:
             reasoning, sources = ask(page_url, asked.screenshot)
         debates = [each for run in out.glob("madke-*") for each in read_transcripts(run)]
     print(f"debates: {len(debates)}, rounds as reasoning: {'Round 1' in reasoning}, sources: {sources}")
@@ -127,6 +126,8 @@ def ask(address: str, screenshot: Path) -> tuple[str, int]:
         thoughts.click()
         page.wait_for_timeout(8000)  # title, tags and follow-up questions
         shown = page.locator("body").inner_text()
+        page.set_viewport_size({"width": 1000, "height": 1400})
+        page.wait_for_timeout(1000)
         page.screenshot(path=screenshot)
         sources = page.locator("[id^=source], [aria-label*=ource]").count()
         browser.close()
