@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from madke.core.question import Question
-from madke.tasks.answer_text import bare, declines
+from madke.tasks.answer_text import bare, declines, squad_normalize
 from madke.tasks.base import BaseTask
 from madke.tasks.short_answer import ShortAnswer
 
@@ -28,13 +28,16 @@ class AnswerList(BaseTask):
     is_list = True
 
     def read(self, text: str, question: Question) -> str | None:
-        """The first :data:`MOST_ITEMS` items with ``; `` between them, each once; None if there is none."""
-        kept: list[str] = []
+        """The first :data:`MOST_ITEMS` items with ``; `` between them, each once; None if there is none.
+
+        Items are repeated if their words are. The matcher would also take "Liberal" for "Liberal-Progressives", which
+        are two parties.
+        """
+        kept: dict[str, str] = {}
         for item in map(bare, items_of(text.strip().removesuffix("."))):
-            known = any(_ITEM.same(item, other, question) for other in kept)
-            if any(character.isalnum() for character in item) and not declines(item) and not known:
-                kept.append(item)
-        return "; ".join(kept) or None
+            if any(character.isalnum() for character in item) and not declines(item):
+                kept.setdefault(squad_normalize(item) or item, item)
+        return "; ".join(kept.values()) or None
 
     def same(self, a: str, b: str, question: Question) -> bool:
         """Whether each item is the same as one of the other list."""

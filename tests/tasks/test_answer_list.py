@@ -28,6 +28,7 @@ ASKED = Question(
         ("The answer is Ian Brown. He is a singer.", "Ian Brown"),
         ("Answer: 15 May 1885 in Chelsea, London; 1924 (Paris)", "15 May 1885 in Chelsea, London; 1924 (Paris)"),
         ('{"reasoning": "Two.", "answer": "Ian Brown; Mike Oldfield; ian brown"}', "Ian Brown; Mike Oldfield"),
+        ("The answer is Liberal; Liberal-Progressives; the Liberal.", "Liberal; Liberal-Progressives"),
         ("The answer is unknown.", None),
     ],
 )
