@@ -83,7 +83,7 @@ async def hold_debate(scene: Scene) -> Transcript:
 
 
 def _agreement(scene: Scene, rounds: Sequence[Round], final: Final) -> Agreement | None:
-    texts = {n: roles.passage_text(scene, n) for n in range(len(scene.pool.passages))} or None
+    texts = roles.searchable(scene, range(len(scene.pool.passages))) or None
     debaters = {debater.name: debater for debater in scene.protocol.cast}
 
     def shown(turn: Turn) -> Sequence[int]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 
 from madke.engine.parse import Marker
 from madke.engine.protocol_parts import (
+    FINISH_RULES,
     MAX_DEBATERS,
     RESERVED,
     RETRIEVER,
@@ -203,7 +204,7 @@ def compares_answers(p: Protocol) -> str | None:
     """The setting that compares answers, or asks for a form of them, so that answers cannot be texts; None if none."""
     if STOP_RULES[p.stop].compares_answers:
         return f"stop = {p.stop}"
-    if p.finish in ("majority", "agreed_or_summarizer", "weighted", "judge_extract"):
+    if FINISH_RULES[p.finish].compares_answers:
         return f"finish = {p.finish}"
     if p.order.by == "madc":
         return "order = madc"

@@ -53,6 +53,27 @@ STOP_RULES: Mapping[str, StopRule] = {
 """``Protocol.stop`` -> its rule."""
 
 
+class FinishRule(NamedTuple):
+    """What is known of a finish rule before a debate. The rule itself is the function of its name in ``ending``."""
+
+    compares_answers: bool
+    """Whether it compares answers, or extracts a short one, so that they cannot be texts."""
+
+
+FINISH_RULES: Mapping[str, FinishRule] = {
+    "summarizer": FinishRule(compares_answers=False),
+    "majority": FinishRule(compares_answers=True),
+    "agreed_or_summarizer": FinishRule(compares_answers=True),
+    "judge_extract": FinishRule(compares_answers=True),
+    "judge_pick": FinishRule(compares_answers=False),
+    "convergence": FinishRule(compares_answers=False),
+    "rerank": FinishRule(compares_answers=False),
+    "weighted": FinishRule(compares_answers=True),
+    "only": FinishRule(compares_answers=False),
+}
+"""``Protocol.finish`` -> its rule."""
+
+
 class Rerank(BaseModel, frozen=True, extra="forbid", serialize_by_alias=True):
     """A second ranking of retrieved passages by a model that reads them together with the question."""
 

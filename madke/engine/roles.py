@@ -1,6 +1,6 @@
 """The roles: each function renders a stage's template, makes the call and parses the reply."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,8 +91,7 @@ async def speak(scene: Scene, debater: Debater, round_n: int, numbers: Sequence[
     shown = set(numbers) - set(reply.truncated.passages if reply.truncated else ())
     parsed = _answer(scene, reply, asked, shown) if bound is None else _bound_answer(scene, bound, asked)
     if is_prose(scene.task) and parsed.value is not None:
-        texts = {n: passage_text(scene, n) for n in shown}
-        checked = looked_up(parsed.value, scene.question.question, texts)
+        checked = looked_up(parsed.value, scene.question.question, searchable(scene, shown))
         parsed, reply = replace(parsed, value=checked), replace(reply, text=checked)
     confidence = parse.parse_confidence(reply.text, asked=asked).value if scene.protocol.finish == "weighted" else None
     answer, status, rule = parsed.value, _status(parsed, reply), parsed.rule
@@ -169,10 +168,9 @@ def allowed(scene: Scene, debater: Debater) -> list[int]:
     return [n for n, p in enumerate(scene.pool.passages) if sources is None or p.source in sources]
 
 
-def passage_text(scene: Scene, number: int) -> str:
-    """Title and text of a passage of the pool."""
-    passage = scene.pool.passages[number]
-    return f"{passage.title}\n{passage.text}"
+def searchable(scene: Scene, numbers: Iterable[int]) -> dict[int, str]:
+    """Pool number -> the text in which answers and quotes are looked up. Sentences end at its line breaks."""
+    return {n: "\n".join(scene.passage(n)) for n in numbers}
 
 
 def citable_numbers(scene: Scene, debater: Debater, turn: Turn) -> list[int]:

@@ -28,7 +28,7 @@ from madke.engine.prose import check_task, is_prose
 from madke.engine.protocol import Protocol
 from madke.engine.schemas import schema_of
 from madke.engine.signals import Settle
-from madke.engine.view import groups_without, quoted
+from madke.engine.view import as_message, groups_without, quoted
 from madke.tasks.base import Task
 
 
@@ -297,7 +297,7 @@ class Scene:
             shown["knowledge"] = [self._line(n) for n in values["knowledge"]]
         chat: tuple[Message, ...] = ()
         if self.protocol.sees.form == "chat" and values.get("history"):
-            chat = tuple(map(_as_message, values["history"]))
+            chat = tuple(map(as_message, values["history"]))
             shown |= {"history": (), "own": None}
         names = self.prompts.shows(stage, prompt=prompt)
         asked = {"prompt": prompt, "chat": chat, **{name: shown[name] for name in names if name in shown}}
@@ -331,11 +331,15 @@ class Scene:
             decides=self.protocol.judge_finishes,
         )
 
+    def passage(self, n: int) -> tuple[str, str]:
+        """Title and text of a pool passage: what prompts show, and what answers and quotes are looked up in."""
+        passage = self.pool.passages[n]
+        return passage.title, passage.text
+
     def _line(self, n: int) -> ShownPassage:
         """A pool passage without line breaks: a passage is one line of a prompt."""
         if n not in self._lines:
-            passage = self.pool.passages[n]
-            title, text = (" ".join(part.split()) for part in (passage.title, passage.text))
+            title, text = (" ".join(part.split()) for part in self.passage(n))
             self._lines[n] = ShownPassage(n, title, text)
         return self._lines[n]
 
@@ -382,13 +386,6 @@ def _keys(passage: Passage) -> list[str]:
 def _entry(n: int, passage: Passage, **asked: Any) -> PoolEntry:
     where: dict[str, Any] = {"source": passage.source, "key": passage.key, "title": passage.title}
     return PoolEntry(n=n, **where, before=passage.before, **asked)
-
-
-def _as_message(spoken: Spoken) -> Message:
-    """A stance of a debate that is shown as a chat: the reader's own unchanged, another's quoted."""
-    # ``_shared/stance.j2`` writes the same.
-    said = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
-    return Message(role="assistant" if spoken.own else "user", content=said)
 
 
 def usage_with_call(total: StageUsage, completion: Completion, retries: int) -> StageUsage:

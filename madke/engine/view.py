@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from madke.core.chat import Message
 from madke.core.stage import Spoken
 from madke.core.transcript import Round, Turn
 from madke.engine.agreement import Same, answer_groups
@@ -116,6 +117,13 @@ def stances_of(rounds: Sequence[Round], *, history: bool = False) -> tuple[Spoke
 def quoted(text: str) -> str:
     """The text as a quotation: each line begins with ``>``, so that none can pass for a line of the prompt."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def as_message(spoken: Spoken) -> Message:
+    """A stance of a debate that is shown as a chat: the reader's own unchanged, another's quoted."""
+    # ``_shared/stance.j2`` writes the same.
+    said = spoken.text if spoken.own else f"{spoken.agent or 'Another agent'} wrote:\n{quoted(spoken.text)}"
+    return Message(role="assistant" if spoken.own else "user", content=said)
 
 
 def without_tags(text: str, names: tuple[str, ...]) -> str:

@@ -22,7 +22,16 @@ def _web() -> SourceSpec:
     if os.environ.get("SERPER_API_KEY", "").strip():
         return SerperSpec()
     _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
+    return _snippets()
+
+
+def _snippets() -> ResultsSpec:
     return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
+
+
+def is_sample_part(part: SourceSpec | str) -> bool:
+    """Whether a part of a source holds only what ships for the sample questions: their passages, or their snippets."""
+    return isinstance(part, SampleSpec) or part == _snippets()
 
 
 BUILT_IN_SOURCES: Mapping[str, Callable[[], SourceSpec]] = {
@@ -32,6 +41,6 @@ BUILT_IN_SOURCES: Mapping[str, Callable[[], SourceSpec]] = {
     "wiki-dense": partial(SampleSpec, sample="dense"),
     "wikipedia": WikipediaSpec,
 }
-"""Name of a built-in source -> what opens it. A new one is one line here."""
+"""Name of a built-in source -> what opens it. A new name of an existing kind is one line here."""
 
 SOURCES.reserve(BUILT_IN_SOURCES)

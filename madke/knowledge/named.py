@@ -13,15 +13,13 @@ from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
 from madke.knowledge.asking import SOURCES, NamedSource
-from madke.knowledge.built_in import BUILT_IN_SOURCES
+from madke.knowledge.built_in import BUILT_IN_SOURCES, is_sample_part
 from madke.knowledge.index_sources import is_index
 from madke.knowledge.source_spec import (
     DocumentsSpec,
     HybridSpec,
     IndexSpec,
     PythonSpec,
-    ResultsSpec,
-    SampleSpec,
     SourceSpec,
     at_home,
     is_code,
@@ -106,7 +104,7 @@ def is_sample(name: str, spec: str | None) -> bool:
     """Whether a source is the shipped sample, which covers only the sample questions."""
     if spec is not None or name not in BUILT_IN_SOURCES or name in _declared():
         return False
-    return isinstance(_built_in(name), SampleSpec | HybridSpec | ResultsSpec)
+    return all(map(is_sample_part, parts_of(BUILT_IN_SOURCES[name]())))
 
 
 def register(name: str, spec: IndexSpec) -> Path:

@@ -12,7 +12,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.transcript import CitationCheck
 from madke.engine.prose import citations_in, cited_sentences, looked_up, merged
-from madke.engine.protocol_parts import STOP_RULES
+from madke.engine.protocol_parts import FINISH_RULES, STOP_RULES
 from tests.support.debates import asked, play, shown
 
 QUESTION = Question(id="x", question="How deep are the deepest lakes?", task="text", answers=("1,642 m", "1,470 m"))
@@ -137,7 +137,11 @@ def test_the_aggregator_of_moa_writes_the_text() -> None:
 @pytest.mark.parametrize(
     ("protocol", "settings", "reason"),
     [
-        ("mad", {}, "finish = majority"),
+        *(
+            ("madke", {"finish": finish, "stop": "never"}, f"finish = {finish}")
+            for finish, rule in FINISH_RULES.items()
+            if rule.compares_answers and finish != "judge_extract"  # for which madke has no template; liang below
+        ),
         *(("madke", {"stop": stop}, f"stop = {stop}") for stop, rule in STOP_RULES.items() if rule.compares_answers),
         ("madke", {"order": "madc"}, "order = madc"),
         ("madke", {"marker": "brackets"}, "marker = brackets"),

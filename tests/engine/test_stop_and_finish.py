@@ -12,7 +12,7 @@ from madke.core.transcript import Final
 from madke.engine.cost import possible_rounds
 from madke.engine.ending import FINISHES, STOPS, vote_weight
 from madke.engine.protocol import Protocol
-from madke.engine.protocol_parts import STOP_RULES
+from madke.engine.protocol_parts import FINISH_RULES, STOP_RULES
 from madke.llm.scripted import ScriptedChat
 from tests.support.plain import calls, play, prompts, protocol, signed, tokens
 
@@ -42,7 +42,7 @@ def except_for(agent: str, round_n: int, completion: Completion, otherwise: Call
 def test_every_rule_that_a_protocol_can_name_exists() -> None:
     fields = Protocol.model_fields
     assert set(STOPS) == set(STOP_RULES) == set(fields["stop"].annotation.__args__)
-    assert set(FINISHES) == set(fields["finish"].annotation.__args__)
+    assert set(FINISHES) == set(FINISH_RULES) == set(fields["finish"].annotation.__args__)
 
 
 # When it stops.

@@ -13,8 +13,8 @@ from madke.indexing.index_folder import MANIFEST
 from madke.knowledge import built_in
 from madke.knowledge.asking import search_source
 from madke.knowledge.built_in import BUILT_IN_SOURCES
-from madke.knowledge.named import known_sources, open_source, parse_sources, register, resolve
-from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec
+from madke.knowledge.named import is_sample, known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SampleSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
 
@@ -43,6 +43,20 @@ def test_an_unknown_name_gets_a_suggestion_and_the_known_ones_with_their_places(
 @pytest.mark.parametrize("name", BUILT_IN_SOURCES)
 def test_every_built_in_name_is_opened_by_something(name: str, folder: Path) -> None:
     assert resolve(name) is not None
+
+
+def test_only_what_ships_for_the_sample_questions_is_the_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SERPER_API_KEY", raising=False)
+    hybrid = HybridSpec(hybrid=(SampleSpec(sample="bm25"), IndexSpec(index=folder)))
+    more = {"faq": lambda: ResultsSpec(results=folder / "faq.jsonl"), "both": lambda: hybrid}
+    monkeypatch.setattr("madke.knowledge.named.BUILT_IN_SOURCES", {**BUILT_IN_SOURCES, **more})
+
+    of_sample = [name for name in (*BUILT_IN_SOURCES, *more) if is_sample(name, None)]
+
+    assert of_sample == ["wiki", "google", "wiki-bm25", "wiki-dense"]
+
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    assert not is_sample("google", None)
 
 
 @pytest.fixture
