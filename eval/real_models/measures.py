@@ -22,6 +22,8 @@ SHORTEST = 5
 """Shorter lines cannot repeat the prompt: "Selected: [0]" is what was asked for."""
 ECHOED = 0.1
 """A reply whose share of repeated words is above this one repeats the prompt."""
+SCORED = ("em", "f1", "match")
+"""The metrics that the page shows."""
 STAGES = ("select", "speak", "reply", "judge", "summarize")
 _WORD = re.compile(r"\w+")
 _Words = tuple[str, ...]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eval.real_models.collect import collected, example_answers
 from eval.real_models.kept import Call, KeptCell
-from eval.real_models.measures import ECHOED, by_stage
+from eval.real_models.measures import ECHOED, SCORED, by_stage
 from eval.real_models.swapped import changes
 from madke.core.transcript import Transcript
 from madke.pools.pool_file import PoolRecord
@@ -31,7 +31,7 @@ def shown(folder: Path, pools: Mapping[str, PoolRecord], *, samples: int, prompt
 def _scores(cell: KeptCell) -> Iterator[str]:
     scores = scores_of(cell.transcripts)
     unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
-    metrics = ", ".join(f"{name} {_percent(scores.metrics.get(name))}" for name in ("em", "f1", "match"))
+    metrics = ", ".join(f"{name} {_percent(scores.metrics.get(name))}" for name in SCORED)
     yield f"{scores.questions} questions: {metrics}; {unanswered} without an answer, {scores.failed} failed"
     yield f"stop reasons: {dict(scores.stop_reasons)}; pools with a gold answer: {len(cell.holds_gold)}"
     if any(transcript.first_round_given for transcript in cell.transcripts):

@@ -7,10 +7,11 @@ from statistics import fmean
 
 from eval.real_models.arms import BASELINES, KINDS, PROTOCOLS, SWAPPED
 from eval.real_models.kept import KeptCell, place, pooled
-from eval.real_models.measures import ECHOED, GRAM, QUOTED, SHORTEST, by_stage
+from eval.real_models.measures import ECHOED, GRAM, QUOTED, SCORED, SHORTEST, by_stage
 from eval.real_models.models import MODELS, StudyModel
 from eval.real_models.swapped import changes
 from madke.scoring.arms import ArmValues, read_arm
+from madke.scoring.metrics import heading_of
 from madke.scoring.paired import PairedTest, paired_tests
 from madke.scoring.scores import Scores, scores_of
 from madke.scoring.statistics import Estimate, estimate
@@ -62,7 +63,7 @@ def _of_model(cells: Sequence[KeptCell]) -> Iterator[str]:
     if ceiling := _ceiling(cells):
         yield ceiling
     yield "### Scores\n\n" + _table(
-        ("arm", "prompts", "n", "EM", "F1", "match", "no answer", "failed"),
+        ("arm", "prompts", "n", *map(heading_of, SCORED), "no answer", "failed"),
         [_score_row(cell, scores) for cell, scores in scored],
     )
     if tests := _comparisons(cells):
@@ -112,7 +113,7 @@ def _ceiling(cells: Sequence[KeptCell]) -> str:
 
 
 def _score_row(cell: KeptCell, scores: Scores) -> list[str]:
-    metrics = [_percent(scores.metrics.get(name)) for name in ("em", "f1", "match")]
+    metrics = [_percent(scores.metrics.get(name)) for name in SCORED]
     unanswered = sum(transcript.status == "abstained" for transcript in cell.transcripts)
     return [cell.arm, KINDS[cell.kind], str(scores.questions), *metrics, str(unanswered), str(scores.failed)]  # type: ignore[index]
 
