@@ -302,7 +302,7 @@ def _show_results(done: Experiment) -> None:
     arms.sort(key=lambda arm: arm.name != recipe.reference)
     page = done.path / "report.html"
     scores = [named[arm.path.name] for arm in arms]
-    own, _ = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
+    own, _, finding = write_report(arms, page, scores=scores, title=recipe.title, source=recipe.source, tables=tables)
     for tests in filter(None, (own.get("tests"), own.get("tests_by_dataset"))):
         console().print(rich_table(tests, NOT_ON_TERMINALS))
     for table in tables:
@@ -313,6 +313,7 @@ def _show_results(done: Experiment) -> None:
     if (note := shipped_note(done.account.budget.prices)) is not None:
         say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
+    say_wrapped(f"Finding: {finding}")
 
 
 def _show_unfinished(done: Experiment, options: RunOptions) -> None:

@@ -122,7 +122,7 @@ def command(
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
     shown = [table for name, table in published.items() if name != SINGLE_FIGURES]
     extra = [*shown, *retrieval.values()]
-    own, drawn = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
+    own, drawn, _ = write_report(results, page, title=title, source=source, tables=extra, second_process=large)
     say(f"report: {page}")
     if figures is not None:
         _write_figures(drawn, page, figures, one=len(results) == 1)

@@ -55,7 +55,7 @@ def write_report(
     tables: Sequence[Table] = (),
     reload: int | None = None,
     second_process: bool = False,
-) -> tuple[dict[str, Table], list[figures.Drawing]]:
+) -> tuple[dict[str, Table], list[figures.Drawing], str]:
     """Write the report page of runs, atomically. UserError if a run cannot be read or the page cannot be written.
 
     The page is self-contained: debates and passages are compressed in it, and its security policy allows only its own
@@ -66,7 +66,8 @@ def write_report(
 
     Returns:
         The page's own tables by name: ``scores``, with two or more runs ``tests``, and over several datasets
-        ``tests_by_dataset``, as in ``madke compare``, and ``wrong_answers`` if questions list some; and its figures.
+        ``tests_by_dataset``, as in ``madke compare``, and ``wrong_answers`` if questions list some; its figures; and
+        its finding.
     """
     results = open_runs(runs)
     with packing(results, second_process=second_process) as elements:
@@ -82,11 +83,12 @@ def write_report(
         shared, different = _settings(results)
         script = _asset(*(f"script/{name}.js" for name in _SCRIPTS))
         scored, replies = own["scores"].split()
+        sentence = finding(arms, named, tests)
         pieces = _template(arms, named).generate(
             reload=reload,
             title=title or (results[0].name if len(results) == 1 else f"{len(results)} runs"),
             source=source,
-            finding=finding(arms, named, tests),
+            finding=sentence,
             lead=_lead(results, named),
             worth=[
                 (name if len(named) > 1 else "", each.shadow.sentence, each.shadow.price)
@@ -118,7 +120,7 @@ def write_report(
         )
         with atomic_write(Path(out)) as file:
             file.writelines(piece.encode("utf-8", "replace") for piece in pieces)
-    return own, drawings or []
+    return own, drawings or [], sentence
 
 
 def _template(arms: Sequence[ArmValues], scores: Mapping[str, Scores]) -> Template:

@@ -1,6 +1,7 @@
 """``madke study``: four arms over one pool, the plan first, resumed by the same command."""
 
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -70,4 +71,9 @@ def test_all_arms_read_one_pool_votes_cost_what_the_debate_does_and_nothing_is_p
     assert calls["votes"] == pytest.approx(calls["debate"], abs=1)
     metrics = json.loads((out / "arms" / "debate" / "metrics.json").read_text())
     assert metrics["shadow"]["sentence"] in " ".join(done.stdout.split())
-    assert "<title>Does a debate pay?</title>" in (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<title>Does a debate pay?</title>" in page
+    label, _, finding = done.stdout.splitlines()[-1].partition(": ")
+    assert label == "Finding"
+    assert "is highest of 4 runs" in finding
+    assert finding in unescape(page).replace("\N{NO-BREAK SPACE}", " ")

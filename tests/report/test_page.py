@@ -178,7 +178,7 @@ def test_its_tests_are_those_of_compare(tmp_path: Path) -> None:
         for name, right in (("a", 10), ("b", 1), ("c", 2), ("d", 3))
     ]
     results = open_results(runs)
-    own, _ = write_report(results, tmp_path / "report.html")
+    own, _, _ = write_report(results, tmp_path / "report.html")
     comparison = comparison_of({arm.name: arm.transcripts() for arm in results})
     assert own["tests"] == paired_table(comparison.tests())
     assert len(own["tests"].rows) == 6 * len(get_task("short_answer").metrics)
