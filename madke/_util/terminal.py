@@ -148,9 +148,9 @@ class FittedTable:
     """A table that fits the width of the terminal: it wraps between words, and leaves out columns.
 
     Columns are left out from the right, but those of ``first_out`` before all others. A note names them; their notes
-    (``HEADING: ...``) go with them. A long name may be broken after a hyphen, an underscore or a slash; another word
-    only if it has more than :data:`LONGEST_WORD` letters. Columns whose headings are among the ``figures`` are
-    right-aligned, and wrapped only at the ``to`` of a range.
+    (``HEADING: ...`` or ``HEADING and HEADING: ...``) go with them. A long name may be broken after a hyphen, an
+    underscore or a slash; another word only if it has more than :data:`LONGEST_WORD` letters. Columns whose headings
+    are among the ``figures`` are right-aligned, and wrapped only at the ``to`` of a range.
     """
 
     headings: Sequence[str]
@@ -180,7 +180,7 @@ class FittedTable:
             yield Text(f"\n{self.title}", style="table.title")
         yield table
         left_out = [heading for n, heading in enumerate(self.headings) if n not in kept]
-        notes = [note for note in self.notes if note.partition(":")[0] not in left_out]
+        notes = [note for note in self.notes if not {*note.partition(":")[0].split(" and ")} <= {*left_out}]
         for note in (*notes, *([f"Not shown at this width: {', '.join(left_out)}."] if left_out else [])):
             yield Text(note, style="table.caption")
 

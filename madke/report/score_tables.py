@@ -1,6 +1,7 @@
 """Score tables of arms for terminals, pages and files (:func:`_score_columns`), and score details as text."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Literal
@@ -78,6 +79,9 @@ _SPREAD = (
 )
 _CONSISTENCY = "Cons and Co2: by the judge's last verdict, or (m) by the task's matcher if not all have one."
 
+
+_FIRST_OUT = ("match", "Cons", "Co2", "Co2 by grader", "F1", "EM", "rounds")
+"""Headings that a narrow terminal leaves out before calls and tokens."""
 
 _CUT_PROMPTS = (
     "cut prompts: calls whose prompt the server cut to its context window without an error; enlarge the window "
@@ -220,7 +224,7 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
         rows.append((Cell(text=name), *shown))
     notes = [
         *incomplete,
-        *([] if details else ["\N{PLUS-MINUS SIGN}: half of the 95 % interval; brackets have its ends."]),
+        *([] if details else _intervals_note(cell.with_interval for row in rows for cell in row)),
     ]
     notes += dict.fromkeys(column.note for column in columns if column.note)
     notes += [f"{arm.name}: {missing}." for arm in arms if (missing := grades_missing(arm.scores))]
@@ -233,7 +237,15 @@ def score_table(runs: Sequence[tuple[str, Scores]], *, details: bool = False, cu
         notes.append("Several datasets are pooled; use `madke score --by-dataset` for one row per dataset.")
     headings = ("run", *("correct %" if each.cell is _correct else each.heading.removesuffix(" %") for each in columns))
     table = Table(title="", columns=headings, rows=tuple(rows), notes=tuple(notes))
-    return Group(*causes, rich_table(table, details=details))
+    return Group(*causes, rich_table(table, details=details, first_out=_FIRST_OUT))
+
+
+def _intervals_note(cells: Iterable[str]) -> list[str]:
+    """What the signs of these cells' intervals mean."""
+    shown = "\n".join(cells)
+    if "\N{PLUS-MINUS SIGN}" in shown:
+        return ["\N{PLUS-MINUS SIGN}: half of the 95 % interval; brackets have its ends."]
+    return ["Brackets: the 95 % interval."] if re.search(r"\[\S+ to \S+\]", shown) else []
 
 
 def score_table_of(results: Sequence[Results], scores: Mapping[str, Mapping[str | None, Scores]]) -> Table:

@@ -189,7 +189,27 @@ def test_counts_of_nothing_are_not_shown() -> None:
     assert "abst." not in text
     failed = [*runs("run")["run"], debate("q12", [None], answer=None)]
     assert "abst." in as_text(score_table([("run", scores_of(failed))]))
-    assert "±: half of the 95 % interval; brackets have its ends." in text
+
+
+@pytest.mark.parametrize(
+    ("low", "shown", "note"),
+    [
+        (0.4, "60.0 ±20", "±: half of the 95 % interval; brackets have its ends.\n"),
+        (0.3, "60.0 [30 to 80]", "Brackets: the 95 % interval.\n"),
+    ],
+)
+def test_a_note_explains_the_signs_that_stand_in_the_table(low: float, shown: str, note: str) -> None:
+    correct = Estimate(value=0.6, low=low, high=0.8, n=20)
+    text = as_text(score_table([("run", replace(scores_of(runs("run")["run"]), correct=correct))]))
+    assert shown in text
+    assert note in text
+    assert text.count("95 % interval") == 1
+
+
+def test_a_narrow_terminal_keeps_calls_and_tokens_and_leaves_out_further_scores() -> None:
+    text = as_text(score_table([("a-run-of-spring", scores_of(runs("run")["run"]))]), 60)
+    assert text.endswith("Not shown at this width: F1, match, Cons, Co2.\n")
+    assert "Cons and Co2:" not in text
 
 
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
