@@ -23,9 +23,9 @@ EPILOG = flags.epilog(
     *flags.NAMES,
     flags.SCORER,
     "Examples:",
-    '  madke ask "Which lake is the deepest?"',
-    '  madke ask "Which lake is the deepest?" --model openai/gpt-4o-mini',
-    '  madke ask "Which lake is the deepest?" --passages --html debate.html',
+    '  madke ask "How many hearts does an octopus have?"',
+    '  madke ask "How many hearts does an octopus have?" --model openai/gpt-4o-mini',
+    '  madke ask "How many hearts does an octopus have?" --passages --html debate.html',
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from madke.cli.ask import EPILOG
 from madke.tasks import TASKS
 from tests.support.cli import command, madke
 
@@ -150,3 +151,9 @@ def test_a_failed_debate_has_no_page(asking: Any, tmp_path: Path) -> None:
     failed = madke(*asking, "--html", str(tmp_path / "debate.html"))
     assert failed.returncode == 1
     assert not (tmp_path / "debate.html").exists()
+
+
+def test_the_example_of_the_help_is_answered_right_by_the_offline_reader(tmp_path: Path) -> None:
+    example = next(line for line in EPILOG.splitlines() if line.lstrip().startswith("madke ask"))
+    done = madke(*shlex.split(example)[1:], cwd=tmp_path)
+    assert "Answer: three\nAgreed: Debater 1, Debater 2\n" in done.stdout, done.stderr
