@@ -36,6 +36,10 @@ EPILOG = flags.epilog(
 )
 
 
+_NAMED_IDS = 3
+"""Ids that an error names where one is unknown."""
+
+
 def command(
     paths: Paths,
     question: Annotated[str | None, option("Only show this question's debates, side by side.", "ID")] = None,
@@ -97,10 +101,17 @@ def _one_question(results: Sequence[Results], question: str, as_json: bool) -> N
 
 
 def debates_of(arm: Results, question: str) -> list[Transcript]:
-    """All debates of a question, in the order in which they ended."""
-    found = [transcript for transcript in arm.transcripts() if transcript.id == question]
+    """All debates of a question, in the order in which they ended; UserError if there is none."""
+    found: list[Transcript] = []
+    others: dict[str, None] = {}
+    for transcript in arm.transcripts():
+        if transcript.id == question:
+            found.append(transcript)
+        elif len(others) < _NAMED_IDS:
+            others[transcript.id] = None
     if not found:
-        raise UserError(f"has no question {question!r}", file=arm.path)
+        ids = f"; its first ids: {', '.join(others)}" if others else ""
+        raise UserError(f"has no question {question!r}{ids}", file=arm.path)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.ablate import plan_or_run, refuse_unplanned
 from madke.core.errors import UserError
@@ -62,12 +63,14 @@ def command(
     All read the same pools. A report says whether the debate pays.
     """
     from madke.experiments.experiment_spec import read_experiment_spec
+    from madke.knowledge.named import known_sources
 
     if documents and sources is not None:
         raise UserError("--sources is given with DOCUMENTS; leave out one")
     for text in documents or ():
         if "=" not in text and not Path(text).expanduser().exists():
-            raise UserError("no such file or folder; expected documents", file=Path(text))
+            named = f"; a source is given by its name as --sources {text}" if text in known_sources() else ""
+            raise UserError(f"no such file or folder; expected documents{named}", file=Path(text))
     if plan:
         refuse_unplanned(options)
     chosen = sources if documents is None else ",".join(map(_as_path, documents))
@@ -75,11 +78,13 @@ def command(
         "study", [questions], request, model=model, pools=pools or (), sources={} if chosen is None else chosen
     )
     folder = out or Path("runs") / f"study-{Path(questions.rpartition('=')[2]).stem}"
-    begun = (folder / "arms").exists()
+    begun = any(folder.glob("arms/*/run.json"))
 
     def start() -> None:
-        if not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty():
-            typer.confirm("Start?", default=True, abort=True, err=True)
+        asks = not (yes or begun) and sys.stdin.isatty() and sys.stderr.isatty()
+        if asks and not typer.confirm("Start?", default=True, err=True):
+            say("madke: not started", err=True)
+            raise typer.Exit(1)
 
     plan_or_run(
         experiment_spec, [questions], folder, options, grader, reply_tokens, call_seconds, plan=plan, start=start

@@ -113,7 +113,8 @@ def _differences(path: str, mine: Any, theirs: Any) -> Iterator[str]:
         for number, (own, other) in enumerate(zip(mine, theirs, strict=True)):
             yield from _differences(f"{path}.{number}", own, other)
     elif mine != theirs:
-        yield f"{path}: {_short(mine)}, not {_short(theirs)}"
+        shown = "protocol" if path == "variant" else path  # as the option is called
+        yield f"{shown}: {_short(mine)}, not {_short(theirs)}"
 
 
 def _short(value: Any) -> str:

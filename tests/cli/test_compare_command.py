@@ -172,7 +172,7 @@ def test_what_cannot_be_compared(runs: Any, tmp_path: Path) -> None:
     (two / "transcripts.jsonl").write_text(other)
     assert "no question is in all of one, two; compare runs over the same questions" in refused("compare", one, two)
     assert "no question is in all of one, two" in refused("compare", one, two, "--question", "q0")
-    assert f"{one}: has no question 'q9'" in refused("compare", one, two, "--question", "q9")
+    assert f"{one}: has no question 'q9'; its first ids: q0" in refused("compare", one, two, "--question", "q9")
     assert "expected two or more runs, found 1" in refused("compare", one)
     assert "expected two or more runs, found 1" in refused("compare", one, one.parent / "." / one.name)
     for narrowing in (["--limit", 1], ["--only-different"], ["--metric", "em"], ["--all-pairs"], ["--details"]):

@@ -12,6 +12,7 @@ from madke.runs.spec import read_spec
 from tests.support.cli import madke, refused
 from tests.support.dataset import debating, write_dataset
 from tests.support.openai_server import openai_server
+from tests.support.terminal import typed_at_terminal
 
 ARMS = ["alone", "rag", "debate", "votes"]
 
@@ -44,10 +45,23 @@ def test_it_plans_four_arms_and_their_price_and_starts_nothing(folder: Path) -> 
 
 
 def test_documents_that_are_missing_and_questions_that_the_sample_lacks_are_refused(folder: Path) -> None:
-    assert "nowhere: no such file or folder" in refused("study", "questions.jsonl", "nowhere", cwd=folder)
+    assert refused("study", "questions.jsonl", "nowhere", cwd=folder).endswith(
+        ": no such file or folder; expected documents\n"
+    )
+    assert "a source is given by its name as --sources google" in refused(
+        "study", "questions.jsonl", "google", cwd=folder
+    )
     assert "leave out one" in refused("study", "questions.jsonl", "wiki", "--sources", "wiki", cwd=folder)
     assert "would be the shipped sample" in refused("study", "questions.jsonl", "--yes", cwd=folder)
     assert not (folder / "runs").exists()
+
+
+def test_no_to_the_question_starts_nothing(folder: Path) -> None:
+    words = ("study", "questions.jsonl", "wiki", "--model", "openai/m", "--base-url", "http://127.0.0.1:9/v1")
+    for _ in range(2):  # it asks again
+        lines, status = typed_at_terminal("n\n", *words, cwd=folder)
+        assert lines[-2].endswith("Start? [Y/n]: madke: not started")  # a person's Enter ends the question's line
+        assert status == 1
 
 
 @pytest.mark.slow

@@ -255,6 +255,7 @@ def test_a_directory_of_another_configuration_is_refused_and_left_alone(tmp_path
         assert madke(*args).returncode == 0
         before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         complaint = refused(*args, "--set", "rounds=2")
+        assert 'holds another run: protocol: "madke", not "rag" (and ' in refused(*args, "--protocol", "rag")
     assert "holds another run: protocol.rounds: 3, not 2" in complaint
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 

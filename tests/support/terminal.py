@@ -22,6 +22,11 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def at_terminal(*args: Any, cwd: Path, columns: int = 80) -> list[str]:
     """Run a command on a terminal of 24 rows. Returns the lines that stay, without spaces at their ends."""
+    return typed_at_terminal("", *args, cwd=cwd, columns=columns)[0]
+
+
+def typed_at_terminal(typed: str, *args: Any, cwd: Path, columns: int = 80) -> tuple[list[str], int]:
+    """The same for a command to which a person types something; also returns the exit status."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     here = str(Path(__file__).parents[2])
@@ -30,6 +35,7 @@ def at_terminal(*args: Any, cwd: Path, columns: int = 80) -> list[str]:
         command(*args), cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=kept | {"PYTHONPATH": here}
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     seen: list[bytes] = []
     reader = Thread(target=_read, args=(ours, seen))
     reader.start()
@@ -38,7 +44,7 @@ def at_terminal(*args: Any, cwd: Path, columns: int = 80) -> list[str]:
     os.close(ours)
     text = _CONTROL.sub("", b"".join(seen).decode().replace("\r\n", "\n"))
     # A line that is drawn again goes back to its start.
-    return [line.split("\r")[-1].rstrip() for line in text.split("\n")]
+    return [line.split("\r")[-1].rstrip() for line in text.split("\n")], program.returncode
 
 
 def _read(terminal: int, seen: list[bytes]) -> None:
