@@ -1,6 +1,6 @@
 """How many replies could not be read, and why, in words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from madke._util.terminal import printable
 from madke.core.errors import count_of
@@ -8,7 +8,12 @@ from madke.report.tables import percent_cell
 from madke.scoring.scores import Scores
 from madke.scoring.statistics import Estimate
 
-UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off; it is wrong."
+_UNREAD_NOTE = "unread: the final text holds no marked answer, only gives back its prompt, or was cut off"
+
+
+def unread_note(scores: Iterable[Scores]) -> str:
+    """What ``unread`` counts; that these answers are wrong, if any run is scored."""
+    return f"{_UNREAD_NOTE}; it is wrong." if any(each.correct for each in scores) else f"{_UNREAD_NOTE}."
 
 
 def unread(scores: Scores) -> int:

@@ -12,7 +12,7 @@ from rich.text import Text
 from madke.core.errors import count_of
 from madke.report.comparison import if_failed_notes
 from madke.report.finding import all_failed, cause
-from madke.report.readings import UNREAD_NOTE, bound_note, cut_note, grades_missing, unread
+from madke.report.readings import bound_note, cut_note, grades_missing, unread, unread_note
 from madke.report.tables import (
     MARK,
     NO_FIGURE,
@@ -100,7 +100,7 @@ def _score_columns(arms: Sequence[_Arm]) -> list[_Column]:
         _Column(named, _correct, interval=True),
         *([_Column("abst.", _count(lambda scores: scores.abstained))] if any(s.abstained for s in scores) else []),
         *([_Column("deferred", _count(lambda scores: scores.deferred))] if any(s.deferred for s in scores) else []),
-        *([_Column("unread", _count(unread), note=UNREAD_NOTE)] if any(s.unread for s in scores) else []),
+        *([_Column("unread", _count(unread), note=unread_note(scores))] if any(s.unread for s in scores) else []),
         _Column("failed", _count(lambda s: s.failed), place="all" if any(s.failed for s in scores) else "page"),
         _Column("cut prompts", _count(lambda scores: scores.total.server_cut or None), note=_CUT_PROMPTS),
         _Column(_OVER_REPEATS, _over_repeats, place="page"),

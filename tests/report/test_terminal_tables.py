@@ -212,6 +212,15 @@ def test_a_narrow_terminal_keeps_calls_and_tokens_and_leaves_out_further_scores(
     assert "Cons and Co2:" not in text
 
 
+def test_unread_answers_are_called_wrong_only_where_answers_are_scored() -> None:
+    scores = replace(scores_of(runs("run")["run"]), unread={"echoed": 1})
+    assert "unread: the final text" in (text := as_text(score_table([("run", scores)])))
+    assert "it is wrong." in text
+    text = as_text(score_table([("run", replace(scores, correct=None, metrics={}))]))
+    assert "unread: the final text" in text
+    assert "wrong" not in text
+
+
 def test_an_incomplete_run_says_so_in_its_row_and_below() -> None:
     scores = replace(scores_of(runs("run")["run"]), incomplete="12 of 40 (stopped at --deadline; ...)")
     text = as_text(score_table([("run", scores)]))
