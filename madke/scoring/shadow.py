@@ -52,6 +52,13 @@ GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
 (``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
 
 
+CHANGED_NOTE = (
+    "Changed: to the task's matcher another answer. The percentages are those of `correct`: exact match, for instance, "
+    "can differ between answers that the matcher takes for the same."
+)
+"""Footnote of :attr:`Shadow.sentence`."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateCost:
     """Calls and tokens, and money where all models have a price."""

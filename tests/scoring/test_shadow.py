@@ -19,6 +19,7 @@ from madke.endpoints.prices import Price
 from madke.report.html import write_report
 from madke.scoring.scores import scores_from_json, scores_of, scores_to_json
 from madke.scoring.shadow import Shadow, gate_lines, shadow_of
+from tests.support.cli import madke as madke_command
 
 SPOKEN: Mapping[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
     "agreed and right": (("A", "A", "A"), ("A", "A", "A")),
@@ -185,3 +186,14 @@ def test_json_and_page_show_it(tmp_path: Path) -> None:
     write_report([run.path], page := tmp_path / "page.html")
     first_screen = page.read_text(encoding="utf-8").partition("<noscript>")[0]
     assert scores.shadow.sentence.replace(" %", "\u00a0%").replace("'", "&#39;") in first_screen
+
+
+def test_score_says_that_change_is_by_the_matcher_where_answers_are_scored(tmp_path: Path) -> None:
+    run = debated(tmp_path).path
+    shown = madke_command("score", run).stdout
+    assert "Changed: to the task's matcher another answer." in shown
+    assert "Changed: to the task's matcher" in madke_command("score", run, "--details").stdout
+    asked = [replace(each, answers=()) for each in QUESTIONS]
+    other = madke.run(asked, protocol="mad", model=Speaking(), out=tmp_path / "without golds").path
+    assert "Debate changed 4 of 7 answers; voting" in (shown := madke_command("score", other).stdout)
+    assert "Changed:" not in shown
