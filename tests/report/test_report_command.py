@@ -55,7 +55,8 @@ def test_an_experiment_is_all_of_its_arms_and_its_reference_comes_first(tmp_path
     arms = [{"name": "one"}, {"name": "two"}, {"name": "later"}]
     published = {"gpt-9": {"two": {"all": {"em": 0.5}}}}
     recipe = {"title": "Lakes", "source": "a test", "arms": arms, "reference": "two", "published": published}
-    (tmp_path / "experiment.json").write_text(json.dumps({"format": 2, "recipe": recipe}))
+    record = {"format": 2, "recipe": recipe, "questions": {}, "pools": {}, "sources": {}}
+    (tmp_path / "experiment.json").write_text(json.dumps(record))
     assert "without a started arm" in refused("report", tmp_path)
     for name in ("one", "two"):
         write_run(tmp_path / "arms" / name, [debate("q0", [RIGHT, RIGHT])])
