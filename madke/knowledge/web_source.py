@@ -165,20 +165,20 @@ class WebSource:
         self._now = now
         self._refusal = ""
         self._one_at_a_time = threading.Lock()
+        self._asking: _Asking | None = None
         self.spent = Spent(source=name)
         if self._missing and self._cache.is_empty():
             raise UserError(f"source {name!r} ({service.description}) needs a key; set {self._missing}")
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """At most ``k`` passages for each query, in the service's order."""
-        asking = _Asking(self._send, self._sleep, self._refusal)
+        asking = self._asking = _Asking(self._send, self._sleep, self._refusal)
         pool = ThreadPoolExecutor(self._service.concurrency)
         try:
             found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
         except BaseException:  # also Ctrl-C: threads that wait for a program end at once
-            asking.end("stopped")
             self.aclose()
             raise
         finally:
@@ -187,7 +187,9 @@ class WebSource:
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
-        """End the service's processes and connections."""
+        """End a search that another thread is in, and the service's processes and connections."""
+        if self._asking is not None:
+            self._asking.end("stopped")
         self._service.close()
 
     def _send(self, request: Request) -> PricedReply:

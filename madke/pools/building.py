@@ -4,16 +4,21 @@ Until a pool file is complete, the results of each source for each chunk of ques
 to it; the same command resumes from there.
 """
 
+import asyncio
 import json
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
+from madke._util.concurrency import in_thread
 from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_finished, mark_finished
 from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
@@ -23,6 +28,8 @@ from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.asking import ask_source, served_by
 from madke.knowledge.source_spec import SourceSpec, open_spec
 from madke.pools.pool_file import PoolRecord, merged_record, record_from_json, record_to_json, write_pools
+
+T = TypeVar("T")
 
 RETRIEVED = 10
 """Minimum number of passages requested from each source: more than used, to make up for removed duplicates."""
@@ -47,13 +54,15 @@ def retrieve_pools(
     remote: Mapping[str, SourceSpec] | None = None,
     workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, SourceCounts]:
     """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
 
     The file has the order of the questions, and each query is the question, verbatim. After a kill or an error the same
     call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``workers``
     query the sources in ``remote`` (name -> specification), whose content must be the same for them. ``progress`` gets
-    the numbers of finished and of all questions.
+    the numbers of finished and of all questions. Once ``stopped`` returns True, nothing more is written, and the search
+    that is running is the last one.
 
     Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
     source cannot be used, or ``out`` cannot be written.
@@ -75,9 +84,12 @@ def retrieve_pools(
                         part.write(name, hits)
             for source in sources:
                 if source.name in part.missing:
-                    part.write(source.name, ask_source(source, part.queries, k))
+                    hits = ask_source(source, part.queries, k)
+                    _unless(stopped)
+                    part.write(source.name, hits)
             done += len(part.queries)
             progress(done, len(questions))
+        _unless(stopped)
         with atomic_write(out) as whole:
             for part in kept:
                 records = part.records()
@@ -85,6 +97,25 @@ def retrieve_pools(
                 count = {name: _counted(before, name, records) for name, before in count.items()}
         shutil.rmtree(folder)
     return count
+
+
+async def in_search_thread(search: Callable[[Callable[[], bool]], T]) -> T:
+    """The result of a search for pools, in another thread.
+
+    ``search`` gets a function for ``stopped`` of :func:`retrieve_pools`. If the caller is cancelled, as by Ctrl-C, it
+    does not wait for the thread: one search may take minutes. Until that search ends, the same pool file is refused to
+    others.
+    """
+    stop = threading.Event()
+    try:
+        return await asyncio.wrap_future(in_thread(lambda: search(stop.is_set)))
+    finally:
+        stop.set()
+
+
+def _unless(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise CancelledError
 
 
 def asking_folder(name: str) -> str:

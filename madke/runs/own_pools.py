@@ -9,7 +9,7 @@ from pathlib import Path
 from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import SourceCounts
-from madke.pools.building import depth, retrieve_pools
+from madke.pools.building import depth, in_search_thread, retrieve_pools
 from madke.pools.lines import missing_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
@@ -43,8 +43,10 @@ async def own_pools(
         if missing:
             listen = from_thread(tell)
             k, progress = depth(knowledge), partial(pool_progress, listen)
-            counts = await asyncio.to_thread(
-                lambda: retrieve_pools(missing, job.sources(listen), k, more, progress=progress)
+            counts = await in_search_thread(
+                lambda stopped: retrieve_pools(
+                    missing, job.sources(listen), k, more, progress=progress, stopped=stopped
+                )
             )
             if stage is not None:
                 await stage(more)

@@ -3,7 +3,6 @@
 A build that was killed makes no finished call again.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from madke.engine.protocol_parts import Knowledge
 from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.services import CrossEncoderReranker
-from madke.pools.building import depth, retrieve_pools
+from madke.pools.building import depth, in_search_thread, retrieve_pools
 from madke.pools.live_search import LiveSearch
 from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
 from madke.pools.stage_calls import LLM, LOCAL, SEARCH, PoolStages
@@ -121,11 +120,11 @@ class StageBuild:
         *,
         signals: bool = False,
         progress: Callable[[int], None] = lambda done: None,
-        search: Callable[[], None] = lambda: None,
+        search: Callable[[Callable[[], bool]], None] = lambda stopped: None,
     ) -> None:
         """Write the pools of ``file`` with their stages to ``out``, which may be the same file.
 
-        ``search`` writes ``file``, in a thread, once all models are open.
+        ``search`` writes ``file``, once all models are open; see :func:`madke.pools.building.in_search_thread`.
         Each finished call is in the store of ``own``, so the same call again makes only the missing ones.
 
         Raises:
@@ -138,7 +137,7 @@ class StageBuild:
         with CallStore(own.calls) as store:
             own.budget.catch_up(store)
             async with self.open(Guard(limits=limits, meter=meter, store=store, payer=own.payer)) as pools:
-                await asyncio.to_thread(search)
+                await in_search_thread(search)
 
                 async def batch() -> None:
                     records = (record for _, record in pool_records(file))
@@ -211,7 +210,9 @@ def build_pool_file(
         own,
         signals=signals,
         progress=lambda done: on_stage(done, len(questions)),
-        search=lambda: counts.update(retrieve_pools(questions, sources, k, found, progress=progress, **searching)),
+        search=lambda stopped: counts.update(
+            retrieve_pools(questions, sources, k, found, progress=progress, stopped=stopped, **searching)
+        ),
     )
     try:
         finished(work)

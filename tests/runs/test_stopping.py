@@ -11,6 +11,7 @@ from collections import Counter
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -401,6 +402,57 @@ def test_a_run_that_was_stopped_while_it_retrieved_goes_on_where_it_was(tmp_path
     retrieve(again)
     assert again.asked == ["Question 500?"]
     assert [path.name for path in out.iterdir() if path.name != "lock"] == ["pools.jsonl"]
+
+
+SLOW_SOURCE = """
+from time import sleep
+from madke import Hits, Passage
+class Slow:
+    name = description = fingerprint = "slow"
+    def search(self, queries, k):
+        found = []
+        for query in queries:
+            print("searching", flush=True)
+            sleep(0 if query.startswith("Quick") else 60)
+            found.append(Hits(passages=(Passage(source="slow", key=query, title=query, text=query, score=1, rank=0),)))
+        return found
+source = Slow()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "pool"])
+def test_ctrl_c_does_not_wait_for_a_slow_search(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was searched before is kept, and nothing of the search that was left."""
+    (tmp_path / "slow_source.py").write_text(SLOW_SOURCE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    questions, out = tmp_path / "questions.jsonl", tmp_path / "out"
+    quick = [json.dumps({"id": f"q{n}", "question": f"Quick {n}?", "golden_answers": ["a"]}) for n in range(500)]
+    slow = json.dumps({"id": "slow", "question": "Slow?", "golden_answers": ["a"]})
+    questions.write_text("\n".join([*quick, slow]))
+    asked = {
+        "run": ("run", questions, "--protocol", "rag", "--sources", "slow=slow_source:source", "--out", out),
+        "pool": ("pool", "build", questions, "--sources", "slow=slow_source:source", "--query", "rewrite",
+                 "--out", out / "pools.jsonl"),
+    }  # fmt: skip
+    out.mkdir()
+    with started(*asked[command]) as process:
+        assert process.stdout is not None
+        for _ in range(501):
+            assert process.stdout.readline() == "searching\n"
+        stopped_at = monotonic()
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=50)[1]
+    assert monotonic() - stopped_at < 20  # seconds; it is one where nothing else runs
+    assert process.returncode == 130
+    assert said.endswith("madke: interrupted; the same command resumes\n")
+    kept = [path for path in out.rglob("*.jsonl") if path.is_file()]
+    assert [path.parent.name for path in kept] == [
+        {"run": ".pools.more.jsonl.asking", "pool": "..pools.jsonl.found.asking"}[command]
+    ]
+    if command == "pool":  # a run goes on in the same way, but its debates take long
+        (tmp_path / "slow_source.py").write_text(SLOW_SOURCE.replace("60", "0"))
+        again = madke(*asked[command])
+        assert again.stdout.count("searching") == 1 + 501, again  # the rewritten queries of all questions
 
 
 @pytest.mark.parametrize("signals", [True, False])
