@@ -207,4 +207,4 @@ def test_scores_by_dataset_as_a_table(of_two_datasets: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_x", "grader"])
 def test_a_scorer_cannot_take_the_name_of_a_score(run: Any, name: str) -> None:
-    assert f"{name} is a built-in metric" in refused("score", run, "--scorer", f"{name}=cat")
+    assert f"{name} is a built-in value" in refused("score", run, "--scorer", f"{name}=cat")
