@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -37,21 +37,31 @@ _REAL_MODEL = (
 )
 
 
+def model_line(roles: Mapping[str, Sequence[str]]) -> str:
+    """Which models answer. ``roles``: model -> the roles that it plays, named where models are several."""
+    by_role = [f"{model} ({', '.join(played)})" if played else model for model, played in roles.items()]
+    named = ", ".join(by_role if len(roles) > 1 else roles)
+    if "offline" in roles:
+        which = "; offline is" if len(roles) > 1 else ","
+        named += f"{which} a built-in reader that quotes passages, not a language model"
+    return f"Model: {named}"
+
+
+def knowledge_line(sources: Iterable[str]) -> str:
+    """Which sources are searched."""
+    return f"Knowledge: {', '.join(sources) or 'none'}"
+
+
 def _header(job: Job) -> Iterator[str]:
     """Which model and which knowledge answer, and how to take others."""
     roles: dict[str, list[str]] = {}
     for role, model in job.spec.models.items():
         roles.setdefault(model, []).append(role)
-    by_role = [f"{model} ({', '.join(played)})" for model, played in roles.items()]
-    named = ", ".join(by_role if len(roles) > 1 else roles)
-    if "offline" in roles:
-        which = "; offline is" if len(roles) > 1 else ","
-        named += f"{which} a built-in reader that quotes passages, not a language model"
-    yield f"Model: {named}"
+    yield model_line(roles)
     if "offline" in roles:
         yield f"  {_REAL_MODEL}"
     specs = job.spec.source_specs
-    yield f"Knowledge: {', '.join(specs) or 'none'}"
+    yield knowledge_line(specs)
     if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
         yield (
             f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "

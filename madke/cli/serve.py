@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,10 +87,29 @@ def command(
     tell_left_out(debates.offers)
     app = create_app(debates, Access(keys=keys, host=host, origins=cors or ()))
     listening = listening_socket(host, port)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
-    say(f"madke: serving {', '.join(debates.offers.variants)} at {address}", err=True)
-    asyncio.run(serve(app, debates, listening, grace=grace))
+    place = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+    def tell_started() -> None:
+        say(f"madke: serving {', '.join(debates.offers.variants)} at {place}/v1", err=True)
+        say("\n".join([*_answered_by(request, debates.offers), f"Page: {place}/"]), err=True)
+
+    asyncio.run(serve(app, debates, listening, grace=grace, ready=tell_started))
     say(f"served debates: {out}; score and report them: madke score {out}/*", err=True)
+
+
+def _answered_by(request: RunRequest, offers: Offers) -> Iterator[str]:
+    """Which models and which knowledge answer."""
+    from madke.cli.live import knowledge_line, model_line
+    from madke.knowledge.named import is_sample
+
+    roles: dict[str, list[str]] = {str(request.model): []}
+    for role, model in request.cast.items():
+        roles.setdefault(str(model), []).append(role)
+    yield model_line(roles)
+    found = offers.sources.items()
+    samples = [name for name, spec in found if (spec is None or isinstance(spec, str)) and is_sample(name, spec)]
+    note = f"; {' and '.join(samples)}: the shipped sample, which covers only its own questions" if samples else ""
+    yield f"{knowledge_line(offers.sources)}{note}"
 
 
 def tell_left_out(offers: Offers) -> None:

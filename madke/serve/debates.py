@@ -168,7 +168,6 @@ class Debates:
     async def __aenter__(self) -> Self:
         allow_connections(self.options.run.concurrency + self.options.queue)
         out = self.options.out
-        out.mkdir(parents=True, exist_ok=True)
         busy = UserError("another server is using it; choose another --out", file=out)
         self.ledger = Ledger(self._held.enter_context(file_lock(out / "served.jsonl", busy)))
         for store in out.glob("*/calls.sqlite"):

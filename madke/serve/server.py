@@ -10,6 +10,7 @@ import gc
 import logging
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import h11
@@ -272,8 +273,19 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
 
 
-async def serve(app: FastAPI, debates: Debates, listening: socket.socket, *, grace: float) -> None:
-    """Serve until a signal; then wait at most ``grace`` seconds for debates."""
+async def serve(
+    app: FastAPI,
+    debates: Debates,
+    listening: socket.socket,
+    *,
+    grace: float,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until a signal; then wait at most ``grace`` seconds for debates.
+
+    ``ready`` is called once the folder of the debates is open: UserError comes before it.
+    """
     gc.set_threshold(*COLLECTING)
     async with debates:
+        ready()
         await Server(app, debates, grace=grace).serve([listening])
