@@ -141,8 +141,8 @@ def model_heading(model: str, found: Results) -> str:
 def _of_model(found: Results) -> Iterator[str]:
     if found.votes_of is not None:
         yield (
-            "The debaters are the 0.5B and the 1.5B in turn; a judge or a summarizer is the 1.5B. A vote is one of the 1.5B"
-            " alone on the same questions."
+            "The debaters are the 0.5B and the 1.5B in turn; a judge or a summarizer is the 1.5B. "
+            "A vote is one of the 1.5B alone on the same questions."
         )
     yield "\n".join(_arms_table(found))
     if "mad-noise" in found.arms:

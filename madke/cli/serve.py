@@ -58,7 +58,7 @@ def command(
         bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)
     ] = False,
     no_marks: Annotated[
-        bool, switch("--no-marks", "Leave [1] out of answers; citations are annotations only.", SERVER)
+        bool, switch("--no-marks", "Leave marks such as [0] out of answers; citations are annotations only.", SERVER)
     ] = False,
 ) -> None:
     """Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol."""

@@ -37,6 +37,8 @@ def summary(agreement: Agreement) -> str:
     """One line: ``split, by the judge; 1 of 2 dissents``."""
     if agreement.outcome == "single":
         return "one debater, nobody to agree with"
+    if not agreement.positions:
+        return "no debater gave an answer"
     sizes = len(agreement.dissent), sum(len(each.supporters) for each in agreement.positions) + len(agreement.silent)
     parts = [f"{agreement.outcome}, by {BY[agreement.by]}"]
     parts += [f"{sizes[0]} of {sizes[1]} dissent{'s' if sizes[0] == 1 else ''}"] if sizes[0] else []

@@ -51,7 +51,10 @@ def _score(arm: ArmValues, scores: Scores) -> str:
 
 
 def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Shown) -> str:
-    """The best of three or more runs against the next one, or against all from which no test tells it apart."""
+    """The best of three or more runs against the next one, or against all from which no test tells it apart.
+
+    Runs with the same highest mean are named together.
+    """
     shared = shared_questions(arms)
     tested = {name for test in family for name in (test.left, test.right)}
     means = {
@@ -69,13 +72,18 @@ def _best_of(arms: Sequence[ArmValues], family: Sequence[PairedTest], shown: _Sh
         return f"{figures[best]} is highest of {len(arms)} runs; {shown.compared(rival, family=True)}"
     if not tied:
         return f"{figures[best]} is best of {len(arms)} runs; {shown.compared(rival, family=True)}"
-    listed = [figures[name] for name in tied[:_NAMED]]
-    if len(tied) > _NAMED:
-        listed.append(f"{len(tied) - _NAMED} more")
-    together = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    if level := [name for name in tied if means[name] == means[best]]:
+        together = _listed([best, *level])
+        return f"{together} are level ({shown.value(means[best])}), the highest of {len(arms)} runs"
+    together = _listed([figures[name] for name in tied])
     over = "" if len(tied) == 1 else f"over {tied[0]} "
     size = shown.figures(rival, family=True)
     return f"{figures[best]} is highest of {len(arms)} runs, but not significantly above {together}: {over}{size}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 class _Shown:

@@ -100,6 +100,10 @@ def openai_routes(debates: Debates) -> APIRouter:
 async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return Refusal(
+            400, f"the body is not JSON: {first['ctx']['error']}, at character {first['loc'][-1]}"
+        ).response()
     place = ".".join(str(part) for part in first["loc"][1:])
     reason = first["msg"].removeprefix("Value error, ")
     return Refusal(400, f"{place or 'the body'}: {reason}", param=place or None).response()

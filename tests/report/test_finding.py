@@ -95,6 +95,10 @@ def test_the_best_ones_that_cannot_be_told_apart() -> None:
     )
 
 
+def test_the_highest_that_are_level_are_named_together() -> None:
+    assert found(a="+++-", b="++-+", c="+---") == "a and b are level (75.0 % correct), the highest of 3 runs."
+
+
 def test_of_many_runs_the_highest_is_compared_with_the_first() -> None:
     many = {name: "-" * 10 for name in "bcdef"}
     assert found(a="-" * 10, **many, g="+" * 10).startswith(

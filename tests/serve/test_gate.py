@@ -138,6 +138,15 @@ def test_what_is_no_request_is_refused_in_openais_form(content: bytes, upstream:
         assert (status, body["error"]["type"]) == (404, "invalid_request_error")
 
 
+def test_a_body_that_is_no_json_is_told_the_place(upstream: Upstream, tmp_path: Path) -> None:
+    content = b'{"model": madke}'
+    with serving(tmp_path, upstream) as server:
+        request = post(BODY, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + content
+        status, body = answer_to(server, request)
+    assert (status, body["error"]["param"]) == (400, None)
+    assert body["error"]["message"] == "the body is not JSON: Expecting value, at character 10"
+
+
 def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:
     with endpoint(seconds=0.3) as upstream, serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
         connections = [server.ask("Who wrote book 1?"), server.ask("Who wrote book 2?")]

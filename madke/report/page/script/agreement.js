@@ -8,6 +8,7 @@ const isSplit = ({ agreement }) => agreement?.outcome === "split";
 /** How the debate ended, in words; null for a single debater. */
 function agreementWords({ agreement }) {
   if (!agreement || agreement.outcome === "single") return null;
+  if (agreement.positions?.length === 0) return "no answer of any debater";
   const silent = agreement.silent ?? [];
   const words = [isSplit({ agreement }) ? "no consensus" : "consensus", `found by ${BY[agreement.by]}`];
   if (!isSplit({ agreement }) && !agreement.same && silent.length === 0) words.push("the answers differ under the task's matcher");
