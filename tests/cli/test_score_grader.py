@@ -205,6 +205,6 @@ def test_scores_by_dataset_as_a_table(of_two_datasets: Any, tmp_path: Path) -> N
     assert "two: fever" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_x", "grader"])
+@pytest.mark.parametrize("name", ["correct", "cons_judge", "co2_matcher", "grader"])
 def test_a_scorer_cannot_take_the_name_of_a_score(run: Any, name: str) -> None:
     assert f"{name} is a built-in value" in refused("score", run, "--scorer", f"{name}=cat")
