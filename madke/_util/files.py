@@ -125,7 +125,9 @@ def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[st
     of the row.
     """
     text = "".join(text_lines(path))
-    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
+    # An open quote would swallow the rows below it; without ``strict`` only the process-wide limit of a cell ends it.
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     begins = 1
     try:
         if missing := [name for name in needed if name not in (table.fieldnames or ())]:

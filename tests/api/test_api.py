@@ -15,6 +15,7 @@ import pytest
 
 import madke
 from madke.core.transcript import to_json
+from madke.knowledge import named
 from tests.support.cli import madke as command
 from tests.support.cli import refused
 from tests.support.dataset import debating, write_dataset
@@ -193,7 +194,8 @@ def test_pools_of_wrong_arguments_are_bad_input(tmp_path: Path, wrong: dict[str,
         madke.build_pools(["Which is deeper?"], tmp_path / "p.jsonl", sources=[Searching()], **wrong)
 
 
-def test_pools_take_the_sources_of_a_file(tmp_path: Path) -> None:
+def test_pools_take_the_sources_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named, "_chosen", None)  # a file counts for the rest of the process
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lakes.txt").write_text("Lake Baikal is the deepest lake.\n")
     file = tmp_path / "own.yaml"
