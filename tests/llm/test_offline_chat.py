@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -458,13 +459,14 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(tmp_path: Path, da
     model = OfflineChat(WordEncoder(), cache=path)
     if damage == "later":
         ask(model, speak("Who climbed Mount Etna?", [0, 1]))
-        with sqlite3.connect(path) as file:
+        with closing(sqlite3.connect(path)) as file, file:
             file.execute("DROP TABLE vector")
     else:
         path.write_bytes(b"not a database" * 99)
 
     with pytest.raises(UserError, match=r"vectors\.sqlite: cannot be used as the cache .*; delete it"):
         ask(model, speak("Who climbed Vesuvius?", [0, 1]))
+    asyncio.run(model.aclose())
 
 
 def test_an_extraction_names_the_side(model: Any) -> None:

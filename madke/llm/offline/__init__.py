@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -148,11 +148,12 @@ class Embeddings:
     def __init__(self, encoder: Encoder, path: Path) -> None:
         self._encoder = encoder
         self._path = path
-        with self._errors():
-            self._disk = sqlite3.connect(path, timeout=60, check_same_thread=False)
+        with self._errors(), ExitStack() as failed:
+            self._disk = failed.enter_context(closing(sqlite3.connect(path, timeout=60, check_same_thread=False)))
             self._disk.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
             table = "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, half BLOB NOT NULL) WITHOUT ROWID"
             self._disk.execute(table)
+            failed.pop_all()
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of ``texts``, shape (n, d), float32."""
