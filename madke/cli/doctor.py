@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -176,6 +176,7 @@ def _endpoint(base_url: str | None) -> str:
     """Request the list of models, which is free. Any HTTP response shows that the endpoint is there."""
     import requests
 
+    from madke._util.http_session import keyed_session
     from madke.core.addresses import bare_url, public_url
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
@@ -185,10 +186,13 @@ def _endpoint(base_url: str | None) -> str:
     shown = public_url(url)
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    # The body, which may never end, is not read. ``auth``: else ~/.netrc replaces the key.
-    how: Any = {"timeout": 10, "allow_redirects": False, "stream": True, "auth": lambda request: request}
+    models = f"{bare_url(url)}/models"
     try:
-        with requests.get(f"{bare_url(url)}/models", headers=headers, **how) as response:
+        # A stream: the body, which may never end, is not read.
+        with (
+            keyed_session() as session,
+            session.get(models, headers=headers, timeout=10, allow_redirects=False, stream=True) as response,
+        ):
             return f"{shown} answers with status {response.status_code}"
     except requests.RequestException as error:
         raise UserError(f"{shown} does not answer ({type(error).__name__})") from None

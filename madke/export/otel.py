@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from madke._util.files import atomic_write
+from madke._util.http_session import keyed_session
 from madke._version import __version__
 from madke.core import events
 from madke.core.addresses import public_url
@@ -145,7 +146,6 @@ class Collector(AbstractContextManager["Collector"]):
     """
 
     def __init__(self, address: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        import requests
 
         try:
             parts = urlsplit(address)
@@ -158,8 +158,7 @@ class Collector(AbstractContextManager["Collector"]):
         self._url = address.rstrip("/") if path.endswith("/v1/traces") else f"{address.rstrip('/')}/v1/traces"
         self._headers = {"Content-Type": "application/json", **_headers()}
         self._sleep = sleep
-        self._session = requests.Session()
-        self._session.auth = lambda request: request  # else ~/.netrc adds a password
+        self._session = keyed_session()
 
     def send(self, spans: Sequence[TraceSpan]) -> None:
         """Send one request, again if the collector is busy; NotSent if it does not take it."""

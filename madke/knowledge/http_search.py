@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from madke._util.assets import asset
 from madke._util.concurrency import in_thread
+from madke._util.http_session import keyed_session
 from madke._util.yaml_file import read_mapping
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
@@ -134,8 +135,7 @@ class HttpService:
 def _session(connections: int) -> requests.Session:
     import requests
 
-    session = requests.Session()
-    session.auth = lambda request: request  # else ~/.netrc replaces the key
+    session = keyed_session()
     for scheme in ("http://", "https://"):
         session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=connections))
     # A redirect would send the key to another host, and its body is read without a limit.
