@@ -52,6 +52,12 @@ def knowledge_line(sources: Iterable[str]) -> str:
     return f"Knowledge: {', '.join(sources) or 'none'}"
 
 
+def sample_note(specs: Mapping[str, str | None]) -> str | None:
+    """Which of the sources are the shipped sample; None if none is."""
+    samples = [name for name, spec in specs.items() if is_sample(name, spec)]
+    return f"{' and '.join(samples)}: the shipped sample, which covers only its own questions" if samples else None
+
+
 def _header(job: Job) -> Iterator[str]:
     """Which model and which knowledge answer, and how to take others."""
     roles: dict[str, list[str]] = {}
@@ -62,11 +68,8 @@ def _header(job: Job) -> Iterator[str]:
         yield f"  {_REAL_MODEL}"
     specs = job.spec.source_specs
     yield knowledge_line(specs)
-    if samples := [name for name, spec in specs.items() if is_sample(name, spec)]:
-        yield (
-            f"  {' and '.join(samples)}: the shipped sample, which covers only its own questions. "
-            "For your own documents (PDF, DOCX, HTML, Markdown, text): --sources ./FOLDER."
-        )
+    if note := sample_note(specs):
+        yield f"  {note}. For your own documents (PDF, DOCX, HTML, Markdown, text): --sources ./FOLDER."
 
 
 class LiveDebate:

@@ -289,7 +289,7 @@ def _show_results(done: Experiment) -> None:
     from madke.report.score_tables import score_table
     from madke.report.tables import rich_table
     from madke.scoring.arms import open_results
-    from madke.scoring.shadow import CHANGED_NOTE
+    from madke.scoring.shadow import changed_note
 
     recipe, folders = done.experiment_spec.recipe, [*done.arms.values()]
     arms = open_results(folders)
@@ -311,9 +311,8 @@ def _show_results(done: Experiment) -> None:
     for name, found in named.items():
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence} {found.shadow.price}".strip())
-    if any(found.shadow is not None and found.shadow.judged for found in named.values()):
-        say_wrapped(CHANGED_NOTE)
-    if (note := shipped_note(done.account.budget.prices)) is not None:
+    footnotes = changed_note(found.shadow for found in named.values()), shipped_note(done.account.budget.prices)
+    for note in filter(None, footnotes):
         say_wrapped(note)
     say(f"arms: {done.path / 'arms'}\nreport: {page}")
     say_wrapped(f"Finding: {finding}")

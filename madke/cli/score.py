@@ -154,15 +154,15 @@ def _show(arms: Sequence[Results], scores: Mapping[str, Scores], rows: Rows, *, 
     from madke.report.score_tables import row_name, score_table
     from madke.report.tables import rich_table
     from madke.report.wrong_answers_table import models_of, wrong_answers_table
-    from madke.scoring.shadow import CHANGED_NOTE
+    from madke.scoring.shadow import changed_note
 
     named = [(row_name(arm, dataset), found) for arm, each in rows.items() for dataset, found in each.items()]
     console().print(score_table(named, details=details))
     for name, found in [] if details else named:
         if found.shadow is not None:
             say_wrapped(f"{name}: {found.shadow.sentence}" if len(named) > 1 else found.shadow.sentence)
-    if not details and any(found.shadow is not None and found.shadow.judged for _, found in named):
-        say_wrapped(CHANGED_NOTE)
+    if not details and (note := changed_note(found.shadow for _, found in named)) is not None:
+        say_wrapped(note)
     for told in sorted({arm.corrected for arm in arms if arm.corrected}):
         say_wrapped(f"{told}. metrics.json keeps the scores without them.")
     if (misled := wrong_answers_table(scores, models_of(arms))) is not None:

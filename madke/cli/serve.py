@@ -99,17 +99,14 @@ def command(
 
 def _answered_by(request: RunRequest, offers: Offers) -> Iterator[str]:
     """Which models and which knowledge answer."""
-    from madke.cli.live import knowledge_line, model_line
-    from madke.knowledge.named import is_sample
+    from madke.cli.live import knowledge_line, model_line, sample_note
 
     roles: dict[str, list[str]] = {str(request.model): []}
     for role, model in request.cast.items():
         roles.setdefault(str(model), []).append(role)
     yield model_line(roles)
-    found = offers.sources.items()
-    samples = [name for name, spec in found if (spec is None or isinstance(spec, str)) and is_sample(name, spec)]
-    note = f"; {' and '.join(samples)}: the shipped sample, which covers only its own questions" if samples else ""
-    yield f"{knowledge_line(offers.sources)}{note}"
+    specs = {name: spec for name, spec in offers.sources.items() if spec is None or isinstance(spec, str)}
+    yield "; ".join(filter(None, [knowledge_line(offers.sources), sample_note(specs)]))
 
 
 def tell_left_out(offers: Offers) -> None:

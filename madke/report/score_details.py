@@ -14,7 +14,7 @@ from madke.report.tables import (
     value_cell,
 )
 from madke.scoring.scores import Scores
-from madke.scoring.shadow import CHANGED_NOTE, gate_lines
+from madke.scoring.shadow import changed_note, gate_lines
 from madke.scoring.statistics import Estimate
 from madke.scoring.value_units import is_share
 
@@ -74,7 +74,7 @@ def score_details(scores: Scores) -> str:
     ]
     if scores.shadow is not None:
         lines += [scores.shadow.sentence, *filter(None, [scores.shadow.price]), *gate_lines(scores.shadow)]
-        lines += [CHANGED_NOTE] if scores.shadow.judged else []
+        lines += filter(None, [changed_note([scores.shadow])])
     if scores.read_golds:
         lines.insert(0, f"{ORACLE} ({scores.read_golds} of {scores.transcripts} debates)")
     if scores.failed and scores.correct_if_failed:

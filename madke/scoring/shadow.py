@@ -52,11 +52,10 @@ GATES: Mapping[str, Callable[[tuple[Turn, ...], Same], bool]] = {
 (``agreement_share``); with two debaters the same as ``agreement``. ``vote``: no debate at all."""
 
 
-CHANGED_NOTE = (
+_CHANGED_NOTE = (
     "Changed: to the task's matcher another answer. The percentages are those of `correct`: exact match, for instance, "
     "can differ between answers that the matcher takes for the same."
 )
-"""Footnote of :attr:`Shadow.sentence`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +121,11 @@ class Shadow:
             return f"{outcome} for {spent}."
         each = f"{calls / gained:,.3g} calls{'' if not money else f' and {money / gained:,.4g} in money'}"
         return f"{count_of(gained, 'answer')} gained for {spent}: {each} for each."
+
+
+def changed_note(shadows: Iterable[Shadow | None]) -> str | None:
+    """Footnote of :attr:`Shadow.sentence`; None if no debate has a gold answer."""
+    return _CHANGED_NOTE if any(each is not None and each.judged for each in shadows) else None
 
 
 @dataclass(kw_only=True)
