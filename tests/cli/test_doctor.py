@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from madke.cli.doctor import command
-from tests.endpoints.test_local_servers import listening
+from tests.endpoints.test_local_servers import Flood, listening
 from tests.support.installed import needs
 
 needs("jnius_config", "wiki")
@@ -97,19 +96,12 @@ def test_a_dead_endpoint_is_found_and_keys_are_said_to_be_set_but_never_shown(fo
 
 
 def test_an_endpoint_that_never_ends_its_reply_is_not_read(folder: Path) -> None:
-    sent = 0
-
-    def flood(connection: socket.socket, _: bytes) -> None:
-        nonlocal sent
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        while sent < 64 << 20:
-            sent += connection.send(b" " * 65536)
-
+    flood = Flood(b"HTTP/1.1 200 OK\r\n\r\n")
     with listening(flood) as (port, _):
         done = doctor("--base-url", f"http://127.0.0.1:{port}/v1")
 
     assert f"http://127.0.0.1:{port}/v1 answers with status 200" in done.stdout
-    assert sent < 16 << 20
+    assert flood.sent < 16 << 20
 
 
 def test_a_file_of_sources_that_cannot_be_read_is_one_line(folder: Path) -> None:

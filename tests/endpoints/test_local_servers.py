@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ def listening(answer: Callable[[socket.socket, bytes], None]) -> Iterator[tuple[
             server.shutdown(socket.SHUT_RDWR)
             server.close()
             thread.join()
+
+
+@dataclass
+class Flood:
+    """Answers ``head`` and then 64 MB of spaces, as long as they are read."""
+
+    head: bytes
+    sent: int = 0
+
+    def __call__(self, connection: socket.socket, _: bytes) -> None:
+        connection.sendall(self.head)
+        while self.sent < 64 << 20:
+            self.sent += connection.send(b" " * 65536)
 
 
 def says(status: str, body: Any, *headers: str) -> Callable[[socket.socket, bytes], None]:
@@ -123,16 +137,9 @@ def test_other_servers_are_none_of_a_model(answer: Any) -> None:
 
 
 def test_a_reply_is_bounded() -> None:
-    sent = 0
-
-    def flood(connection: socket.socket, _: bytes) -> None:
-        nonlocal sent
-        connection.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"data": [')
-        while sent < 64 << 20:
-            sent += connection.send(b" " * 65536)
-
+    flood = Flood(b'HTTP/1.1 200 OK\r\n\r\n{"data": [')
     assert found(flood) is None
-    assert sent < 16 << 20
+    assert flood.sent < 16 << 20
 
 
 def test_all_ports_are_asked_at_once_in_less_than_a_second() -> None:
