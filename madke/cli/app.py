@@ -25,7 +25,6 @@ _VERBS = {
     "compare": "Compare runs on their shared questions: answers, scores and paired tests.",
     "calibrate": "Print how well the signals of debates tell right answers from wrong ones. "
     "Write or test a calibration.",
-    "support": "Measure how well cited passages support answers. Read and write answers in TREC RAG's format.",
     "report": "Write one self-contained HTML page: settings, scores, tests, figures and all debates.",
     "export": "Write runs in the formats of other tools.",
     "serve": "Serve debates to chat clients and programs, as OpenAI's API. Write them to OUT, one run per protocol.",

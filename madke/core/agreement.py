@@ -83,12 +83,3 @@ class Agreement:
     def quotes(self) -> tuple[Quote, ...]:
         """The quotes of all positions."""
         return tuple(quote for position in self.positions for quote in position.quotes)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CitedSentence:
-    """One sentence of an answer, without its citations."""
-
-    text: str
-    citations: tuple[int, ...] = ()
-    """Places in the answer's passages, 0-based, as written: repeated ones and ones out of range too."""

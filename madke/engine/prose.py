@@ -1,7 +1,6 @@
 """The citations in a text, checked by code: whose they are, and whether the passage is about the sentence.
 
-A number in square brackets after a sentence is a citation. One that fails a check is removed from the text. That a
-passage is about a sentence does not show that it supports it: ``madke support`` measures that.
+A number in square brackets after a sentence is a citation. One that fails a check is removed from the text.
 """
 
 import re
