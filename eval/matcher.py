@@ -34,7 +34,7 @@ from typing import Any
 from madke._util.files import atomic_write, write_file
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.report.annotation import kappa
+from madke.report.human_grades import kappa
 from madke.scoring.debate_rows import over_repeats
 from madke.scoring.metrics import exact_match, token_f1
 from madke.scoring.outside import NO_GRADE, Grader, Grades, grade

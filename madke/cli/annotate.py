@@ -30,10 +30,11 @@ def sheet(
     """Write a blind sheet: one row per distinct answer to a question, in random order, without run names.
 
     People fill the last column, `right` (yes or no). Give each person a copy without the key.
+    The column `gold` takes `wrong` where the gold answers are wrong. `madke score --corrections` takes a filled sheet.
     For translations the columns are `ambiguity_resolved` (yes or no: ambiguous words are right) and `quality` (1 to 5).
     Run graders and scorers first: the key stores their scores, so that they can be compared with the people's.
     """
-    from madke.report.annotation import write_sheet
+    from madke.report.human_grades import write_sheet
 
     key_file, key = write_sheet(open_arms(paths, data, dataset, task), out, sample=sample, seed=seed, deferred=deferred)
     say(f"sheet: {out}: {count_of(len(key.rows), 'answer')}; to fill: {', '.join(key.scales)}")
@@ -54,8 +55,7 @@ def read(
     With --join, `madke score`, `compare` and `report` show the grades as `human_right`, or for translations as
     `human_ambiguity_resolved` and `human_quality`.
     """
-    from madke.report.annotation import human_scores, human_tables, read_key, read_sheet
-    from madke.report.human_grades import join_grades
+    from madke.report.human_grades import human_scores, human_tables, join_grades, read_key, read_sheet
     from madke.report.tables import rich_table
 
     siblings = len({path.parent for path in sheets}) == 1

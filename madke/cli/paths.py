@@ -22,7 +22,7 @@ Paths = Annotated[
 ]
 DataOption = Annotated[Path | None, flags.option("Questions of the prediction files.", "PATH")]
 CorrectionsOption = Annotated[
-    Path | None, flags.option("People's corrections of gold answers: a sheet, see madke report --serve.", "CSV")
+    Path | None, flags.option("People's corrections of gold answers: a filled sheet, see madke annotate.", "CSV")
 ]
 PREDICTION_FILES = """Prediction files need --data. They hold JSON lines of id and answer, or of id and output (raw
 model text). Other keys are ignored."""
@@ -42,8 +42,8 @@ def open_arms(
     Loading a ``module:object`` task lets the results name it, too.
     """
     from madke.data import read_dataset
+    from madke.report.human_grades import corrected, read_corrections
     from madke.scoring.arms import open_results
-    from madke.scoring.corrections import corrected, read_corrections
     from madke.tasks import TASKS
 
     is_code = task is not None and ":" in task

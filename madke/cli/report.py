@@ -37,8 +37,6 @@ EPILOG = flags.epilog(
     PREDICTION_FILES,
     flags.TASK_NAMES,
     flags.QRELS_FORM,
-    "Corrections: on the page of --serve, a debate has the buttons `Actually right` and `Gold is wrong`. They write "
-    "the sheet, by default corrections.csv next to the page. Without --serve, the page applies a sheet.",
     "A tex table has only the columns that fit in a paper.",
     "Examples:",
     "  madke report runs/first runs/second --out comparison.html",
@@ -66,10 +64,6 @@ def command(
     watch: Annotated[
         bool, switch("--watch", "Follow runs that are under way: update the page until they end.", OUTPUT)
     ] = False,
-    serve: Annotated[
-        bool, switch("--serve", "Serve the page here, with buttons for corrections; see --corrections.", OUTPUT)
-    ] = False,
-    port: Annotated[int, option("With --serve: the port. 0: any.", "N", OUTPUT, min=0, max=65535)] = 0,
     backbone: Annotated[
         list[str] | None, option("Only show published figures of these models. Repeatable.", "NAME", OUTPUT)
     ] = None,
@@ -84,11 +78,10 @@ def command(
     if question is not None or conflicts or as_json:
         files = {"--out": out, "--figures": figures, "--tables": tables, "--answers": answers, "--watch": watch}
         asked = "--conflicts" if conflicts or as_json else "--question"
-        _refuse(f"{asked} writes no files", {**files, "--serve": serve})
+        _refuse(f"{asked} writes no files", files)
         results = open_arms(paths, data, dataset, task)
         _print_debates(results, question, conflicts=conflicts, as_json=as_json)
         return
-    from madke.cli.corrections import serve_page
     from madke.cli.retrieval import pools_table
     from madke.report.answer_files import write_answers
     from madke.report.html import write_report
@@ -99,7 +92,7 @@ def command(
         require("figures need", "report", "matplotlib")
     if watch:
         others = {"--figures": figures, "--tables": tables, "--answers": answers, "--qrels": qrels, "--data": data}
-        _refuse("--watch writes only the page of runs", {**others, "--serve": serve, "--corrections": corrections})
+        _refuse("--watch writes only the page of runs", {**others, "--corrections": corrections})
     folder = paths[0].parent if paths[0].is_file() else paths[0]
     if out is None and folder.exists() and not os.access(folder, os.W_OK):
         raise UserError("is read-only; give the page another place: --out FILE", file=folder)
@@ -115,8 +108,7 @@ def command(
 
         follow(paths, page, lambda reload: write_report(open_arms(paths, None, None, task), page, reload=reload))
         return
-    # The page that is served shows the gold answers as they are, next to the buttons that correct them.
-    results = open_arms(paths, data, dataset, task, None if serve else corrections)
+    results = open_arms(paths, data, dataset, task, corrections)
     title, source, published = _experiment(paths, backbone or ())
     large = data is None and sum((arm.path / "transcripts.jsonl").stat().st_size for arm in results) > _LARGE
     retrieval = {} if qrels is None else {"retrieval": pools_table(results, qrels, least)}
@@ -133,8 +125,6 @@ def command(
     if answers is not None:
         write_answers(results, answers)
         say(f"answers: {answers}")
-    if serve:
-        serve_page(page, corrections or page.parent / "corrections.csv", port)
 
 
 def _refuse(why: str, given: Mapping[str, object]) -> None:

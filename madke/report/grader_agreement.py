@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from madke.core.question import Question
-from madke.report.annotation import kappa
+from madke.report.human_grades import kappa
 from madke.report.tables import Table, TableRow, count_cell, percent_cell, score_cell, table_of
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import over_repeats

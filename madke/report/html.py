@@ -33,7 +33,7 @@ from madke.scoring.scored import scored_arm
 from madke.scoring.scores import Scores
 
 _SCRIPTS = (
-    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "conflicts", "calls", "corrections",
+    "dom", "data", "search", "list", "matrix", "quotes", "pool", "agreement", "conflicts", "calls",
     "debate", "beside", "summary", "theme", "app", "reload",
 )  # fmt: skip
 """Joined to one script in this order."""

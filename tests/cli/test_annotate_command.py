@@ -69,7 +69,7 @@ def test_rows_that_nobody_graded_are_said(tmp_path: Path, data: Any, predictions
     invoke("sheet", *predictions, "--data", data, "--out", tmp_path / "sheet.csv")
     sheet = tmp_path / "sheet.csv"
     first, *rest = sheet.read_text(encoding="utf-8-sig").splitlines()
-    sheet.write_text("\n".join([first, rest[0] + "yes", *rest[1:]]), encoding="utf-8")
+    sheet.write_text("\n".join([first, rest[0][:-1] + "yes,", *rest[1:]]), encoding="utf-8")
     done = invoke("read", sheet, "--key", tmp_path / "sheet.key.json")
     assert "5 of 6 rows are not fully graded" in done.stdout
     with pytest.raises(UserError, match="a sheet is given twice"):

@@ -1,24 +1,326 @@
-"""Grades of people, joined to the runs whose answers they graded."""
+"""Answers out to people, what they say back, and what it changes: scores of the runs, and gold answers."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from madke.core.errors import UserError
+from madke.core.question import Question
 from madke.experiments.recipe import Recipe, read_recipe
-from madke.report.annotation import SheetKey, read_key, read_sheet, write_sheet
-from madke.report.human_grades import join_grades
+from madke.report.human_grades import (
+    corrected,
+    human_scores,
+    join_grades,
+    kappa,
+    read_corrections,
+    read_key,
+    read_sheet,
+    write_sheet,
+)
 from madke.report.reproduction import figures, reproduction_tables
 from madke.scoring.arms import open_results
-from madke.scoring.outside import arm_of, external_values
+from madke.scoring.outside import answers_of, arm_of, external_values, keep_scores
+from madke.scoring.scored import score_run
 from madke.scoring.statistics import estimate
+from madke.scoring.value_units import GRADER
+from madke.tasks import get_task
 from tests.report.run_folders import debate
-from tests.report.test_annotation import OURS, RIGHT, THEIRS, arms, fill, rows_of
 from tests.support.cli import madke
 from tests.support.run_folder import write_run
+
+LAKES = [
+    Question(id="1", question="Which lake is the deepest?", answers=("Lake Baikal", "Baikal")),
+    Question(id="2", question="Which lake is the largest?", answers=("the Caspian Sea",)),
+    Question(id="3", question="Which lake is the saltiest?", answers=("Gaet'ale",)),
+]
+ZH = [Question(id="1", question="吃掉敌人一个师。", answers=("Destroy a division.",), task="translation")]
+OURS = {"1": "Baikal", "2": "Caspian Sea", "3": None}
+THEIRS = {"1": "Baikal", "2": "Superior", "3": "the Dead Sea"}
+
+
+def arms(folder: Any, questions: Any = LAKES, **answers: Any) -> Any:
+    paths = []
+    for name, given in answers.items():
+        lines = given if isinstance(given, list) else [{"id": id_, "answer": said} for id_, said in given.items()]
+        paths.append(folder / name)
+        paths[-1].write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return open_results(paths, questions)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """The rows of a sheet with both arms' answers, and its key."""
+    key_file, _ = write_sheet(arms(tmp_path, ours=OURS, theirs=THEIRS), tmp_path / "sheet.csv")
+    return rows_of(tmp_path / "sheet.csv"), read_key(key_file)
+
+
+def rows_of(path: Any) -> Any:
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
+
+
+def fill(path: Any, rows: Any, grades: Any, column: str = "right", **options: Any) -> Any:
+    """A copy of a sheet in which each answer has a grade; one that is not named stays empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0], **options)
+        table.writeheader()
+        table.writerows([{**row, column: grades.get(row["answer"], "")} for row in rows])
+    return path
+
+
+RIGHT = {"Baikal": "yes", "Caspian Sea": "yes", "Superior": "no", "the Dead Sea": "no"}
+
+
+def test_a_sheet_shows_each_answer_once_and_nobodys_name(tmp_path: Path, written: Any) -> None:
+    rows, key = written
+    assert list(rows[0]) == ["row", "question", "references", "answer", "right", "gold"]
+    assert sorted(row["answer"] for row in rows) == sorted(RIGHT)
+    assert [row["row"] for row in rows] == ["R1", "R2", "R3", "R4"]
+    assert {row["right"] for row in rows} == {""}
+    assert next(row for row in rows if row["answer"] == "Baikal")["references"] == "Lake Baikal | Baikal"
+    raw = (tmp_path / "sheet.csv").read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf")
+    assert b"ours" not in raw
+    assert b"theirs" not in raw
+    both = next(row for row in key.rows.values() if len(row.given) == 2)
+    assert set(both.given) == {"ours", "theirs"}
+    assert both.metrics == dict.fromkeys(get_task("short_answer").metrics, 1.0)
+    assert key.abstained == (("ours", "3"),)
+
+
+def test_the_seed_decides_order_and_draw(tmp_path: Path) -> None:
+    results = arms(tmp_path, ours={str(n): f"a{n}" for n in range(40)}, questions=many(40))
+
+    def made(name: Any, **options: Any) -> Any:
+        write_sheet(results, tmp_path / f"{name}.csv", **options)
+        return [row["answer"] for row in rows_of(tmp_path / f"{name}.csv")]
+
+    first = made("a", seed=1)
+    assert made("b", seed=1) == first
+    assert made("c", seed=2) != first
+    assert sorted(made("d", seed=2)) == sorted(first)
+    drawn = made("e", seed=1, sample=5)
+    assert len(drawn) == 5
+    assert made("f", seed=1, sample=5) == drawn
+    assert set(made("g", seed=2, sample=5)) != set(drawn)
+
+
+def many(n: Any) -> Any:
+    return [Question(id=str(k), question=f"How much is {k} + {k}?", answers=(str(2 * k),)) for k in range(n)]
+
+
+def test_questions_that_an_arm_lacks_are_left_out_of_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    results = arms(tmp_path, LAKES[:2], ours={"1": "Como", "2": "x"})
+    results += arms(tmp_path, LAKES[1:], theirs={"2": "y", "3": "z"})
+    _, key = write_sheet(results, tmp_path / "sheet.csv")
+    assert {row.id for row in key.rows.values()} == {"2"}
+    assert "2 questions are left out, because an arm has no result" in caplog.text
+
+
+HOSTILE = [
+    '=HYPERLINK("http://x")',
+    "@SUM(1)",
+    "+1+cmd",
+    "-x",
+    "\tx",
+    'a "quote", a comma',
+    "two\nlines",
+    "\x1b[31mred",
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE)
+def test_no_cell_is_a_formula_and_every_row_comes_back(tmp_path: Path, answer: Any) -> None:
+    results = arms(tmp_path, ours=[{"id": "1", "answer": answer}])
+    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
+    (row,) = rows_of(tmp_path / "sheet.csv")
+    assert row["answer"][0] not in "=+-@\t\r\x1b"
+    filled = fill(tmp_path / "anna.csv", [row], {row["answer"]: "yes"})
+    assert read_sheet(filled, read_key(key_file)) == {"R1": {"right": 1.0}}
+
+
+def test_scores_by_arm_come_back(tmp_path: Path, written: Any) -> None:
+    rows, key = written
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)})
+    means = {arm: (scores["right"].value, scores["right"].n) for arm, scores in found.scores.items()}
+    assert means == {"ours": (pytest.approx(2 / 3), 3), "theirs": (pytest.approx(1 / 3), 3)}
+    assert (found.ungraded, found.abstained) == (0, {"ours": 1, "theirs": 0})
+
+
+def test_a_person_is_compared_with_each_metric(tmp_path: Path, written: Any) -> None:
+    rows, key = written
+    doubting = {**RIGHT, "Superior": "yes"}
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, doubting), key)})
+    assert "f1 >= 0.5" in {each.other for each in found.compared}  # a share that is not 0 or 1
+    told = {each.other.partition(" ")[0]: (each.scale, each.n, each.same.value) for each in found.compared}
+    assert told.keys() == {*get_task("short_answer").metrics}
+    for name in ("em", "f1", "match"):
+        assert told[name] == ("right", 4, pytest.approx(5 / 6))
+        (kappa,) = (each.kappa for each in found.compared if each.other.partition(" ")[0] == name)
+        assert kappa == 0.5
+    # Two of the four rows answer question 1; one of these she doubts.
+    assert {each.same.n for each in found.compared} == {3}
+
+
+def test_graders_and_scorers_outside_are_compared_too(tmp_path: Path) -> None:
+    results = arms(tmp_path, ours={"1": "Baikal", "2": "Caspian Sea"}, theirs={"1": "Como", "2": "Caspian Sea"})
+    for result, said in zip(results, ((1.0, 0.0), (0.0, 0.0)), strict=True):
+        answers = answers_of(result.transcripts())
+        keep_scores(result.path, GRADER, answers, command="m", scores=dict(zip(answers, said, strict=True)))
+        keep_scores(result.path, "comet", answers, command="c", scores=dict(zip(answers, (0.9, 0.8), strict=True)))
+    key_file, _ = write_sheet(results, tmp_path / "sheet.csv")
+    rows, key = rows_of(tmp_path / "sheet.csv"), read_key(key_file)
+    grades = {"Baikal": "yes", "Como": "no", "Caspian Sea": "yes"}
+    found = human_scores(key, {"anna": read_sheet(fill(tmp_path / "anna.csv", rows, grades), key)})
+    by_name = {each.other: each for each in found.compared}
+    # Both answers to question 1 are graded alike, the one to question 2 is not.
+    assert by_name[GRADER].same.value == pytest.approx(1 / 2)
+    assert "comet" not in by_name, "a scale of its own agrees with nobody"
+
+
+def test_two_people_are_averaged_and_compared(tmp_path: Path, written: Any) -> None:
+    rows, key = written
+    anna = read_sheet(fill(tmp_path / "anna.csv", rows, RIGHT), key)
+    bert = read_sheet(fill(tmp_path / "bert.csv", rows, {"Baikal": "No", "Superior": "no"}, delimiter=";"), key)
+    found = human_scores(key, {"anna": anna, "bert": bert})
+    pair = found.compared[0]
+    assert (pair.person, pair.other, pair.is_metric, pair.n) == ("anna", "bert", False, 2)
+    assert (pair.same.value, pair.kappa) == (0.5, 0.0)
+    # Baikal counts one half, the Caspian Sea one, the abstention nothing.
+    assert found.scores["ours"]["right"].value == pytest.approx(0.5)
+    assert found.ungraded == 0
+
+
+def test_people_can_share_a_sheet(tmp_path: Path, written: Any) -> None:
+    rows, key = written
+    parts = [read_sheet(fill(tmp_path / f"{n}.csv", rows[n::2], RIGHT), key) for n in (0, 1)]
+    found = human_scores(key, {"anna": parts[0], "bert": parts[1]})
+    assert (found.ungraded, [each for each in found.compared if not each.is_metric]) == (0, [])
+    assert found.scores["theirs"]["right"].value == pytest.approx(1 / 3)
+    assert human_scores(key, {"anna": parts[0]}).ungraded == 2
+
+
+def test_translations_have_two_scales(tmp_path: Path) -> None:
+    answers = {"ours": "Destroy a division.", "theirs": "Eat up a division."}
+    results = arms(tmp_path, ZH, **{arm: {"1": said} for arm, said in answers.items()})
+    key_file, key = write_sheet(results, tmp_path / "sheet.csv")
+    assert key.scales == ("ambiguity_resolved", "quality")
+    rows = rows_of(tmp_path / "sheet.csv")
+    sheets = {}
+    for name, grades in {"anna": ("5", "2"), "bert": ("4", "2")}.items():
+        quality = dict(zip(answers.values(), grades, strict=True))
+        whole = [{**row, "quality": quality[row["answer"]]} for row in rows]
+        resolved = dict(zip(answers.values(), ("yes", "no"), strict=True))
+        sheets[name] = read_sheet(fill(tmp_path / name, whole, resolved, "ambiguity_resolved"), read_key(key_file))
+    found = human_scores(key, sheets)
+    assert {arm: scores["quality"].value for arm, scores in found.scores.items()} == {"ours": 4.5, "theirs": 2.0}
+    people = {each.scale: each for each in found.compared}
+    assert not any(each.is_metric for each in found.compared), "chrF has degrees"
+    assert people["ambiguity_resolved"].kappa == 1.0
+    # By squares: 1 apart once in two rows; by chance 5-4, 5-2, 2-4 and 2-2 in four.
+    assert people["quality"].kappa == pytest.approx(1 - (1 / 2) / ((1 + 9 + 4 + 0) / 4))
+
+
+PROPOSALS = [[20, 5], [10, 15]]
+"""Fifty grant proposals read by two people, a textbook example: 0.7 observed, 0.5 expected."""
+DIAGNOSES = [[75, 1, 4], [5, 4, 1], [0, 0, 10]]
+"""Fleiss, Levin and Paik (2003), table 18.1: 100 patients, psychotic, neurotic, organic; 0.89 and 0.66."""
+SLIDES = [[22, 2, 2, 0], [5, 7, 14, 0], [0, 2, 36, 0], [0, 1, 17, 10]]
+"""Landis and Koch's pathologists on 118 slides, as Agresti (2002, section 10.5) has them: 0.493; 0.78 weighted."""
+
+
+@pytest.mark.parametrize(
+    ("table", "ordinal", "expected", "digits"),
+    [(PROPOSALS, False, 0.4, 9), (DIAGNOSES, False, 0.68, 2), (SLIDES, False, 0.493, 3), (SLIDES, True, 0.78, 2)],
+)
+def test_kappa_is_that_of_published_tables(table: Any, ordinal: bool, expected: float, digits: int) -> None:
+    cells = [(one, other) for one, row in enumerate(table) for other, n in enumerate(row) for _ in range(n)]
+    left, right = zip(*cells, strict=True)
+    assert round(kappa(left, right, ordinal=ordinal), digits) == expected
+
+
+def test_steps_that_nobody_gave_count_in_a_weighted_kappa() -> None:
+    # 1, 3, 5 against 1, 5, 5: 4 observed; by chance 0, 16, 16; 4, 4, 4; 16, 0, 0, over three.
+    assert kappa([1.0, 3.0, 5.0], [1.0, 5.0, 5.0], ordinal=True) == pytest.approx(1 - 4 / (60 / 3))
+
+
+def test_judges_who_always_say_the_same_have_no_kappa() -> None:
+    assert kappa([1.0, 1.0], [1.0, 1.0]) is None
+    assert kappa([1.0, 0.0], [0.0, 1.0]) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: [{**rows[0], "right": "maybe"}], "column 'right': found 'maybe'; expected yes or no"),
+        (lambda rows: [{**rows[0], "row": "R9"}], "column 'row': found 'R9', which is not in the key"),
+        (lambda rows: [rows[0], rows[0]], "row R1 is already on line 2; expected each once"),
+        (lambda rows: [{**rows[0], "question": "Why?"}], "row R1, column 'question': found 'Why?', which differs"),
+        (lambda rows: rows, "has no grades; expected grades in right"),
+        (lambda rows: [{k: v for k, v in row.items() if k != "right"} for row in rows], "column 'right' is missing"),
+    ],
+)
+def test_a_sheet_that_is_filled_wrongly_is_named(
+    tmp_path: Path, written: Any, change: Callable[..., Any], said: str
+) -> None:
+    rows, key = written
+    filled = tmp_path / "anna.csv"
+    changed = change(rows)
+    with filled.open("w", newline="") as file:
+        table = csv.DictWriter(file, changed[0])
+        table.writeheader()
+        table.writerows(changed)
+    with pytest.raises(UserError) as error:
+        read_sheet(filled, key)
+    assert said in str(error.value)
+    assert str(error.value).startswith(str(filled))
+
+
+def test_files_that_are_no_sheet_or_key_are_refused(tmp_path: Path, written: Any) -> None:
+    _, key = written
+    (tmp_path / "latin.csv").write_bytes("row,question,right\r\nR1,Wo liegt K\u00f6ln?,yes\r\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"is not UTF-8 text: .*; convert the file"):
+        read_sheet(tmp_path / "latin.csv", key)
+    for more in ("", "x" * 200_000):
+        (tmp_path / "open.csv").write_text(f'row,question,right\nR1,"Where? {more}\nR2,Who?,yes\n')
+        with pytest.raises(UserError, match=r"open.csv:2: is not CSV: .*; is a quote not closed\?"):
+            read_sheet(tmp_path / "open.csv", key)
+    with pytest.raises(UserError, match="is not a key"):
+        read_key(tmp_path / "latin.csv")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_key(tmp_path / "missing.json")
+
+
+def test_a_sheet_is_a_csv_and_is_never_written_over(tmp_path: Path) -> None:
+    results = arms(tmp_path, ours=OURS)
+    with pytest.raises(UserError, match=r"sheet.txt: expected a file name ending in .csv"):
+        write_sheet(results, tmp_path / "sheet.txt")
+    write_sheet(results, tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match=r"sheet.csv: already exists"):
+        write_sheet(results, tmp_path / "sheet.csv")
+    (tmp_path / "sheet.csv").unlink()
+    with pytest.raises(UserError, match=r"sheet.key.json: already exists"):
+        write_sheet(results, tmp_path / "sheet.csv")
+
+
+def test_what_cannot_be_graded_together_is_refused(tmp_path: Path) -> None:
+    mixed = [LAKES[0], Question(id="2", question="吃", answers=("Eat.",), task="translation")]
+    with pytest.raises(UserError, match="short_answer and translation have different scales"):
+        write_sheet(arms(tmp_path, mixed, ours={"1": "x", "2": "Eat."}), tmp_path / "sheet.csv")
+    apart = [*arms(tmp_path, LAKES[:1], ours={"1": "x"}), *arms(tmp_path, LAKES[1:2], theirs={"2": "x"})]
+    with pytest.raises(UserError, match="no question has a result in every arm"):
+        write_sheet(apart, tmp_path / "sheet.csv")
+    with pytest.raises(UserError, match="--sample 4: only 3 questions"):
+        write_sheet(arms(tmp_path, ours=OURS), tmp_path / "sheet.csv", sample=4)
+    with pytest.raises(UserError, match="no answers to grade"):
+        write_sheet(arms(tmp_path, ours={"1": None}), tmp_path / "sheet.csv")
+
 
 SENTENCES = [f"\u53e5\u5b50 {n}" for n in range(4)]
 
@@ -115,18 +417,57 @@ def test_answers_outside_the_sample_have_no_grade(tmp_path: Path, caplog: pytest
     assert "human_right has no score for 1 answers" in caplog.text
 
 
-def test_a_run_without_answers_in_the_sheet_and_an_old_key_are_refused(tmp_path: Path) -> None:
+def test_a_run_without_answers_in_the_sheet_is_refused(tmp_path: Path) -> None:
     results = arms(tmp_path, ours=OURS, theirs=THEIRS)
     _, key = write_sheet(results[:1], tmp_path / "sheet.csv")
     with pytest.raises(UserError, match="theirs: the sheet has no answers of this run; it has those of ours"):
         join_grades(results, key, {})
-    old: dict[str, Any] = key.model_dump(mode="json")
-    old["rows"] = {code: {**row, "answer": None} for code, row in old["rows"].items()}
-    with pytest.raises(UserError, match="an earlier version of madke wrote it"):
-        join_grades(results[:1], SheetKey.model_validate(old), {})
 
 
 def test_a_recipe_may_quote_a_quality_above_one() -> None:
     fields = {"title": "T", "source": "a test", "arms": [{"name": "one"}]}
     found = Recipe.model_validate({**fields, "published": {"m": {"one": {"d": {"human_quality": 3.4}}}}})
     assert reproduction_tables(found)["human_quality"].rows[0][3].text == "3.40"
+
+
+def test_a_filled_sheet_corrects_gold_answers(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run",
+        *(
+            debate(id_, [answer] * 2, question=f"Which lake is the deepest, in survey {id_}?")
+            for id_, answer in {"a": "Lake Baikal", "b": "Lake Baikal", "c": "=the one", "d": "the other"}.items()
+        ),
+    )
+    write_sheet(open_results([run]), tmp_path / "sheet.csv")
+    rows = [{**row, "gold": "wrong" if row["answer"] == "the other" else ""} for row in rows_of(tmp_path / "sheet.csv")]
+    sheet = fill(tmp_path / "anna.csv", rows, {"'=the one": "yes", "Lake Baikal": "no"})
+    before = score_run(run)
+    (arm,) = corrected(open_results([run]), read_corrections(sheet))
+    after = score_run(arm)
+    assert (before.correct.value, before.correct.n) == (0.5, 4)
+    assert (after.correct.value, after.correct.n) == (1, 3)
+    assert arm.corrected == "1 answer accepted, 1 question left out by corrections"
+    assert '"n":4' in (run / "metrics.json").read_text().replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("question,answer,right\n", "1: column 'gold' is missing"),
+        ("question;answer;right;gold\nWhich?;x;maybe;\n", "2: column 'right': found 'maybe'; expected yes or no"),
+        ("question,answer,right,gold\nWhich?,x,,bad\n", "2: column 'gold': found 'bad'; expected wrong"),
+        ("question,answer,right,gold\n,,,\n,x,yes,\n", "3: column 'question' is empty"),
+        ("question,answer,right,gold\nWhich?,,Yes,\n", "2: column 'answer' is empty"),
+    ],
+)
+def test_wrong_corrections_are_refused_with_their_line(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "sheet.csv").write_text(text)
+    with pytest.raises(UserError, match=r"sheet\.csv:") as refused:
+        read_corrections(tmp_path / "sheet.csv")
+    assert reason in str(refused.value)
+
+
+def test_corrections_of_other_questions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_text("question,answer,right,gold\nElsewhere?,x,yes,\n")
+    with pytest.raises(UserError, match="no question of the sheet is in these results"):
+        corrected(arms(tmp_path, ours=OURS), read_corrections(tmp_path / "sheet.csv"))

@@ -12,7 +12,7 @@ import madke
 from madke.core.chat import ChatRequest, Completion
 from madke.core.errors import UserError
 from madke.engine.deferral import Calibration, Weight
-from madke.report.annotation import write_sheet
+from madke.report.human_grades import write_sheet
 from madke.runs.directory import read_transcripts
 from madke.scoring.arms import open_results
 from madke.scoring.scored import score_run

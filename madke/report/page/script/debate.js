@@ -127,7 +127,6 @@ function outcomePart(number, record) {
     ),
     el("p", { class: "facts" }, facts.join(" · ")),
     record.oracle && el("p", { class: "note" }, index.outcomes.oracle),
-    correctionPart(number, record),
   );
 }
 
