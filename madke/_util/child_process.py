@@ -6,8 +6,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import IO
 
 from madke._util.terminal import without_keys
 
@@ -20,9 +18,7 @@ _GUARD = "import os, signal, sys; sys.stdin.read(); os.killpg(0, signal.SIGKILL)
 class Child:
     """A running program with a guard. OSError or ValueError if it cannot be started."""
 
-    def __init__(
-        self, arguments: Sequence[str], *, folder: Path | None = None, stderr: int | IO[bytes] = subprocess.PIPE
-    ) -> None:
+    def __init__(self, arguments: Sequence[str]) -> None:
         pipe = subprocess.PIPE
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _GUARD],
@@ -33,7 +29,7 @@ class Child:
         )
         try:
             self.process = subprocess.Popen(
-                arguments, stdin=pipe, stdout=pipe, stderr=stderr, cwd=folder, process_group=self._guard.pid
+                arguments, stdin=pipe, stdout=pipe, stderr=pipe, process_group=self._guard.pid
             )
         except (OSError, ValueError):
             self.dismiss_guard()

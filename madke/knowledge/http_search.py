@@ -1,4 +1,4 @@
-"""Search services over HTTP, and all that people describe in YAML: templates of requests, and paths to the results."""
+"""Search services over HTTP, which people describe in YAML: templates of requests, and paths to the results."""
 
 from __future__ import annotations
 
@@ -159,75 +159,6 @@ class Fields(BaseModel, frozen=True, extra="forbid"):
     date: JsonPath | None = None
 
 
-class MappedOptions(WebOptions):
-    """Settings of a service whose replies are JSON of any form."""
-
-    results: Annotated[str, Field(pattern=r"^([^.\s]+(\.[^.\s]+)*)?\??$")] = ""
-    """Path of the list of results. Default: the whole reply. With a ``?`` at the end it may be missing."""
-    fields: Fields = Fields()
-    html: bool = False
-    """Whether titles and texts have HTML tags and character references, which are removed."""
-    max_results: Annotated[int, Field(ge=1)] | None = None
-    """The most results that the service gives; ``{k}`` is at most this."""
-    credits: Annotated[int, Field(ge=0)] = 0
-    """Price of a reply, for the count of spent credits."""
-
-    @model_validator(mode="after")
-    def _has_text(self) -> Self:
-        if not (self.fields.text or self.fields.contents):
-            raise ValueError("fields: expected the path of text, or of contents")
-        return self
-
-    def answer(self, reply: Any) -> PricedReply:
-        """The reply with its price; NoAnswer if it is not as described."""
-        self.read(reply)
-        return PricedReply(reply, self.credits)
-
-    def read(self, reply: Any) -> list[WebResult]:
-        """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
-        items = value_at(reply, self.results.removesuffix("?"))
-        if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
-            return []
-        found = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
-        if not found and items != []:
-            where = self.results or "the reply"
-            raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
-        if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
-            found = [result.model_copy(update={"score": None}) for result in found]
-        return [result for result in found if self.allows([result.link])]
-
-    def count(self, k: int) -> int:
-        """The number of results to request for ``k`` passages."""
-        return min(self.wanted(k), self.max_results or self.wanted(k))
-
-    @property
-    def digest(self) -> str:
-        """A short hash of the settings, so that other settings are another source."""
-        values = self.model_dump(mode="json", exclude={"cache_days", "folder", "timeout", "concurrency"})
-        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
-
-    def _result(self, item: Any) -> WebResult | None:
-        """A result; None if it has neither title, text nor URL."""
-        paths = self.fields
-        title, text = self._text(item, paths.title), self._text(item, paths.text)
-        if paths.contents:
-            head, newline, body = self._text(item, paths.contents).partition("\n")
-            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
-        link, key, date = (string_at(item, path) for path in (paths.url, paths.id, paths.date))
-        if not (title or text or link):
-            return None
-        score = value_at(item, paths.score) if paths.score else None
-        values = {"title": title, "snippet": text, "link": link, "date": date or None, "id": key}
-        try:
-            return WebResult.model_validate({**values, "score": score})
-        except ValidationError:
-            return WebResult.model_validate(values)
-
-    def _text(self, item: Any, path: str | None) -> str:
-        text = string_at(item, path)
-        return html.unescape(_TAG.sub("", text)) if self.html else text
-
-
 def string_at(item: Any, path: str | None) -> str:
     """The string or number at a path; the strings of a list, joined; empty if there is none."""
     value = value_at(item, path) if path else None
@@ -297,7 +228,7 @@ def search_presets() -> dict[str, Any]:
     return read_mapping(asset("indexes", "search_services.yaml"))
 
 
-class HttpOptions(MappedOptions):
+class HttpOptions(WebOptions):
     """How to ask a search service over HTTP. A preset sets all but the address; further settings change the preset.
 
     In ``params`` and ``body``, ``{query}`` and ``{k}`` stand for the query and the number of results. In ``headers``
@@ -313,6 +244,15 @@ class HttpOptions(MappedOptions):
     """The query of the address."""
     body: dict[str, Any] | None = None
     headers: dict[str, str] = Field(default_factory=dict)
+    results: Annotated[str, Field(pattern=r"^([^.\s]+(\.[^.\s]+)*)?\??$")] = ""
+    """Path of the list of results. Default: the whole reply. With a ``?`` at the end it may be missing."""
+    fields: Fields = Fields()
+    html: bool = False
+    """Whether titles and texts have HTML tags and character references, which are removed."""
+    max_results: Annotated[int, Field(ge=1)] | None = None
+    """The most results that the service gives; ``{k}`` is at most this."""
+    credits: Annotated[int, Field(ge=0)] = 0
+    """Price of a reply, for the count of spent credits."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 8
     refused: str = ""
     """Why the service may reject access although it needs no key, for messages."""
@@ -352,12 +292,63 @@ class HttpOptions(MappedOptions):
             raise ValueError("body requires method: POST")
         if "{query}" not in str([self.params, self.body]):
             raise ValueError("expected {query} in params or body")
+        if not (self.fields.text or self.fields.contents):
+            raise ValueError("fields: expected the path of text, or of contents")
         return self
 
     @property
     def keys(self) -> Sequence[str]:
         """The environment variables that hold keys."""
         return list(dict.fromkeys(variables(str([self.headers, self.params]))))
+
+    def answer(self, reply: Any) -> PricedReply:
+        """The reply with its price; NoAnswer if it is not as described."""
+        self.read(reply)
+        return PricedReply(reply, self.credits)
+
+    def read(self, reply: Any) -> list[WebResult]:
+        """The results of a reply that are not excluded; NoAnswer if the reply is not as described."""
+        items = value_at(reply, self.results.removesuffix("?"))
+        if items is None and self.results.endswith("?") and isinstance(reply, Mapping):
+            return []
+        found = [result for item in items if (result := self._result(item))] if isinstance(items, list) else []
+        if not found and items != []:
+            where = self.results or "the reply"
+            raise NoAnswer(f"the reply has no list of results with the configured fields at {where!r}")
+        if any(result.score is None for result in found):  # The ranks are comparable, some scores are not.
+            found = [result.model_copy(update={"score": None}) for result in found]
+        return [result for result in found if self.allows([result.link])]
+
+    def count(self, k: int) -> int:
+        """The number of results to request for ``k`` passages."""
+        return min(self.wanted(k), self.max_results or self.wanted(k))
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the settings, so that other settings are another source."""
+        values = self.model_dump(mode="json", exclude={"cache_days", "concurrency"})
+        return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+    def _result(self, item: Any) -> WebResult | None:
+        """A result; None if it has neither title, text nor URL."""
+        paths = self.fields
+        title, text = self._text(item, paths.title), self._text(item, paths.text)
+        if paths.contents:
+            head, newline, body = self._text(item, paths.contents).partition("\n")
+            title, text = (head.strip().removeprefix('"').removesuffix('"'), body) if newline else ("", head)
+        link, key, date = (string_at(item, path) for path in (paths.url, paths.id, paths.date))
+        if not (title or text or link):
+            return None
+        score = value_at(item, paths.score) if paths.score else None
+        values = {"title": title, "snippet": text, "link": link, "date": date or None, "id": key}
+        try:
+            return WebResult.model_validate({**values, "score": score})
+        except ValidationError:
+            return WebResult.model_validate(values)
+
+    def _text(self, item: Any, path: str | None) -> str:
+        text = string_at(item, path)
+        return html.unescape(_TAG.sub("", text)) if self.html else text
 
 
 class HttpSearch(HttpService):

@@ -16,11 +16,9 @@ from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.knowledge.asking import own_source
-from madke.knowledge.command_search import CommandOptions, CommandSearch
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch, search_presets
 from madke.knowledge.index_sources import DocumentSource, open_index
-from madke.knowledge.mcp_search import McpOptions, McpSearch
 from madke.knowledge.sample import RankedBy, SampleSource
 from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.web import SnippetsSource, WebOptions
@@ -226,37 +224,6 @@ class WikipediaSpec(_ServiceSpec):
 
     service = Wikipedia
     wikipedia: Annotated[WikipediaOptions, _Default] = WikipediaOptions()
-
-
-class _ProgramSpec(_ServiceSpec):
-    def under(self, folder: Path) -> Self:
-        """A copy whose program runs in ``folder``, or in its own folder below it."""
-        ((kind, options),) = self
-        return self.model_copy(update={kind: options.model_copy(update={"folder": folder / at_home(options.folder)})})
-
-
-@_kind_of_source
-class McpSpec(_ProgramSpec):
-    """A tool of an MCP server."""
-
-    service = McpSearch
-    mcp: McpOptions
-
-    def risk(self, folder: Path) -> str | None:
-        """The server may be a program."""
-        return "is an MCP server"
-
-
-@_kind_of_source
-class CommandSpec(_ProgramSpec):
-    """A program that answers queries."""
-
-    service = CommandSearch
-    command: CommandOptions
-
-    def risk(self, folder: Path) -> str | None:
-        """A program can do anything."""
-        return "is a command"
 
 
 _ONE_OF = f"one of {', '.join(_KINDS)}"

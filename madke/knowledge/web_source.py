@@ -79,7 +79,7 @@ class Service(Protocol):
         """The results for a query, best first; it may fetch several replies."""
 
     def close(self) -> None:
-        """End processes and connections; the next request starts them again."""
+        """End the connections; the next request opens new ones."""
 
 
 class _Kept(NamedTuple):
@@ -178,7 +178,7 @@ class WebSource:
             found = {query: pool.submit(self._find, query, k, asking) for query in dict.fromkeys(queries)}
             for done in as_completed(found.values()):
                 done.result()
-        except BaseException:  # also Ctrl-C: threads that wait for a program end at once
+        except BaseException:  # also Ctrl-C: threads that wait for a retry end at once
             self.aclose()
             raise
         finally:
@@ -187,7 +187,7 @@ class WebSource:
         return [found[query].result() for query in queries]
 
     def aclose(self) -> None:
-        """End a search that another thread is in, and the service's processes and connections."""
+        """End a search that another thread is in, and the service's connections."""
         if self._asking is not None:
             self._asking.end("stopped")
         self._service.close()

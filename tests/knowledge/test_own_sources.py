@@ -259,17 +259,9 @@ def test_a_file_gives_a_web_search_no_address_and_no_key(folder: Path, key: str)
         open_source("google")
 
 
-FIND = "tool: find, arguments: {q: '{query}'}, fields: {text: text}"
-
-
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ("{command: [touch, owned]}", "is a command"),
-        ("{command: {run: [touch, owned]}}", "is a command"),
-        ("{hybrid: [google, {command: [touch, owned]}]}", "is a command"),
-        (f"{{mcp: {{run: [touch, owned], {FIND}}}}}", "is an MCP server"),
-        (f"{{mcp: {{url: 'URL/mcp', {FIND}}}}}", "is an MCP server"),
         ("{http: {preset: tavily}}", "sends a key"),
         ("{http: {preset: tavily, url: URL}}", "sends a key"),
         ("{http: {preset: searxng, url: URL, headers: {X-Key: '${OPENAI_API_KEY}'}}}", "sends a key"),
@@ -277,7 +269,7 @@ FIND = "tool: find, arguments: {q: '{query}'}, fields: {text: text}"
         ("{hybrid: [google, {hybrid: [google, {http: {preset: tavily, url: URL}}]}]}", "sends a key"),
     ],
 )
-def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
+def test_a_file_in_the_working_directory_sends_no_key(
     folder: Path, entry: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
@@ -292,7 +284,6 @@ def test_a_file_in_the_working_directory_starts_no_program_and_sends_no_key(
                 ask_source(open_source(name, spec), ["bees"], 5)
 
         assert not server.requests
-        assert not (folder / "owned").exists()
 
 
 def test_a_file_in_the_working_directory_may_name_a_service_without_a_key(folder: Path) -> None:
