@@ -1,12 +1,11 @@
-"""The gallery of protocols, drawn from each ``protocol.yaml``."""
+"""The gallery of protocols, from each ``protocol.yaml``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from madke.engine.ending import FINISHES, STOPS
-from madke.report.diagram import diagram
-from madke.report.protocol_line import FINISH_WORDS, early_end
+from madke.report.protocol_text import calls_range, changed_settings, notes, templates
 from madke.variants import Variant, load_variant, variant_folders
 
 HEAD = """---
@@ -18,23 +17,13 @@ hide:
 
 <!-- Generated from prompts/*/protocol.yaml by python -m docs.generate. -->
 
-Every debate that madke ships, drawn from its `protocol.yaml`. `madke protocols show NAME` prints the same picture, also
-for a protocol of your own and with fields changed (`--set debaters=3`).
+Every debate that madke ships, from its `protocol.yaml`. `madke protocols show NAME` prints the same, also for a protocol of
+your own and with settings changed (`--set debaters=3`).
 
 **The words of all prompts are madke's own**, also where a paper prints its prompts: calls, order, and who sees what
 follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
 see [Prompts as printed in the papers](printed_prompts.md).
 """
-
-READING = """## How to read a picture
-
-- The lines before the first frame say where the protocol comes from, which fields differ from the defaults, who takes
-  part and what is retrieved.
-- A frame is a round. Its table has a row for each reader and a column for each debater who is read. The signs are
-  explained below the table.
-- The last lines count the model calls of one question: `n` debaters, `r` rounds.
-"""
-
 
 RULES = """## Stop and finish rules
 
@@ -47,7 +36,7 @@ def page() -> str:
     """The whole page."""
     variants = [load_variant(name) for name in variant_folders()]
     rules = [*_rules("stop", STOPS), "", *_rules("finish", FINISHES), ""]
-    return "\n".join([HEAD, *_overview(variants), "", RULES, *rules, READING, *map(_entry, variants)])
+    return "\n".join([HEAD, *_overview(variants), "", RULES, *rules, *map(_entry, variants)])
 
 
 def _rules(field: str, rules: Mapping[str, Callable[..., object]]) -> Iterator[str]:
@@ -58,8 +47,8 @@ def _rules(field: str, rules: Mapping[str, Callable[..., object]]) -> Iterator[s
 
 
 def _overview(variants: list[Variant]) -> Iterator[str]:
-    yield "| Protocol | Debaters | Rounds, at most | Knowledge | Ends early | Answer from |"
-    yield "|---|---|---|---|---|---|"
+    yield "| Protocol | Debaters | Rounds, at most | Knowledge | `stop` | `finish` | Calls |"
+    yield "|---|---|---|---|---|---|---|"
     for variant in variants:
         protocol = variant.protocol
         cells = (
@@ -67,33 +56,29 @@ def _overview(variants: list[Variant]) -> Iterator[str]:
             str(len(protocol.cast)),
             str(protocol.rounds),
             ", ".join(protocol.sources) or "none",
-            (early_end(protocol) if protocol.rounds > 1 else "") or "no",
-            FINISH_WORDS[protocol.finish],
+            protocol.stop,
+            protocol.finish,
+            calls_range(protocol),
         )
         yield f"| {' | '.join(cells)} |"
 
 
 def _entry(variant: Variant) -> str:
-    picture = diagram(variant.name, variant.protocol).partition("\n")[2].rstrip()
+    stages = ", ".join(f"`{stage}` ({names})" for stage, names in templates(variant).items())
+    settings = ", ".join(f"`{each}`" for each in changed_settings(variant.protocol))
     return f"""## {variant.name}
 
-```text
-{picture}
-```
+{variant.protocol.source}.
+
+- Settings that differ from the defaults: {settings or "none"}
+- Stages and their templates: {stages}
 
 <details markdown="1">
 <summary>Notes: what follows the source, what differs, calls</summary>
 
 ```text
-{_notes(variant)}
+{notes(variant.folder / "protocol.yaml")}
 ```
 
 </details>
 """
-
-
-def _notes(variant: Variant) -> str:
-    """The comment at the head of ``protocol.yaml``."""
-    lines = (variant.folder / "protocol.yaml").read_text(encoding="utf-8").splitlines()
-    head = lines[: next(n for n, line in enumerate(lines) if not line.startswith("#"))]
-    return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in head)

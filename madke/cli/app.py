@@ -33,7 +33,7 @@ _VERBS = {
     "all sources.",
 }
 _GROUPS = {
-    "protocols": "List the debate protocols, or draw one.",
+    "protocols": "List the debate protocols, or print one.",
     "prompts": "Print a prompt as models get it, or copy a protocol to change its prompts.",
     "datasets": "List the published datasets, show the card of one, or convert its files.",
     "pool": "Retrieve passages into pool files.",

@@ -1,4 +1,4 @@
-"""``madke protocols``: list the debate protocols, or draw one."""
+"""``madke protocols``: list the debate protocols, or print one."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from madke._util.terminal import say, say_json, say_table, say_wrapped
 from madke.cli import flags
 from madke.core.errors import UserError
 
-app = typer.Typer(help="List the debate protocols, or draw one.")
+app = typer.Typer(help="List the debate protocols, or print one.")
 
 
 @app.callback(invoke_without_command=True)
@@ -19,13 +19,13 @@ def _list(
         bool, flags.switch("--json", "Print JSON lines: name, source, folder, calls per question.")
     ] = False,
 ) -> None:
-    """List the debate protocols and the paper or code that each follows. `show NAME` draws one."""
+    """List the debate protocols and the paper or code that each follows. `show NAME` prints one."""
     if (verb := context.invoked_subcommand) is not None:
         if prompts is not None or as_json:
             raise UserError(f"--prompts and --json before {verb} apply to the list; put them after the verb")
         return
     from madke.engine.cost import calls_per_question
-    from madke.report.protocol_line import protocol_line
+    from madke.report.protocol_text import calls_range
     from madke.variants import load_variant, read_protocol, variant_folders
 
     folders = variant_folders(prompts)
@@ -40,12 +40,8 @@ def _list(
             about = {"name": name, "source": protocol.source, "folder": str(folders[name])}
             say_json({**about, "calls": {"fewest": fewest, "most": most}})
         return
-    rows = []
-    for name, protocol in protocols.items():
-        fewest, most = calls_per_question(protocol)
-        calls = str(most) if fewest == most else f"{fewest}-{most}"
-        rows.append((name, calls, protocol_line(protocol)))
-    say_table(("protocol", "calls", "debate"), rows)
+    rows = [(name, calls_range(protocol), protocol.source) for name, protocol in protocols.items()]
+    say_table(("protocol", "calls", "source"), rows)
     say_wrapped(
         "A vote that costs as much has as many samples as the debate has calls: --protocol self-consistency --set "
         "debaters=CALLS, over the same --sources. docs/choose.md says which protocol is for what."
@@ -58,9 +54,9 @@ def show(
     prompts: flags.PromptsOption = None,
     settings: flags.SettingsOption = None,
 ) -> None:
-    """Draw a debate from its protocol: order of turns, who reads whom, when it ends, calls per question."""
-    from madke.report.diagram import diagram
+    """Print a protocol: its source and notes, settings, calls per question, and the template of each stage."""
+    from madke.report.protocol_text import protocol_text
     from madke.variants import load_variant
 
     variant = load_variant(name, prompts).with_settings(flags.settings_of(settings))
-    say(diagram(variant.name, variant.protocol), verbatim=True)
+    say(protocol_text(variant), verbatim=True)

@@ -16,10 +16,10 @@ from madke._util.terminal import printable
 from madke.core.errors import count_of
 from madke.report import figures
 from madke.report.comparison import BY_DATASET, family, paired_table
-from madke.report.diagram import changed_settings, pool
 from madke.report.finding import all_failed, cause, finding
 from madke.report.page_data import packing
 from madke.report.page_tables import bars, page_table
+from madke.report.protocol_text import changed_settings
 from madke.report.score_details import score_details
 from madke.report.score_tables import table_of_arms
 from madke.report.tables import ORACLE, Cell, Table
@@ -214,8 +214,7 @@ def _settings_of(arm: Results) -> dict[str, str]:
         "sample seed": "" if config.sample_seed is None else str(config.sample_seed),
         "protocol": f"{config.variant} ({config.protocol.source})",
         "models": ", ".join(f"{role}: {without_folders(model)}" for role, model in config.models.items()),
-        "knowledge": pool(config.protocol),
-        "settings": changed_settings(config.protocol),
+        "settings": ", ".join(changed_settings(config.protocol)) or "all defaults",
         "sources": "; ".join(f"{source}: {without_folders(served)}" for source, served in config.sources.items()),
         "answer scorer": without_folders(config.answer_scorer or ""),
         "first round": f"from a file ({config.first_round_sha256[:12]})" if config.first_round_sha256 else "",

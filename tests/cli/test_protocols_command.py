@@ -1,4 +1,4 @@
-"""``madke protocols``: the list, and one of them drawn."""
+"""``madke protocols``: the list, and one of them."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def mine(tmp_path: Path) -> Any:
 def test_all_are_listed_with_their_source(mine: Any) -> None:
     listed = madke("protocols").stdout
     assert "madke " in listed
-    assert "a judge may end it; a summary (Wang et al., 2023)" in " ".join(listed.split())
+    assert "madke 6-16 Wang et al., 2023" in " ".join(listed.split())
     found = [json.loads(line) for line in madke("protocols", "--json", "--prompts", mine).stdout.splitlines()]
     (pair,) = [record for record in found if record["name"] == "pair"]
     calls = {"fewest": 2, "most": 4}
@@ -35,15 +35,16 @@ def test_all_are_listed_with_their_source(mine: Any) -> None:
     assert len(found) > 6
 
 
-def test_one_is_drawn_with_settings_changed(mine: Any) -> None:
+def test_one_is_printed_with_settings_changed(mine: Any) -> None:
     done = madke("protocols", "show", "pair", "--prompts", mine, "--set", "debaters=3", "--set", "rounds=4")
     assert done.returncode == 0, done.stderr
-    assert "debaters=3, knowledge=none, rounds=4, stop=agreement, finish=majority" in " ".join(done.stdout.split())
-    assert "├─ rounds 2 to 4, all at once " in done.stdout
-    assert "n = 3; r = 1: 3; r = 4: 12\n" in done.stdout
+    assert "pair: our own\n" in done.stdout
+    assert "debaters=3 knowledge=none rounds=4 stop=agreement finish=majority" in " ".join(done.stdout.split())
+    assert "Calls per question: 3-12\n" in done.stdout
+    assert "  reply: reply.j2\n" in done.stdout
 
 
-def test_what_cannot_be_drawn(mine: Any) -> None:
+def test_what_cannot_be_printed(mine: Any) -> None:
     assert "unknown protocol 'makde'; did you mean 'madke'?" in refused("protocols", "show", "makde")
     assert "rounds: Input should be" in refused("protocols", "show", "madke", "--set", "rounds=0")
     assert "Missing argument 'NAME'" in refused("protocols", "show")

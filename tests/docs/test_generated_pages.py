@@ -9,26 +9,12 @@ from docs.check_site import fetches
 from docs.cli_page import _escaped
 from docs.generate import FOLDER, PAGES
 from docs.sphinx_roles import to_markdown
-from madke.engine.protocol import Protocol
-from madke.report.protocol_line import FINISH_WORDS, STOP_WORDS
-from madke.variants import variant_folders
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_current(name: Any) -> None:
     written = (FOLDER / name).read_text(encoding="utf-8")
     assert written == PAGES[name](), "python -m docs.generate writes it"
-
-
-def test_every_protocol_has_a_picture() -> None:
-    page = (FOLDER / "protocols.md").read_text(encoding="utf-8")
-    assert [name for name in variant_folders() if f"\n## {name}\n\n```text\nsource " not in page] == []
-
-
-@pytest.mark.parametrize("field", ["stop", "finish"])
-def test_the_table_of_protocols_has_words_for_every_value(field: str) -> None:
-    words = {"stop": STOP_WORDS, "finish": FINISH_WORDS}[field]
-    assert set(words) == set(Protocol.model_fields[field].annotation.__args__)
 
 
 def test_every_public_name_is_on_the_api_page() -> None:

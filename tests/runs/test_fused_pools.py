@@ -11,7 +11,6 @@ from madke.core.chat import Purpose
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.pools.live_search import LiveSearch, searching
-from madke.report.diagram import diagram
 from madke.runs.run_pools import RunPools
 from madke.variants import load_variant
 from madke.variants.load import setting
@@ -51,12 +50,6 @@ def test_one_file_serves_the_union_and_every_fusion(pools: Any) -> None:
         "one mule", "no wheel", "the horse", "a cart",
     ]  # fmt: skip
     assert texts(pools, weighted, "knowledge.weights={wiki-bm25: 3}", "knowledge.max_passages=1") == ["the horse"]
-
-
-def test_the_diagram_says_how_an_arm_fuses() -> None:
-    shown = diagram("madke", arm("knowledge.fusion=weighted", "knowledge.weights={wiki-bm25: 0.5}").protocol)
-    assert "knowledge.fusion=weighted" in shown
-    assert 'knowledge.weights={"wiki-bm25": 0.5}' in shown
 
 
 class Fixed:
