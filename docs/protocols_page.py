@@ -17,8 +17,8 @@ hide:
 
 <!-- Generated from prompts/*/protocol.yaml by python -m docs.generate. -->
 
-Every debate that madke ships, from its `protocol.yaml`. `madke protocols show NAME` prints the same, also for a protocol
-of your own and with settings changed (`--set debaters=3`).
+Every debate that madke ships, from its `protocol.yaml`. `madke protocols show NAME` prints the same, also for your own
+protocol and with settings changed (`--set debaters=3`).
 
 **The words of all prompts are madke's own**, also where a paper prints its prompts: calls, order, and who sees what
 follow the paper, the wording does not. The notes of each protocol say what else differs. To use the words of a paper,
