@@ -22,7 +22,6 @@ from madke.core.events import Event
 from madke.engine.view import without_tags
 from madke.serve.chat_form import ChatChoice, ChatCompletion, ChatReply, ChatUsage
 from madke.serve.debates import Debates
-from madke.serve.json_form import JsonForm
 from madke.serve.offers import Ask
 from madke.serve.reply import FinalText, Narration, bounded, final_text
 from madke.serve.streaming import Debating, data
@@ -102,24 +101,22 @@ class Answer(Debating):
     async def to(cls, debates: Debates, request: Request, body: ChatBody) -> Self:
         """The response to a request."""
         body.check()
-        form = await JsonForm.of_request(body.response_format)
-        return cls(debates, request, body, form)
+        return cls(debates, request, body)
 
-    def __init__(self, debates: Debates, request: Request, body: ChatBody, form: JsonForm | None) -> None:
+    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
         talk = Conversation.read(body.messages)
         ask = Ask(
             protocol=body.model,
             question=talk.question,
             instructions=talk.instructions,
             condensing=talk.condensing if talk.earlier else (),
-            form=form,
             retry=request.headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
         )
         super().__init__(debates, request, ask)
         self._ignored = {"x-madke-ignored": header_of(body.ignored)} if body.ignored else {}
         self.headers.update(self._ignored)
         self._body, self._talk, self._options = body, talk, debates.options
-        self._tags = debates.options.think_tags and ask.form is None  # JSON stands alone
+        self._tags = debates.options.think_tags
         self._plain = talk.question.startswith(_TASK) or any(_is_filled(request, name) for name in _TASK_HEADERS)
         self._thought = False
         self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
@@ -148,9 +145,9 @@ class Answer(Debating):
         """The debate, or the one call; ``tell`` gets the turns as they happen."""
         body = self._body
         if self._plain:
-            written = await self.turn.plain(body.model, self._talk.plain, body.limit, self.ask.form)
-            text, finish_reason = bounded(written.text, body)
-            return FinalText(text=text, finish_reason=finish_reason, usage=ChatUsage.of(written.usage))
+            said, usage = await self.turn.plain(body.model, self._talk.plain, body.limit)
+            text, finish_reason = bounded(said, body)
+            return FinalText(text=text, finish_reason=finish_reason, usage=ChatUsage.of(usage))
         narration = Narration(tags=self._tags)
 
         def hear(event: Event) -> None:
@@ -159,7 +156,7 @@ class Answer(Debating):
 
         served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
         address = self.debates.transcripts.address(served, self.request)
-        return final_text(served, body, address, marks=self._options.marks and self.ask.form is None)
+        return final_text(served, body, address, marks=self._options.marks)
 
     def heard(self, narration: Narration, event: Event) -> Sequence[Any]:
         """What an event adds to the turns."""

@@ -13,13 +13,12 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import IO, Self
 
 from madke._util.files import file_lock
 from madke.api.one_question import Debate
-from madke.core.chat import Completion, Message, Usage
+from madke.core.chat import Message, Usage
 from madke.core.errors import UserError
 from madke.core.events import Listener
 from madke.core.knowledge import KnowledgePool
@@ -28,9 +27,7 @@ from madke.engine.parse import without_reasoning
 from madke.llm import CallStore
 from madke.runs.guard import allow_connections
 from madke.runs.stopping import GRACE
-from madke.serve.json_form import JsonForm, Written
 from madke.serve.offers import Ask, Offers, ServeOptions
-from madke.serve.served_run import ServedRun
 from madke.serve.transcripts import LISTED, DebatePlace, Served, Transcripts
 from madke.serve.wire import Refusal
 
@@ -221,47 +218,20 @@ class ServedRequest:
                 message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
                 raise Refusal(502, message, kind="server_error", code="debate_failed")
             debates.transcripts.keep(run.name, transcript, ask.protocol)
-            written = await self._written(run, ask, transcript)
-        usage += Debate(transcript=transcript).usage + written.usage
-        return Served(run=run, transcript=transcript, pool=pool, text=written.text, usage=usage)
-
-    async def _written(self, run: ServedRun, ask: Ask, done: Transcript) -> Written:
-        """The final text of a debate in the form that was asked for."""
-        if done.deferral is not None:
-            return Written(text=f"I leave this question to a person: {done.deferral.reason}.")
-        text, form = done.answer or done.final.text or "The debate ended without an answer.", ask.form
-        if form is None:
-            return Written(text=text)
-        known = None if done.answer is None else await asyncio.to_thread(form.of_answer, done.answer)
-        if known is not None:
-            return Written(text=known)
-        prompt = form.about(done.question, ask.instructions, text, done.final.text)
-
-        async def call(name: str, messages: tuple[Message, ...]) -> Completion:
-            return await run.call(name, messages, asked=done.question, own=text, repeat=done.repeat)
-
-        try:
-            return await form.written(call, prompt)
-        except Refusal:
-            self.delivered()  # the stored calls would fail again; whoever asks again gets another debate
-            raise
+        usage += Debate(transcript=transcript).usage
+        return Served(run=run, transcript=transcript, pool=pool, text=_final(transcript), usage=usage)
 
     async def search(self, query: str, sources: Sequence[str] | None, k: int) -> KnowledgePool:
         """The best ``k`` passages of each of these sources; None: of all that the server offers."""
         async with self._working():
             return await self._debates.offers.search(query, sources, k)
 
-    async def plain(
-        self, protocol: str, messages: tuple[Message, ...], limit: int | None = None, form: JsonForm | None = None
-    ) -> Written:
-        """One call to the protocol's model, without a debate."""
-        asked = messages[-1].content
+    async def plain(self, protocol: str, messages: tuple[Message, ...], limit: int | None = None) -> tuple[str, Usage]:
+        """The reply to one call of the protocol's model, without a debate."""
         async with self._working():
             run = await self._debates.offers.run_of(Ask(protocol=protocol, question=""))
-            if form is None:
-                completion = await run.call("plain", messages, limit, asked=asked)
-                return Written(text=without_reasoning(completion.text), usage=completion.usage)
-            return await form.written(partial(run.call, asked=asked), form.plain(messages))
+            completion = await run.call("plain", messages, limit, asked=messages[-1].content)
+        return without_reasoning(completion.text), completion.usage
 
     def delivered(self) -> None:
         """Say that the whole answer has been sent; the same question debates anew from now on."""
@@ -287,3 +257,10 @@ class ServedRequest:
         except UserError as error:
             _log.warning("a debate failed: %s", error)
             raise Refusal(502, str(error), kind="server_error") from error
+
+
+def _final(done: Transcript) -> str:
+    """The final text of a debate."""
+    if done.deferral is not None:
+        return f"I leave this question to a person: {done.deferral.reason}."
+    return done.answer or done.final.text or "The debate ended without an answer."

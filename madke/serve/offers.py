@@ -22,7 +22,6 @@ from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.request import RunRequest
 from madke.runs.spec import RunSpec
-from madke.serve.json_form import JsonForm
 from madke.serve.served_run import ServedRun, Shared
 from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant, variant_folders
@@ -66,8 +65,6 @@ class Ask:
     """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
     cast: Mapping[str, ChatModel] = field(default_factory=dict)
     """Debater -> model of this debate alone, such as a person at a page."""
-    form: JsonForm | None = None
-    """What the final text must be, if not text."""
     retry: bool = False
     """Whether the client says that it asks again for an answer that it did not get."""
 

@@ -30,7 +30,6 @@ from madke.serve.answer import Answer
 from madke.serve.chat_form import ChatCompletion, ListedModel, ListedModels
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.responses import responses_routes
 from madke.serve.wire import ERRORS, ChatBody, Health, Refusal
 
 _log = logging.getLogger(__name__)
@@ -47,7 +46,6 @@ def create_app(debates: Debates, access: Access) -> FastAPI:
     app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
     for routes in (
         openai_routes(debates),
-        responses_routes(debates),
         page.page_routes(debates, lists=access.is_private),
         mcp_door.mcp_routes(debates),
     ):
@@ -93,6 +91,12 @@ def openai_routes(debates: Debates) -> APIRouter:
     async def chat_completions(body: ChatBody, request: Request) -> Answer:
         """Debate the last message of the user."""
         return await Answer.to(debates, request, body)
+
+    @routes.api_route("/v1/{path:path}", methods=["GET", "POST"], include_in_schema=False)
+    async def other(path: str) -> None:
+        """Other APIs of OpenAI."""
+        message = "this server has chat completions only (POST /v1/chat/completions); a proxy can translate other APIs"
+        raise Refusal(404, message, code="unknown_url")
 
     return routes
 

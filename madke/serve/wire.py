@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -24,9 +23,12 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "audio": (),
     "prediction": (),
     "web_search_options": (),
+    "response_format": ({"type": "text"},),
 }
 """Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
 
+_REASONS = {"response_format": "debates answer in text; ask for JSON in a system message, or use a proxy"}
+"""Field -> what a client can do instead."""
 
 _LONGEST_HEADER = 1000
 
@@ -139,7 +141,6 @@ class ChatBody(Body, extra="allow"):
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     stop: str | list[str] | None = None
-    response_format: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Refuse what a debate cannot give."""
@@ -162,21 +163,14 @@ class ChatBody(Body, extra="allow"):
         return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
 
 
-def check_extras(
-    given: Mapping[str, Any] | None,
-    neutral: Mapping[str, Sequence[Any]],
-    reasons: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Refuse fields with other values than their ``neutral`` ones.
-
-    ``neutral``: field -> its accepted values. ``reasons``: field -> a reason that the refusal states.
-    """
+def check_extras(given: Mapping[str, Any] | None, neutral: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse fields with other values than their ``neutral`` ones, by field."""
     for name, accepted in neutral.items():
         value = (given or {}).get(name)
         known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
         if value is not None and not known:
             expected = f"expected {accepted[0]!r} or nothing" if accepted else ""
-            why = "; ".join(filter(None, (f"{name} = {value!r:.60} is not supported", reasons.get(name), expected)))
+            why = "; ".join(filter(None, (f"{name} = {value!r:.60} is not supported", _REASONS.get(name), expected)))
             raise Refusal(400, why, param=name)
 
 

@@ -261,6 +261,7 @@ def test_neutral_values_are_accepted(upstream: Upstream, tmp_path: Path) -> None
         ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}, "tool_choice"),
         ({"logprobs": True}, "logprobs"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
@@ -288,6 +289,16 @@ def test_an_unknown_model_is_not_found(upstream: Upstream, tmp_path: Path) -> No
         assert [model.id for model in server.client().models.list()] == ["madke"]
         assert server.client().models.retrieve("madke").id == "madke"
     assert refused.value.code == "model_not_found"
+
+
+def test_other_apis_of_openai_are_not_found_and_the_error_says_what_is(upstream: Upstream, tmp_path: Path) -> None:
+    with serving(tmp_path, upstream) as server:
+        with pytest.raises(openai.NotFoundError, match="chat completions only") as refused:
+            server.client().responses.create(model="madke", input="Who wrote book 1?")
+        with pytest.raises(openai.NotFoundError, match="chat completions only"):
+            server.client().embeddings.create(model="madke", input="Who wrote book 1?")
+    assert refused.value.code == "unknown_url"
+    assert upstream.server.requests == []
 
 
 @pytest.mark.parametrize(
