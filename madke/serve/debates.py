@@ -213,7 +213,7 @@ class ServedRequest:
                 text, usage = without_reasoning(completion.text).strip(), completion.usage
             question = run.question(text, ask.instructions)
             self._attempt = self._held.enter_context(debates.ledger.attempt(run.name, question.id, retry=ask.retry))
-            transcript, pool = await run.debate(question, self._attempt.repeat, ask.cast, listen, deltas=deltas)
+            transcript, pool = await run.debate(question, self._attempt.repeat, listen, deltas=deltas)
             if transcript.status == "failed":
                 message = f"the debate failed: {transcript.final.error or transcript.stop_reason}"
                 raise Refusal(502, message, kind="server_error", code="debate_failed")

@@ -63,8 +63,6 @@ class Ask:
     """The prompt for a standalone question, if the question continues a conversation."""
     sources: Sequence[str] | None = None
     """Names of sources that the server offers; None: those of ``--sources``, else of the protocol."""
-    cast: Mapping[str, ChatModel] = field(default_factory=dict)
-    """Debater -> model of this debate alone, such as a person at a page."""
     retry: bool = False
     """Whether the client says that it asks again for an answer that it did not get."""
 
@@ -108,21 +106,17 @@ class Offers:
 
     def check(self, ask: Ask) -> None:
         """Refusal if it cannot be debated."""
-        protocol = self.variant(ask.protocol).protocol
+        self.variant(ask.protocol)
         if not ask.question.strip():
             raise Refusal(400, "the question is empty", param="question")
-        for role in ask.cast:
-            if role not in (known := [debater.name for debater in protocol.cast]):
-                raise Refusal(400, str(unknown("debater", role, known)), param="role")
         self._chosen(ask)
 
     async def run_of(self, ask: Ask) -> ServedRun:
-        """The run of a protocol, its cast and sources, opened by the first question for it."""
-        own = {role: model.name for role, model in ask.cast.items()}
-        key = (ask.protocol, tuple(self._chosen(ask)), tuple(sorted(own.items())))
+        """The run of a protocol and its sources, opened by the first question for it."""
+        key = (ask.protocol, tuple(self._chosen(ask)))
         if key not in self._runs:
             # It goes on if this question is cancelled: a thread cannot be stopped, and others may wait for the run.
-            await asyncio.shield(asyncio.create_task(self._open(key, ask, own)))
+            await asyncio.shield(asyncio.create_task(self._open(key, ask)))
         return self._runs[key]
 
     async def search(self, query: str, names: Sequence[str] | None, k: int) -> KnowledgePool:
@@ -144,22 +138,22 @@ class Offers:
             await close(model)
         await asyncio.to_thread(close_sources, self._opened.values())
 
-    async def _open(self, key: object, ask: Ask, own: Mapping[str, str]) -> None:
+    async def _open(self, key: object, ask: Ask) -> None:
         async with self._opening:
             if key in self._runs:
                 return
             try:
-                job = self._job(ask, own)
+                job = self._job(ask)
             except UserError as error:  # the client chose sources with which the protocol cannot run
                 raise Refusal(400, str(error), param="sources") from None
-            named = {role: name for role, name in job.spec.models.items() if role not in own}
+            named = job.spec.models
             self._models |= job.own_models
             if new := {*named.values()} - self._models.keys():
                 run = self._options.run
                 names, entries = {name: name for name in new}, read_models(run.models_file)
                 self._models |= await asyncio.to_thread(open_models, names, base_url=run.base_url, models=entries)
             sources = await asyncio.to_thread(self._open_sources, job.spec.source_specs, job.own_sources)
-            models = {**{role: self._models[name] for role, name in named.items()}, **ask.cast}
+            models = {role: self._models[name] for role, name in named.items()}
             job = replace(job, own_sources=sources)  # so the job does not close them
             self._runs[key] = ServedRun(self._options.out, job, models, self.shared)
 
@@ -192,7 +186,7 @@ class Offers:
         failed: dict[str, UserError] = {}
         for name in self.variants:
             try:
-                jobs[name] = self._job(Ask(protocol=name, question="?"), {})
+                jobs[name] = self._job(Ask(protocol=name, question="?"))
             except UserError as error:
                 failed[name] = error
         for name, reason in failed.items():
@@ -204,7 +198,7 @@ class Offers:
             self.left_out[name] = str(reason)
         return jobs
 
-    def _job(self, ask: Ask, own: Mapping[str, str]) -> Job:
+    def _job(self, ask: Ask) -> Job:
         variant, request = self.variants[ask.protocol], self._options.request
         roles = {role_key(role) for role in variant.protocol.roles}
         cast = {role: model for role, model in request.cast.items() if role_key(role) in roles}
@@ -213,7 +207,7 @@ class Offers:
                 request,
                 questions=["?"],
                 protocol=variant,
-                cast={**cast, **own},
+                cast=cast,
                 sources=self._chosen(ask) or "none",
                 answer_scorer=request.answer_scorer if variant.protocol.needs_answer_scorer else None,
             )

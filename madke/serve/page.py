@@ -1,11 +1,10 @@
-"""The page: ask, watch a debate, take part in it.
+"""The page: ask, watch a debate, read it again.
 
 One HTML file, one style sheet, one script. The components are those of the report page.
 """
 
 import asyncio
 import json
-import secrets
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from starlette.responses import Response
 from madke._util.assets import asset
 from madke._util.concurrency import Tell
 from madke.core import events
-from madke.core.errors import UserError
 from madke.core.events import Event
 from madke.core.transcript import Transcript
 from madke.data import read_dataset
@@ -26,15 +24,14 @@ from madke.knowledge.named import is_sample
 from madke.runs.spec import RunSpec
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
-from madke.serve.person import PersonAtPage, PersonReply
 from madke.serve.streaming import Debating, data
 from madke.serve.transcripts import FoundDebate, ListedDebate, Served
-from madke.serve.wire import ERRORS, Body, Refusal
+from madke.serve.wire import ERRORS, Body
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "conflicts.js", "calls.js", "debate.js")
 """Of the report."""
 
-_OWN_SCRIPTS = ("server.js", "live.js", "join.js", "page.js")
+_OWN_SCRIPTS = ("server.js", "live.js", "page.js")
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -58,7 +55,6 @@ class OfferedProtocol(BaseModel):
 
     name: str
     debaters: list[str]
-    """The roles that a person can take."""
     sources: list[str]
     models: list[str]
     examples: list[str]
@@ -73,8 +69,6 @@ class PageQuestion(Body, extra="forbid"):
     instructions: Annotated[str, Field(max_length=100_000)] = ""
     sources: Annotated[list[str], Field(max_length=100)] | None = None
     """Some of the protocol's; None: all."""
-    role: str | None = None
-    """The debater that the person takes; None: only watches."""
     retry: bool = False
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
@@ -82,7 +76,6 @@ class PageQuestion(Body, extra="forbid"):
 def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
     """The routes of the page. ``lists``: whether whoever may ask also reads the latest debates of others."""
     routes = APIRouter(responses=ERRORS, tags=["page"])
-    people: dict[str, PersonAtPage] = {}
     offers = debates.offers
     # Once: whether a source is the sample is read from files.
     offered = cache(lambda: [_offered(name, offers.spec(name)) for name in offers.variants])
@@ -119,18 +112,7 @@ def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
     @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
     async def debate(body: PageQuestion, request: Request) -> Response:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
-        return Watched(debates, request, body, people)
-
-    @routes.post("/page/debates/{debate}/parts", status_code=204, response_model=None)
-    async def part(debate: str, body: PersonReply) -> Response:
-        """What a person says who takes part in a debate."""
-        if debate not in people:
-            raise Refusal(404, "there is no such debate, or it has ended", code="debate_not_found")
-        try:
-            people[debate].take(body)
-        except UserError as error:
-            raise Refusal(400, str(error)) from None
-        return Response(status_code=204)
+        return Watched(debates, request, body)
 
     return routes
 
@@ -161,53 +143,28 @@ def _files() -> APIRouter:
 
 
 class Watched(Debating):
-    """A debate as a stream of its events, with a person among the debaters if the request names a role."""
+    """A debate as a stream of its events."""
 
-    def __init__(self, debates: Debates, request: Request, body: PageQuestion, people: dict[str, PersonAtPage]) -> None:
-        protocol = debates.offers.spec(body.protocol).protocol
-        self._person = None if body.role is None else PersonAtPage(body.role, protocol)
+    def __init__(self, debates: Debates, request: Request, body: PageQuestion) -> None:
         ask = Ask(
             protocol=body.protocol,
             question=body.question.strip(),
             instructions=body.instructions.strip(),
             sources=body.sources,
-            cast={self._person.role: self._person} if self._person else {},
             retry=body.retry,
         )
         super().__init__(debates, request, ask)
-        self._id = secrets.token_urlsafe(16)
-        self._people = people
-
-    @property
-    def opening(self) -> bytes:
-        """The name under which a person takes part."""
-        return self.line({"event": "Opened", "id": self._id})
 
     async def work(self, tell: Tell) -> Served:
-        """Debate; ``tell`` gets the events that the page may show, and what a person is asked."""
-        person = self._person
-        if person is None:
-            return await self.turn.debate(self.ask, tell, deltas=True)
-        person.show = tell
-        self._people[self._id] = person
+        """Debate; ``tell`` gets the events."""
+        return await self.turn.debate(self.ask, tell, deltas=True)
 
-        def hear(event: Event) -> None:
-            for each in person.seen(event):
-                tell(each)
-
-        try:
-            return await self.turn.debate(self.ask, hear, deltas=True)
-        finally:
-            del self._people[self._id]
-
-    def line(self, part: Event | Served | dict[str, Any]) -> bytes:
+    def line(self, part: Event | Served) -> bytes:
         """An event as JSON."""
         match part:
             case Served():
                 address = self.debates.transcripts.address(part, self.request)
                 content: dict[str, Any] | None = {"event": "Ended", "transcript": address}
-            case dict():
-                content = part
             case _:
                 content = _event_json(part)
         return b"" if content is None else data(json.dumps(content))

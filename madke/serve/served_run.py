@@ -120,18 +120,18 @@ class ServedRun:
         return Question(id=id_of(whole), question=text, task=self.job.questions[0].task, instructions=instructions)
 
     async def debate(
-        self, question: Question, repeat: int, cast: Mapping[str, ChatModel], listen: Listener, *, deltas: bool
+        self, question: Question, repeat: int, listen: Listener, *, deltas: bool
     ) -> tuple[Transcript, KnowledgePool]:
-        """Debate a question, or go on with its debate; ``cast`` is role -> model of this debate alone.
+        """Debate a question, or go on with its debate.
 
         The pool returned is as it was before any debater searched.
         """
         self._directory.check_lock()
         pool = await self._pool(question)
         listen(PoolReady(question=question.id, repeat=repeat, pool=pool))
-        own = {role: self._leavable(self._guard.recorded(model)) for role, model in cast.items()}
-        cast = {**self._cast, **own}
-        scene = self.job.scene(question, cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services)
+        scene = self.job.scene(
+            question, self._cast, pool, repeat=repeat, listen=listen, deltas=deltas, **self._services
+        )
         transcript = await hold_debate(scene)
         if transcript.status == "failed":
             self.meter.failed += 1
@@ -150,20 +150,17 @@ class ServedRun:
         max_tokens: int | None = None,
         *,
         asked: str = "",
-        own: str | None = None,
-        repeat: int = 0,
     ) -> Completion:
         """One call outside a debate, to the model that states final answers; Refusal if it fails.
 
-        ``asked`` is the person's question and ``own`` the answer that is rewritten, for a stand-in of a language model.
-        The same call again, for the same ``repeat``, is not paid again.
+        ``asked`` is the user's question, for a stand-in of a language model. The same call again is not paid again.
         """
         role = next((role for role in ("summarizer", "judge") if role in self._cast), next(iter(self._cast)))
         key = id_of(json.dumps([[m.role, m.content] for m in messages]))
-        purpose = Purpose(question=key, stage=name, agent=role, round=1, repeat=repeat)
+        purpose = Purpose(question=key, stage=name, agent=role, round=1)
         limit = min(max_tokens or self.job.protocol.max_tokens, self.job.protocol.max_tokens)
         seed = call_seed(self.spec.seed, purpose)
-        stage = Stage(name=name, question=Question(question=asked), own=own) if asked else None
+        stage = Stage(name=name, question=Question(question=asked)) if asked else None
         request = ChatRequest(
             messages=messages, purpose=purpose, temperature=0.0, max_tokens=limit, seed=seed, stage=stage
         )

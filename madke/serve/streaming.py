@@ -42,9 +42,9 @@ class Debating(StreamingResponse, ABC):
         debates.offers.check(ask)
 
     @property
-    @abstractmethod
     def opening(self) -> bytes:
-        """The first event of a stream."""
+        """The first event of a stream, if it does not begin with the debate."""
+        return b""
 
     @abstractmethod
     async def work(self, tell: Tell) -> object:

@@ -1,7 +1,7 @@
 """Stand-ins of a language model read values: the words of the prompts can be changed freely.
 
-Every message of every prompt is replaced by other words. The offline reader, a person at the terminal and a person at
-the page must not notice.
+Every message of every prompt is replaced by other words. The offline reader and a person at the terminal must
+not notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.offline import OfflineChat
-from madke.serve.person import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
 from tests.conftest import passage
@@ -116,29 +115,3 @@ def test_a_person_at_the_terminal_is_asked_alike_whatever_the_prompts_say(monkey
     after = debate_with(other, rounds=2)
     assert one.text == other.text
     assert without_usage(before.rounds) == without_usage(after.rounds)
-
-
-def test_a_person_at_the_page_is_asked_alike_whatever_the_prompts_say(
-    offline: OfflineChat, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def play() -> tuple[list[dict[str, Any]], Transcript]:
-        variant = load_variant("madke").with_settings({"rounds": 1})
-        person, shown = PersonAtPage("Debater 2", variant.protocol), list[dict[str, Any]]()
-
-        def show(part: dict[str, Any]) -> None:
-            shown.append(part)
-            said = (
-                {"numbers": [0]} if part["kind"] == "select" else {"answer": "Lucy Harper", "reasons": "I was there."}
-            )
-            asyncio.get_running_loop().call_soon(person.take, PersonReply(turn=part["turn"], **said))
-
-        person.show = show
-        cast: dict[str, Any] = {**dict.fromkeys(variant.protocol.roles, offline), "Debater 2": person}
-        return shown, asyncio.run(hold_debate(scene_of(variant, QUESTIONS[0], cast)))
-
-    before = play()
-    reword(monkeypatch)
-    after = play()
-    assert [part["kind"] for part in before[0]] == ["select", "answer"]
-    assert before[0] == after[0]
-    assert without_usage(before[1].rounds) == without_usage(after[1].rounds)

@@ -27,7 +27,6 @@ from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm.human import with_people
 from madke.llm.offline import OfflineChat
-from madke.serve.person import PersonAtPage, PersonReply
 from madke.tasks import TASKS
 from madke.variants import load_variant
 from madke.variants.load import variant_folders
@@ -189,26 +188,6 @@ def test_the_dialogue_at_the_terminal_is_the_same_in_other_words(prompts: Path, 
     check_same(*played)
     assert people[0].text == people[1].text
     assert [turn.stance.answer for turn in played[0][0].rounds[0].turns] == ["Lucy Harper", "Malta"]
-
-
-def test_the_page_is_the_same_in_other_words(prompts: Path, offline: OfflineChat) -> None:
-    def play(folder: Path | None) -> tuple[list[dict[str, Any]], Any]:
-        person, shown = PersonAtPage("Debater 2", load_variant("madke", folder).protocol), list[dict[str, Any]]()
-
-        def show(part: dict[str, Any]) -> None:
-            shown.append(part)
-            said: dict[str, Any] = {"answer": "Malta", "reasons": "I was there."}
-            if part["kind"] == "select":
-                said = {"numbers": [0]}
-            asyncio.get_running_loop().call_soon(person.take, PersonReply(turn=part["turn"], **said))
-
-        person.show = show
-        return shown, debated("madke", QUESTIONS[0], folder, offline, person, rounds=1)
-
-    (seen, shipped), (seen_in_other_words, own) = play(None), play(prompts)
-    check_same(shipped, own)
-    assert [part["kind"] for part in seen] == ["select", "answer"]
-    assert seen == seen_in_other_words
 
 
 def test_words_are_replaced_and_nothing_else() -> None:

@@ -86,8 +86,6 @@ SURROGATES = [
     (b"/v1/chat/completions", b'{"model":"madke","stop":"\\ud800","messages":[{"role":"user","content":"x"}]}'),
     (b"/v1/chat/completions", b'{"model":"mad\\ud800ke","messages":[{"role":"user","content":"x"}]}'),
     (b"/page/debates", b'{"protocol":"madke","question":"x","instructions":"\\ud800"}'),
-    (b"/page/debates", b'{"protocol":"madke","question":"x","role":"\\ud800"}'),
-    (b"/page/debates/x/parts", b'{"turn":1,"text":"\\ud800"}'),
     (b"/v1/chat/completions", b'{"model":"madke","messages":' + b"[" * 5000 + b"]" * 5000 + b"}"),
 ]
 

@@ -1,4 +1,4 @@
-"""The page of the server in Debian's Chromium: ask, watch, cancel, take part, read the transcript."""
+"""The page of the server in Debian's Chromium: ask, watch, cancel, read the transcript."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from madke.core.knowledge import Hits, Passage
 from madke.serve.gate import Access
-from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of, wait_for
+from tests.serve.serving import Serving, Upstream, endpoint, serving, stage_of
 from tests.serve.serving import Shelf as TwoPassages
 from tests.support.browser import browser, expect, needs_browser
 from tests.support.openai_server import chat, openai_server
@@ -97,9 +97,8 @@ def slow(upstream: Upstream) -> Iterator[Upstream]:
     upstream.seconds = 0.15
 
 
-def asked(page: Any, question: str, role: str = "") -> None:
+def asked(page: Any, question: str) -> None:
     page.get_by_label("Question").fill(question)
-    page.get_by_role("combobox", name="You").select_option(role)
     page.get_by_role("button", name="Ask", exact=True).click()
 
 
@@ -152,47 +151,6 @@ def test_cancelling_ends_the_calls_and_going_on_pays_nothing_twice(opened: Calla
     page.get_by_role("button", name="Go on").click()
     expect(page.locator("#state")).to_have_text("AnswerAuthor 5")
     assert len(slow.began) - before == 6
-
-
-def test_a_person_debates(opened: Callable[..., Any], upstream: Upstream) -> None:
-    page = opened()
-    before = len(upstream.began)
-    asked(page, "Who wrote book 6?", role="Debater 2")
-    turn = page.locator("#turn")
-    expect(page.get_by_role("heading", name="Round 1, your turn")).to_be_focused()
-    expect(turn.get_by_text("Who wrote book 6?")).to_be_visible()
-    page.get_by_role("checkbox", name="[1]").check()
-    page.get_by_role("button", name="Choose").click()
-    expect(turn.get_by_text("You chose passages [1].")).to_be_visible()
-    wait_for(lambda: [stage for _, stage in upstream.began[before:]] == ["select", "debater"])
-    expect(page.locator(".turn").first).not_to_contain_text("Author 6")  # not before the own turn
-    turn.get_by_label("Answer").fill("[")
-    turn.get_by_role("button", name="Send").click()
-    expect(turn.get_by_role("alert")).to_contain_text("cannot be read")
-    turn.get_by_label("Answer").fill("Somebody")
-    turn.get_by_label("Reasons").fill(f"{HOSTILE} [1]")
-    turn.get_by_role("button", name="Send").click()
-    expect(turn).to_be_hidden()
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 6")
-    own = page.locator(".turn").nth(1)
-    expect(own.locator(".given")).to_have_text("Somebody")
-    expect(own.locator(".selection")).to_have_text("Chose [1]")
-    expect(own).to_contain_text("<img src=x")
-    assert [stage for _, stage in upstream.began[before:]] == ["select", "debater", "judge", "summarize"]
-
-
-def test_a_second_answer_to_one_question_is_refused(opened: Callable[..., Any], server: Serving) -> None:
-    page = opened()
-    with page.expect_response(re.compile("/parts$")) as answered:
-        asked(page, "Who wrote book 7?", role="Debater 1")
-        page.get_by_role("button", name="Choose").click()
-    sent = answered.value.request
-    again = page.request.post(sent.url, data=sent.post_data_json)
-    assert (again.status, again.json()["error"]["message"]) == (400, "This has been answered already.")
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#turn")).to_be_hidden()
-    wait_for(lambda: page.request.post(sent.url, data=sent.post_data_json).status == 404)
-    wait_for(lambda: not server.debates.offers.shared.landing)  # the debate does not wait for the person
 
 
 def test_sources_and_protocols(opened: Callable[..., Any], server: Serving) -> None:
@@ -401,46 +359,16 @@ def test_hostile_texts_stay_texts(opened: Callable[..., Any]) -> None:
     assert "unsafe" not in policy
 
 
-def test_a_phone(opened: Callable[..., Any]) -> None:
+def test_a_phone_and_the_keyboard_alone(opened: Callable[..., Any]) -> None:
     page = opened(viewport={"width": 390, "height": 844}, has_touch=True)
     assert wide(page) == 0
-    asked(page, "Who wrote book 12?", role="Debater 1")
-    page.get_by_role("checkbox", name="[0]").check()
-    assert wide(page) == 0
-    number = page.locator(".ticks .number").first
-    assert number.evaluate("each => each.clientHeight < 2 * parseFloat(getComputedStyle(each).fontSize)")
-    page.get_by_role("button", name="Choose").click()
-    page.locator("#turn").get_by_label("Answer").fill("Author 12")
-    assert wide(page) == 0
-    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_label("Question")).to_be_focused()
+    page.keyboard.type("Who wrote book 12?")
+    page.keyboard.press("Control+Enter")
     expect(page.locator("#state")).to_have_text("AnswerAuthor 12")
     page.get_by_role("button", name="Pool:").tap()
     expect(page.locator("#pool")).to_be_visible()
     assert wide(page) == 0
-
-
-def test_the_keyboard_alone(opened: Callable[..., Any]) -> None:
-    page = opened()
-    keys = page.keyboard
-    expect(page.get_by_label("Question")).to_be_focused()
-    keys.type("Who wrote book 13?")
-    keys.press("Tab")
-    keys.press("Tab")
-    keys.type("debate as Debater 1")
-    keys.press("Tab")
-    keys.press("Tab")
-    keys.press("Tab")
-    keys.press("Enter")
-    expect(page.get_by_role("heading", name="Round 1, your turn")).to_be_focused()
-    keys.press("Tab")
-    keys.press("Space")
-    expect(page.get_by_text("1 of up to 3 chosen.")).to_be_visible()
-    keys.press("Enter")
-    expect(page.get_by_role("heading", name="give your answer")).to_be_focused()
-    keys.press("Tab")
-    keys.type("Author 13")
-    keys.press("Enter")
-    expect(page.locator("#state")).to_have_text("AnswerAuthor 13")
 
 
 def test_a_split_is_never_one_bold_answer(opened: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import madke
-from madke.core.events import Event
 from madke.core.knowledge import Hits
 from madke.llm import CallStore
 from madke.serve import debates, served_run
@@ -174,36 +173,6 @@ def test_a_search_that_fails_is_an_error_and_is_made_again(upstream: Upstream, t
             ask(server, "Who wrote book 1?")
         shelf.fails = False
         assert ask(server, "Who wrote book 1?") == "Author 1 [0]"
-
-
-def test_other_doors_debate_with_sources_and_a_cast_of_their_own(upstream: Upstream, tmp_path: Path) -> None:
-    """As the page and MCP do: a listener, a person among the debaters, a choice of sources."""
-    import asyncio
-
-    from madke.core.chat import ChatRequest, Completion
-    from madke.serve.offers import Ask
-
-    class Person:
-        name = "human"
-
-        async def complete(self, request: ChatRequest) -> Completion:
-            return Completion(text="The answer is [Nobody].")
-
-    heard: list[Event] = []
-    with serving(tmp_path, upstream, sources=Shelf()) as server:
-
-        async def debate() -> str:
-            with server.debates.admitted() as turn:
-                ask = Ask(protocol="madke", question="Who wrote book 1?", sources=(), cast={"Debater 2": Person()})
-                served = await turn.debate(ask, heard.append)
-                turn.delivered()
-                return served.run.name
-
-        name = asyncio.run_coroutine_threadsafe(debate(), server.loop).result(20)
-    assert {type(event).__name__ for event in heard} >= {"PoolReady", "StanceGiven", "VerdictGiven", "DebateFinished"}
-    (transcript,) = madke.Run(tmp_path / name).transcripts()
-    assert [turn.stance.answer for turn in transcript.rounds[0].turns] == ["Author 1", "Nobody"]
-    assert madke.Run(tmp_path / name).spec.models["Debater 2"] == "human"
 
 
 def test_the_server_ends_in_time_with_an_endpoint_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

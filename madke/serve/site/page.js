@@ -94,16 +94,12 @@ function failed(error) {
   say(sentence(error.message), true);
 }
 
-/** The sources and debaters of the chosen protocol. */
+/** The sources of the chosen protocol. */
 function adapt() {
-  const { debaters, sources, models, examples } = choices.find(({ name }) => name === byId("protocol").value);
+  const { sources, models, examples } = choices.find(({ name }) => name === byId("protocol").value);
   fill(byId("models"), `Answered by ${models.join(", ")}.`);
   fill(byId("examples"), "For example: ", examples.map(exampleButton));
   byId("examples").hidden = examples.length === 0;
-  const role = byId("role").value;
-  const roles = debaters.map((name) => el("option", { value: name }, `debate as ${name}`));
-  fill(byId("role"), el("option", { value: "" }, "watch"), roles);
-  byId("role").value = debaters.includes(role) ? role : "";
   const box = (name) =>
     el("label", {}, el("input", { type: "checkbox", value: name, checked: true }), el("span", { dir: "auto" }, name));
   const none = el("span", { class: "note" }, "none");
@@ -134,7 +130,6 @@ views.ask.addEventListener("submit", (event) => {
     question: byId("question").value.trim(),
     instructions: byId("instructions").value.trim(),
     sources: ticked,
-    role: byId("role").value || null,
   };
   byId("ask-wrong").textContent = asked.question ? "" : "Write a question first.";
   if (asked.question) debateNow(false);
@@ -183,7 +178,6 @@ async function debateNow(retry) {
     show("debate", "again", "new");
     controls.again.focus({ preventScroll: true });
   }
-  hideTurn();
   live.stop();
 }
 
@@ -196,13 +190,6 @@ function heard(event, live) {
   if (event.error) throw new Refused(null, event.error.message);
   live.hear(event);
   switch (event.event) {
-    case "Opened":
-      live.id = event.id;
-      return false;
-    case "YourTurn":
-      say(`Your turn, round ${event.round}.`);
-      showTurn(event, asked.question, (part) => ask(`/page/debates/${encodeURIComponent(live.id)}/parts`, part));
-      return false;
     case "Ended":
       sayAnswer(live.part.record);
       history.replaceState(null, "");
@@ -210,7 +197,7 @@ function heard(event, live) {
       show("debate", "new");
       return true;
     default:
-      if (inWords(event) !== null && byId("turn").hidden) say(inWords(event));
+      if (inWords(event) !== null) say(inWords(event));
       return false;
   }
 }
@@ -263,7 +250,6 @@ addEventListener("popstate", () => {
   if (location.pathname === shown) return; // Only the passage in the address has changed.
   shown = location.pathname;
   stop?.abort(LEFT);
-  hideTurn();
   byId("live").replaceChildren();
   byId("strip").replaceChildren();
   viewOfAddress();
