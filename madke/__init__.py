@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     )
     from madke.engine.protocol import Protocol
     from madke.experiments.ablation import ablate
-    from madke.export.otel import SpanListener
     from madke.indexing.build import build_index
     from madke.lemmas import adebate, debate
     from madke.report.comparison import Comparison
@@ -62,7 +61,6 @@ _MODULES = {
     "Transcript Truncation Turn Verdict",
     "madke.engine.protocol": "Protocol",
     "madke.experiments.ablation": "ablate",
-    "madke.export.otel": "SpanListener",
     "madke.indexing.build": "build_index",
     "madke.lemmas": "adebate debate",
     "madke.report.comparison": "Comparison",
@@ -81,7 +79,7 @@ __all__ = [
     "BaseTask", "CallError", "ChatModel", "ChatRequest", "Comparison", "Completion", "Debate", "Digest", "Estimate",
     "Final", "Hits", "KnowledgePool", "Message", "Metric", "Passage", "PoolEntry", "Protocol", "Purpose",
     "Question", "Reflection", "Round", "Run", "RunOptions", "RunRequest", "RunSpec", "Scores", "Search", "Selection",
-    "Source", "SourceCounts", "SpanListener", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn",
+    "Source", "SourceCounts", "StageUsage", "Stance", "Task", "Transcript", "Truncation", "Turn",
     "Usage", "UserError", "Verdict", "__version__", "aask", "ablate", "adebate", "arun", "ask", "build_index",
     "build_pools", "compare", "debate", "events", "metric", "run", "score", "stream",
 ]  # fmt: skip

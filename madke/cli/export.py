@@ -9,7 +9,6 @@ from madke._util.terminal import say
 from madke.cli import flags
 from madke.cli.flags import option
 from madke.cli.paths import open_arms, refuse_overwriting
-from madke.core.addresses import public_url
 from madke.core.errors import UserError
 
 EPILOG = flags.epilog(
@@ -18,7 +17,6 @@ EPILOG = flags.epilog(
     "  madke export runs/first --parquet tables",
     "  madke export runs/first runs/second --trec trec",
     "  madke export runs/first --inspect logs",
-    "  madke export runs/first --otel http://127.0.0.1:4318",
 )
 
 
@@ -29,25 +27,15 @@ def command(
     ] = None,
     trec: Annotated[Path | None, option("Write pools as TREC runs, gold passages as qrels.", "FOLDER")] = None,
     inspect: Annotated[Path | None, option("Write logs of Inspect AI, one for each run.", "FOLDER")] = None,
-    otel: Annotated[
-        str | None,
-        option("Send spans to an OpenTelemetry collector (OTLP over HTTP), or write them as JSON lines.", "URL|FILE"),
-    ] = None,
-    otel_text: Annotated[
-        bool, flags.switch("--otel-text", "Spans also hold questions, prompts, replies and error messages.")
-    ] = False,
     task: flags.TaskOption = None,
 ) -> None:
     """Write runs in the formats of other tools."""
     from madke.export.inspect_log import log_file, write_inspect
-    from madke.export.otel import is_address, write_spans
     from madke.export.tables import FILES, write_tables
     from madke.export.trec import QRELS, run_file, write_trec
 
-    if not (parquet or trec or inspect or otel):
-        raise UserError("nothing to write; expected --parquet, --trec or --inspect FOLDER, or --otel URL|FILE")
-    if otel_text and otel is None:
-        raise UserError("--otel-text says what the spans of --otel hold; give --otel URL|FILE")
+    if not (parquet or trec or inspect):
+        raise UserError("nothing to write; expected --parquet, --trec or --inspect FOLDER")
     arms = open_arms(paths, None, None, task)
     written = {f"--parquet {name}": parquet / name for name in FILES} if parquet else {}
     if trec:
@@ -56,8 +44,6 @@ def command(
         written |= {f"--trec {QRELS}": trec / QRELS}
     if inspect:
         written |= {f"the Inspect log of {arm.name}": inspect / log_file(arm) for arm in arms}
-    if otel and not is_address(otel):
-        written["--otel"] = Path(otel)
     refuse_overwriting(written, paths)
     counts = {parquet / f"{name}.parquet": n for name, n in write_tables(arms, parquet).items()} if parquet else {}
     if trec:
@@ -66,6 +52,3 @@ def command(
         counts |= {inspect / name: n for name, n in write_inspect(arms, inspect).items()}
     for path, n in counts.items():
         say(f"{path}: {n:,} rows")
-    if otel:
-        n = write_spans(arms, otel, text=otel_text)
-        say(f"{public_url(otel) if is_address(otel) else otel}: {n:,} spans")

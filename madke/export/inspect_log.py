@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -15,8 +15,8 @@ from madke._version import __version__
 from madke.core.transcript import Transcript
 from madke.endpoints.model_names import split_address
 from madke.export.recorded_calls import debates_with_calls, first_start
-from madke.export.spans import TimedCall
 from madke.export.trec import file_stem
+from madke.llm.store_file import Recorded
 from madke.scoring.arms import Results
 from madke.scoring.debate_rows import row
 from madke.scoring.metrics import metrics_of
@@ -55,8 +55,8 @@ def _log_of(arm: Results) -> Any:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalPlanStep, EvalSpec, EvalStats
 
     start, spec = first_start(arm), arm.config
-    samples = [_sample(transcript, calls, start) for transcript, calls in debates_with_calls(arm, text=True)]
-    began = _time(start, 0.0).isoformat()
+    samples = [_sample(transcript, calls, start) for transcript, calls in debates_with_calls(arm)]
+    began = start.isoformat()
     models = {} if spec is None else {role: split_address(name)[0] for role, name in spec.models.items()}
     protocol = spec.variant if spec is not None else "predictions"
     ids = list(dict.fromkeys(sample.id for sample in samples))
@@ -108,7 +108,7 @@ def _results(samples: Sequence[Any]) -> Any:
     return EvalResults(total_samples=len(samples), completed_samples=finished, scores=scores)
 
 
-def _sample(t: Transcript, calls: Sequence[TimedCall], began: int) -> Any:
+def _sample(t: Transcript, calls: Sequence[Recorded], began: datetime) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Score
@@ -116,7 +116,7 @@ def _sample(t: Transcript, calls: Sequence[TimedCall], began: int) -> Any:
     output = ModelOutput.from_content(model="madke", content=t.answer or "")
     scored = t.answers and t.status not in ("failed", "deferred")
     values = row(t) if scored else {}
-    ends = max((call.end for call in calls), default=0.0)
+    seconds = sum(call.completion.seconds for call in calls)
     failed = t.final.error or "all calls of a round failed"
     return EvalSample(
         id=t.id,
@@ -136,9 +136,9 @@ def _sample(t: Transcript, calls: Sequence[TimedCall], began: int) -> Any:
         },
         events=list(_events(calls, began)),
         model_usage=_summed({_model(call): _usage(call)} for call in calls),
-        started_at=_time(began, 0.0).isoformat(),
-        completed_at=_time(began, ends).isoformat(),
-        total_time=ends,
+        started_at=began.isoformat(),
+        completed_at=(began + timedelta(seconds=seconds)).isoformat(),
+        total_time=seconds,
         error=EvalError(message=failed, traceback="", traceback_ansi="") if t.status == "failed" else None,
     )
 
@@ -147,28 +147,25 @@ def _metrics(t: Transcript) -> Sequence[str]:
     return metrics_of(get_task(t.task))
 
 
-def _events(calls: Sequence[TimedCall], began: int) -> Iterator[Any]:
-    """A span for each role in each round, with its calls; a call store has no times, so they are laid out."""
+def _events(calls: Sequence[Recorded], began: datetime) -> Iterator[Any]:
+    """A span for each role in each round, with its calls. Runs record no times: calls follow each other."""
     from inspect_ai.event import SpanBeginEvent, SpanEndEvent
 
-    def place(call: TimedCall) -> tuple[int, str]:
-        return call.purpose.round, call.purpose.agent
-
-    first: dict[tuple[int, str], float] = {}
+    spans: dict[tuple[int, str], list[Recorded]] = {}
     for call in calls:
-        first.setdefault(place(call), call.start)
-    ordered = sorted(calls, key=lambda call: (first[place(call)], place(call), call.start))
-    for (round_n, agent), group in groupby(ordered, place):
-        of_role, span = list(group), f"{round_n} {agent}"
-        start, end = _time(began, of_role[0].start), _time(began, max(call.end for call in of_role))
+        spans.setdefault((call.purpose.round, call.purpose.agent), []).append(call)
+    now = began
+    for (round_n, agent), of_role in spans.items():
+        span = f"{round_n} {agent}"
         name = f"{agent}, round {round_n}" if round_n else agent
-        yield SpanBeginEvent(id=span, span_id=span, name=name, type="agent", timestamp=start)
+        yield SpanBeginEvent(id=span, span_id=span, name=name, type="agent", timestamp=now)
         for call in of_role:
-            yield _event(call, span, began)
-        yield SpanEndEvent(id=span, span_id=span, timestamp=end)
+            yield _event(call, span, now)
+            now += timedelta(seconds=call.completion.seconds)
+        yield SpanEndEvent(id=span, span_id=span, timestamp=now)
 
 
-def _event(call: TimedCall, span: str, began: int) -> Any:
+def _event(call: Recorded, span: str, began: datetime) -> Any:
     from inspect_ai.event import ModelEvent
     from inspect_ai.model import (
         ChatMessageAssistant,
@@ -201,17 +198,17 @@ def _event(call: TimedCall, span: str, began: int) -> Any:
         error=reply.error if reply.outcome != "ok" else None,
         retries=reply.attempts - 1,
         span_id=span,
-        timestamp=_time(began, call.start),
-        completed=_time(began, call.end),
+        timestamp=began,
+        completed=began + timedelta(seconds=reply.seconds),
         working_time=reply.seconds,
     )
 
 
-def _model(call: TimedCall) -> str:
+def _model(call: Recorded) -> str:
     return split_address(call.model)[0]
 
 
-def _usage(call: TimedCall) -> Any:
+def _usage(call: Recorded) -> Any:
     """Inspect counts tokens of a prefix cache apart from other input tokens."""
     from inspect_ai.model import ModelUsage
 
@@ -231,7 +228,3 @@ def _summed(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         for model, usage in part.items():
             total[model] = total[model] + usage if model in total else usage
     return total
-
-
-def _time(began: int, seconds: float) -> datetime:
-    return datetime.fromtimestamp(began / 1e9 + seconds, tz=UTC)

@@ -1,15 +1,14 @@
-"""The calls that a run made itself, from its call store: as they are, or laid out in time by debate."""
+"""The calls that a run made itself, from its call store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from madke.core.transcript import Transcript
-from madke.export.spans import TimedCall, is_of_debate, laid_out
 from madke.llm import CallStore
 from madke.llm.store_file import Recorded
 from madke.runs.spec import run_files, sessions_of
 from madke.scoring.arms import Results
+from madke.scoring.scores import RETRIEVAL_STAGES
 
 
 def recorded_calls(arm: Results) -> Iterator[Recorded]:
@@ -22,28 +21,31 @@ def recorded_calls(arm: Results) -> Iterator[Recorded]:
         yield from store.recorded(payer=arm.path.resolve().name if shared else "")
 
 
-def debates_with_calls(arm: Results, *, text: bool) -> Iterator[tuple[Transcript, Sequence[TimedCall]]]:
-    """Each debate with its own calls, laid out from their durations; without ``text``, calls have no texts."""
-    calls: dict[str, list[TimedCall]] = {}
+def debates_with_calls(arm: Results) -> Iterator[tuple[Transcript, Sequence[Recorded]]]:
+    """Each debate with its own calls by round, those of its pool first. The calls of a whole run are held in memory."""
+    calls: dict[str, list[Recorded]] = {}
     for call in recorded_calls(arm):
-        timed = TimedCall(
-            purpose=call.purpose,
-            # Without texts that nobody asked for: the calls of a whole run are held here.
-            completion=call.completion if text else replace(call.completion, text="", reasoning=""),
-            model=call.model,
-            messages=call.messages if text else (),
-        )
-        calls.setdefault(call.purpose.question, []).append(timed)
+        calls.setdefault(call.purpose.question, []).append(call)
     for transcript in arm.transcripts():
-        own = [call for call in calls.get(transcript.id, ()) if is_of_debate(call.purpose, transcript)]
-        debaters = {turn.agent for each in transcript.rounds for turn in each.turns}
-        yield transcript, laid_out(own, debaters)
+        own = (call for call in calls.get(transcript.id, ()) if _is_of_debate(call, transcript))
+        yield transcript, sorted(own, key=_round_of)
 
 
-def first_start(arm: Results) -> int:
-    """The start of the run's first command, in nanoseconds of Unix time; 0 if it is not known."""
+def _round_of(call: Recorded) -> int:
+    return 0 if call.purpose.stage in RETRIEVAL_STAGES else call.purpose.round
+
+
+def _is_of_debate(call: Recorded, transcript: Transcript) -> bool:
+    """Whether a stored call is one of those that the transcript counts; stores also hold searches and grades."""
+    # Repeats read one pool, and each counts the calls that it took.
+    shared = call.purpose.stage in RETRIEVAL_STAGES
+    return call.purpose.stage in transcript.usage and (shared or call.purpose.repeat == transcript.repeat)
+
+
+def first_start(arm: Results) -> datetime:
+    """The start of the run's first command; the beginning of 1970 if it is not known."""
     sessions = sessions_of(arm.path) if arm.path.is_dir() else ()
     try:
-        return int(datetime.fromisoformat(str(sessions[0]["started"])).timestamp()) * 1_000_000_000
+        return datetime.fromisoformat(str(sessions[0]["started"])).astimezone(UTC)
     except (IndexError, KeyError, ValueError):
-        return 0
+        return datetime.fromtimestamp(0, UTC)

@@ -167,5 +167,5 @@ def test_trec_files_are_measured_by_ir_measures(run: Path, tmp_path: Path) -> No
 
 
 def test_what_is_refused(run: Path) -> None:
-    assert "--parquet, --trec or --inspect FOLDER, or --otel" in refused("export", run)
+    assert "--parquet, --trec or --inspect FOLDER" in refused("export", run)
     assert "no such run" in refused("export", run / "none", "--trec", run)
