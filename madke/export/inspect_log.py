@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
