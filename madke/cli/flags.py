@@ -23,7 +23,7 @@ _PANELS = [None, QUESTIONS, PROTOCOL, MODELS, KNOWLEDGE, SERVER, COST, RESUME, C
 MODEL_NAMES = f"""Models: {", ".join(kind.form for kind in MODEL_KINDS.values())}, a name in models.yaml, or
 module:object of your own code. A --base-url is, for example, http://localhost:8000/v1."""
 SOURCE_NAMES = f"""Sources: none, or a comma-separated list of NAME, NAME=SPEC or FOLDER. NAME is in sources.yaml, a
-fetched index, or built in: {", ".join(BUILT_IN_SOURCES)}. SPEC is a folder (an index, or PDF, DOCX,
+fetched index, or built in: {", ".join(BUILT_IN_SOURCES)}. SPEC is a folder (an index, or PDF, Office,
 HTML, Markdown and text files), another NAME, A+B or 0.5*A+B (weighted sum of scores), a .jsonl file of web results,
 serper, or module:object of your own code. A FOLDER such as ./docs is a source of its own name."""
 QRELS_FORM = """Judgements: a file in TREC's form (question 0 passage relevance), or a table separated by tabs with the

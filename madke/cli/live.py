@@ -69,7 +69,7 @@ def _header(job: Job) -> Iterator[str]:
     specs = job.spec.source_specs
     yield knowledge_line(specs)
     if note := sample_note(specs):
-        yield f"  {note}. For your own documents (PDF, DOCX, HTML, Markdown, text): --sources ./FOLDER."
+        yield f"  {note}. For your own documents (PDF, Office, HTML, Markdown, text): --sources ./FOLDER."
 
 
 class LiveDebate:

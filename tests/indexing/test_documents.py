@@ -17,6 +17,7 @@ import pytest
 
 from madke.indexing.documents.bounded import BoundedReader
 from madke.indexing.documents.reading import Unreadable, passages_of, read_document
+from madke.indexing.documents.store import files_in
 from madke.indexing.documents.word_index import WordIndex, words_of
 from tests.support import documents
 
@@ -54,6 +55,36 @@ def test_a_passage_of_any_other_document_names_its_heading(tmp_path: Path) -> No
     assert passages(tmp_path, "a.txt", "Only text.") == [("a.txt", "Only text.")]
 
 
+def test_a_sheet_is_read_row_by_row_and_a_talk_slide_by_slide(tmp_path: Path) -> None:
+    openpyxl, pptx = (pytest.importorskip(name, reason="needs the extra documents") for name in ("openpyxl", "pptx"))
+    book = openpyxl.Workbook()
+    book.active.title = "Lakes"
+    for row in (["Lake", "Depth"], [], ["Baikal", 1642], ["Geneva", None]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    talk = pptx.Presentation()
+    slide = talk.slides.add_slide(talk.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Kestrels", "They nest in towers\nThey hover."
+    slide.notes_slide.notes_text_frame.text = "Show the film"
+    cells = slide.shapes.add_table(1, 2, 0, 0, 100, 100).table.rows[0].cells
+    cells[0].text, cells[1].text = "Eggs", "5"
+    talk.save(str(tmp_path / "a.pptx"))
+
+    assert read_document(tmp_path / "a.xlsx", "a.xlsx").passages == [
+        ("a.xlsx: Lakes", "Lake, Depth. Lake: Baikal; Depth: 1642. Lake: Geneva.")
+    ]
+    assert read_document(tmp_path / "a.pptx", "a.pptx").passages == [
+        ("a.pptx, slide 1", "Kestrels. They nest in towers. They hover. Eggs 5. Show the film.")
+    ]
+
+
+def test_a_file_whose_reader_is_missing_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.indexing.documents.reading.find_spec", lambda name: None)
+    (tmp_path / "a.pptx").write_bytes(b"")
+    (found,) = files_in(tmp_path)
+    assert found.problem.startswith("needs pptx: pip install")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -70,20 +101,19 @@ def test_a_heading_inside_of_a_text_is_a_sentence_of_its_own(tmp_path: Path, nam
 def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> None:
     word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     mc = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    note = "<w:p><w:r><w:t>A note.</w:t></w:r></w:p>"
     box = "<w:txbxContent><w:p><w:r><w:t>In a box.</w:t></w:r></w:p></w:txbxContent>"
     body = (
         f"<w:p><w:r><w:t>Before</w:t><w:tab/><w:t>and after.</w:t><mc:AlternateContent><mc:Choice>{box}</mc:Choice>"
-        f"<mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r></w:p><w:p><w:del><w:delText>gone</w:delText></w:del></w:p>"
+        f"<mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r><w:r><w:footnoteReference w:id='1'/></w:r></w:p>"
+        "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>"
     )
     members = {
         "word/document.xml": f"<w:document {word} {mc}><w:body>{body}</w:body></w:document>",
-        "word/footnotes.xml": f"<w:footnotes {word}><w:p><w:r><w:t>A note.</w:t></w:r></w:p></w:footnotes>",
+        "word/footnotes.xml": f"<w:footnotes {word}><w:footnote w:id='1'>{note}</w:footnote></w:footnotes>",
     }
     content = documents.archive({name: text.encode() for name, text in members.items()})
-    assert passages(tmp_path, "box.docx", content) == [
-        ("box.docx", "In a box. Before and after."),
-        ("box.docx", "A note."),
-    ]
+    assert passages(tmp_path, "box.docx", content) == [("box.docx", "Before and after. In a box. A note.")]
 
 
 @pytest.mark.parametrize(
@@ -94,10 +124,10 @@ def test_a_text_box_of_word_is_read_once_and_a_footnote_too(tmp_path: Path) -> N
         ("scan.pdf", documents.pdf([None, None]), "no text (a scan needs text recognition, OCR, first)"),
         ("empty.txt", b" \n", "no text"),
         ("latin.txt", "caf\xe9".encode("latin-1"), "not UTF-8"),
-        ("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "encrypted, or in Word's format before 2007"),
-        ("broken.docx", documents.docx(["text"])[:100], "damaged, or no DOCX"),
-        ("other.docx", documents.archive({"mimetype": b"x"}), "damaged, or no DOCX"),
-        ("cut.docx", documents.archive({"word/document.xml": b"<a><b>"}), "damaged, or no DOCX"),
+        ("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "encrypted, or in the format of Office before 2007"),
+        ("broken.docx", documents.docx(["text"])[:100], "damaged ("),
+        ("other.docx", documents.archive({"mimetype": b"x"}), "damaged ("),
+        ("cut.docx", documents.archive({"word/document.xml": b"<a><b>"}), "damaged ("),
         ("notes.md.gz", b"no gzip", "is not gzip"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time
@@ -111,7 +141,7 @@ def test_an_entity_of_a_docx_is_not_expanded_and_no_file_is_read(tmp_path: Path)
     secret.write_text("the secret")
     doctype = f'<!DOCTYPE w [<!ENTITY x SYSTEM "file://{secret}"><!ENTITY y "yyyy">]>'
     word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    xml = f"{doctype}<w:document {word}><w:p><w:r><w:t>Text &x; &y;</w:t></w:r></w:p></w:document>"
+    xml = f"{doctype}<w:document {word}><w:body><w:p><w:r><w:t>Text &x; &y;</w:t></w:r></w:p></w:body></w:document>"
     found = passages(tmp_path, "a.docx", documents.archive({"word/document.xml": xml.encode()}))
     assert "secret" not in found[0][1]
     assert found[0][1].startswith("Text")

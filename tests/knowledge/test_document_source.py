@@ -196,7 +196,7 @@ def test_a_damaged_cache_is_named(folder: Path, empty_cache: Path) -> None:
     [
         (
             {},
-            "holds no readable document; expected PDF, DOCX, HTML, Markdown or text files with text, or an index",
+            "holds no readable document; expected PDF, DOCX, XLSX, PPTX, HTML, Markdown or text files with text",
         ),
         ({"photo.png": "x"}, "this folder holds no readable document"),
         ({"passages.json": "{}"}, "this folder holds passages; first run `madke index build`"),
@@ -251,7 +251,7 @@ def test_one_file_is_a_source(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp
         ("k=gone/kestrel.pdf", r"^gone/kestrel\.pdf: no such folder or file"),
         (
             "./photo.png",
-            r"^\./photo\.png: a file of unknown type; expected PDF, DOCX, HTML, Markdown or text, an index",
+            r"^\./photo\.png: a file of unknown type; expected PDF, DOCX, XLSX, PPTX, HTML, Markdown or text, an index",
         ),
     ],
 )

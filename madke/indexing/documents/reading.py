@@ -1,4 +1,4 @@
-"""Read one document (PDF, DOCX, HTML, Markdown, plain text) as titled passages.
+"""Read one document (PDF, DOCX, XLSX, PPTX, HTML, Markdown, plain text) as titled passages.
 
 Documents are untrusted and parsers have bugs, so :mod:`madke.indexing.documents.bounded` calls this in a process of
 its own, with bounds on time and memory.
@@ -7,11 +7,13 @@ its own, with bounds on time and memory.
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
+from madke._util.assets import install
 from madke.core.errors import UserError
 from madke.indexing.documents.layout import Character, PageReading, is_suspect, read_by_columns
 from madke.indexing.passages.books import as_sentence, book_form, read_book, sections, with_ended_headings
@@ -58,7 +60,14 @@ _Parts = list[tuple[str, str]]
 
 def read_document(path: Path, name: str) -> Document:
     """Read a document; Unreadable if it has no text or cannot be read. ``name`` is its name in titles."""
-    parts, pages, note = _READERS[_kind(name)](path, name)
+    try:
+        parts, pages, note = _READERS[_kind(name)](path, name)
+    except (Unreadable, MemoryError):
+        raise
+    except UserError as error:
+        raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
+    except Exception as error:  # noqa: BLE001 - a parser may raise anything
+        raise Unreadable(f"damaged ({type(error).__name__}: {error})") from None
     if sum(len(text) for _, text in parts) > MAX_DOCUMENT_CHARACTERS:
         raise Unreadable(f"more than {MAX_DOCUMENT_CHARACTERS:,} characters of text")
     passages = [(f"{name}{place}", text) for place, whole in parts for text in passages_of(whole)]
@@ -67,12 +76,20 @@ def read_document(path: Path, name: str) -> Document:
     return Document(passages, pages, note)
 
 
-DOCUMENT_TYPES = "PDF, DOCX, HTML, Markdown or text"
+DOCUMENT_TYPES = "PDF, DOCX, XLSX, PPTX, HTML, Markdown or text"
+_PACKAGES = {".xlsx": "openpyxl", ".pptx": "pptx"}
+"""Packages of the extra ``documents`` by the endings that need them."""
 
 
 def is_document(name: str) -> bool:
     """Whether the ending of a file's name is one that :func:`read_document` knows."""
     return _kind(name) in _READERS
+
+
+def missing_reader(name: str) -> str:
+    """Which package is missing to read a document; empty if none is."""
+    package = _PACKAGES.get(_kind(name))
+    return "" if package is None or find_spec(package) else f"needs {package}: {install('documents')}"
 
 
 def _kind(name: str) -> str:
@@ -92,12 +109,9 @@ def passages_of(text: str, words: int = _WORDS) -> Iterator[str]:
 
 
 def _read_book(path: Path, name: str) -> tuple[_Parts, int, str]:
-    try:
-        found = sections(name, read_book(path), tables=True)
-        plain = book_form(name) == "text"
-        return [(_below(one.heading), with_ended_headings(one.text) if plain else one.text) for one in found], 0, ""
-    except UserError as error:
-        raise Unreadable(str(error).replace(f"{path}: ", "").replace(f"{path}:", "line ")) from None
+    found = sections(name, read_book(path), tables=True)
+    plain = book_form(name) == "text"
+    return [(_below(one.heading), with_ended_headings(one.text) if plain else one.text) for one in found], 0, ""
 
 
 def _below(heading: str) -> str:
@@ -162,75 +176,81 @@ def _rejoined(found: re.Match[str], known: set[str]) -> str:
     return left + right if whole and left[-1].isalpha() and right[0].islower() else hyphenated
 
 
-_WORD_XML = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_ALTERNATIVE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-_TEXT = f"{_WORD_XML}t"
-_SPACES = (f"{_WORD_XML}tab", f"{_WORD_XML}br", f"{_WORD_XML}cr")
 _COMPOUND_FILE = b"\xd0\xcf\x11\xe0"
+_NOTE_LINK = re.compile(r'<a href="#(?:foot|end)note-[^>]*>[^<]*</a>')
+
+
+def _check_office_file(path: Path) -> None:
+    """Unreadable if a file of Office's is encrypted, old, or unpacks to too much; its parsers have no limit."""
+    with path.open("rb") as file:
+        if file.read(4) == _COMPOUND_FILE:
+            raise Unreadable("encrypted, or in the format of Office before 2007")
+    with ZipFile(path) as archive:
+        if sum(part.file_size for part in archive.infolist() if part.filename.endswith(".xml")) > _MAX_XML_BYTES:
+            raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
 
 
 def _read_docx(path: Path, name: str) -> tuple[_Parts, int, str]:
-    from lxml import etree
+    import mammoth
 
+    _check_office_file(path)
     with path.open("rb") as file:
-        if file.read(4) == _COMPOUND_FILE:
-            raise Unreadable("encrypted, or in Word's format before 2007")
-    try:
-        with ZipFile(path) as archive:
-            names, parts = set(archive.namelist()), []
-            headings = _heading_styles(archive) if "word/styles.xml" in names else {}
-            for member in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
-                if member in names or member == "word/document.xml":
-                    parts += _sections(archive, member, headings)
-    except (BadZipFile, KeyError, etree.XMLSyntaxError, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise Unreadable(f"damaged, or no DOCX ({error})") from None
+        found = mammoth.convert_to_html(
+            file,
+            style_map="p[style-name='Title'] => h1:fresh",
+            convert_image=mammoth.images.img_element(lambda image: {}),
+        )
+    parts = sections(name, _NOTE_LINK.sub("", found.value), tables=True)
+    return [(_below(one.heading), one.text) for one in parts], 0, ""
+
+
+def _read_pptx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    from pptx import Presentation
+
+    _check_office_file(path)
+    parts = []
+    for number, slide in enumerate(Presentation(str(path)).slides, start=1):
+        lines = [line for shape in slide.shapes for line in _lines_of(shape)]
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            lines += slide.notes_slide.notes_text_frame.text.splitlines()
+        parts.append((f", slide {number}", "\n".join(map(as_sentence, lines))))
     return parts, 0, ""
 
 
-def _elements(archive: ZipFile, member: str, *tags: str) -> Iterator[Any]:
-    """Each element of a member with one of these tags, when it ends; it is emptied after its use."""
-    from lxml import etree
-
-    if archive.getinfo(member).file_size > _MAX_XML_BYTES:
-        raise Unreadable(f"unpacks to more than {_MAX_XML_BYTES >> 20} MB")
-    with archive.open(member) as file:
-        for _, element in etree.iterparse(file, tag=tags, resolve_entities=False, no_network=True):
-            yield element
-            element.clear()
-
-
-def _heading_styles(archive: ZipFile) -> dict[str, bool]:
-    """The paragraph styles that are headings, and whether they are of the first three levels."""
-    # The names of built-in styles are English in every language, their identifiers are not.
-    built_in = ("title", "heading 1", "heading 2", "heading 3")
-    deeper = ("subtitle", *(f"heading {level}" for level in range(4, 10)))
-    found = {}
-    for style in _elements(archive, "word/styles.xml", f"{_WORD_XML}style"):
-        name = style.find(f"{_WORD_XML}name")
-        if name is not None and (known := name.get(f"{_WORD_XML}val", "").lower()) in (*built_in, *deeper):
-            found[style.get(f"{_WORD_XML}styleId", "")] = known in built_in
-    return found
+def _lines_of(shape: Any) -> Iterator[str]:
+    """The paragraphs of a shape, the rows of its table, and what its parts hold."""
+    for part in getattr(shape, "shapes", ()):
+        yield from _lines_of(part)
+    if shape.has_text_frame:
+        yield from shape.text_frame.text.splitlines()
+    if getattr(shape, "has_table", False):
+        for row in shape.table.rows:
+            yield " ".join(cell.text for cell in row.cells)
 
 
-def _sections(archive: ZipFile, member: str, headings: dict[str, bool]) -> _Parts:
-    """The text of a document below each heading. A text box comes before the paragraph that holds it."""
-    found: list[tuple[str, list[str]]] = [("", [])]
-    for paragraph in _elements(archive, member, f"{_WORD_XML}p"):
-        if next(paragraph.iterancestors(_ALTERNATIVE), None) is not None:
-            continue
-        pieces = [part.text or "" if part.tag == _TEXT else " " for part in paragraph.iter(_TEXT, *_SPACES)]
-        text = " ".join("".join(pieces).split())
-        style = paragraph.find(f"{_WORD_XML}pPr/{_WORD_XML}pStyle")
-        starts_section = headings.get("" if style is None else style.get(f"{_WORD_XML}val", ""))
-        if text and starts_section:
-            found.append((text, []))
-        elif text:
-            found[-1][1].append(f"{text if starts_section is None else as_sentence(text)}\n")
-    return [(_below(heading), "".join(texts)) for heading, texts in found]
+def _read_xlsx(path: Path, name: str) -> tuple[_Parts, int, str]:
+    """A row is a sentence, in which the headings of the first row stand before the values."""
+    from openpyxl import load_workbook
+
+    _check_office_file(path)
+    book = load_workbook(path, read_only=True, data_only=True)
+    parts = []
+    for sheet in book.worksheets:
+        rows = ([" ".join(str(cell).split()) if cell is not None else "" for cell in row] for row in sheet.values)
+        filled = filter(any, rows)
+        header = next(filled, [])
+        lines = [as_sentence(", ".join(filter(None, header)))]
+        for row in filled:
+            cells = (f"{head}: {cell}" if head else cell for head, cell in zip(header, row, strict=False) if cell)
+            lines.append(as_sentence("; ".join(cells)))
+        parts.append((f": {sheet.title}", "\n".join(lines)))
+    return parts, 0, ""
 
 
 _READERS: dict[str, Callable[[Path, str], tuple[_Parts, int, str]]] = {
     ".pdf": _read_pdf,
     ".docx": _read_docx,
+    ".pptx": _read_pptx,
+    ".xlsx": _read_xlsx,
     "book": _read_book,
 }

@@ -25,7 +25,7 @@ from madke._util.files import dir_lock, fingerprint
 from madke.core.errors import UserError
 from madke.encoding.encoders import Encoder
 from madke.indexing.documents.bounded import BoundedReader
-from madke.indexing.documents.reading import Document, Unreadable, is_document
+from madke.indexing.documents.reading import Document, Unreadable, is_document, missing_reader
 from madke.indexing.documents.word_index import WordIndex, best
 from madke.indexing.index_folder import StoredPassage
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-READING_RULES = 2
+READING_RULES = 3
 """Version of the tables and of the rules of reading; each has a cache of its own."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS file (
@@ -272,4 +272,4 @@ def _problem_of(name: str, mode: int) -> str:
         return "not a regular file"
     if not is_document(name):
         return f"unknown type {Path(name).suffix or 'without an ending'}"
-    return ""
+    return missing_reader(name)

@@ -286,7 +286,9 @@ def _names(text: str, passage: ShownPassage) -> bool:
     return bool(title) and title in squeezed(text)
 
 
-_FILE = re.compile(r"[^\n:]*\.(?:pdf|docx|html?|xhtml|md|markdown|txt)(?:\.gz)?(?:, p\. \d+|: .*)?", re.IGNORECASE)
+_FILE = re.compile(
+    r"[^\n:]*\.(?:pdf|docx|xlsx|pptx|html?|xhtml|md|markdown|txt)(?:\.gz)?(?:, (?:p\.|slide) \d+|: .*)?", re.IGNORECASE
+)
 
 
 def names_file(title: str) -> bool:
