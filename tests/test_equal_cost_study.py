@@ -162,5 +162,5 @@ def test_ten_questions_of_the_kept_calls_replay(file: Path, tmp_path: Path) -> N
 
 def test_the_page_is_what_the_kept_results_give(tmp_path: Path) -> None:
     assert main(["page", "--page", str(tmp_path / "study.md"), "--evidence", str(tmp_path)]) == 0
-    for page in (STUDY.parents[2] / "docs" / "study.md", STUDY / "conflicts.md", STUDY / "deferring.md"):
+    for page in (STUDY.parents[2] / "docs" / "study.md", STUDY / "conflicts.md"):
         assert (tmp_path / page.name).read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

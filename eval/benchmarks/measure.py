@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -24,8 +24,18 @@ from madke.indexing.index_folder import StoredPassage
 
 T = TypeVar("T")
 
-WIKIPEDIA = 21_015_324
-"""Passages of DPR's Wikipedia, which every curve is continued to."""
+BENCHMARKS = {
+    "first_answer": "commands",
+    "demo": "commands",
+    "peers": "peers",
+    "calls": "runs",
+    "memory": "runs",
+    "prefixes": "prefixes",
+    "bm25": "search",
+    "dense": "search",
+    "serve": "serve",
+}
+"""Name of a benchmark -> the module that has a function of this name."""
 
 _WORDS_EACH = 100
 _VOCABULARY = 200_000
@@ -36,23 +46,12 @@ _POLL = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What all benchmarks of one run have in common."""
+    """What all benchmarks of one command have in common."""
 
     folder: Path
-    """For corpora and indexes: what one benchmark has made another takes."""
+    """For corpora and indexes, which several benchmarks use."""
     quick: bool = False
     """Small sizes, which show that a benchmark works and say nothing about speed."""
-    corpus: Path | None = None
-    """A corpus file for the benchmarks over text; without one, text is generated."""
-    url: str | None = None
-    """The server of a real model."""
-    model: str = "m"
-    """Its name there."""
-    slots: int = 4
-    """Calls that it works on at once."""
-
-
-# Text
 
 
 def generated_corpus(folder: Path, count: int) -> Path:
@@ -63,17 +62,8 @@ def generated_corpus(folder: Path, count: int) -> Path:
     """
     path = folder / f"passages-{count}.jsonl"
     if not path.exists():
-        _write_corpus(path, _generated(count))
-    return path
-
-
-def text_corpus(setting: Setting, count: int) -> Path:
-    """The first ``count`` passages of the setting's corpus, or so many generated ones; made once."""
-    if setting.corpus is None:
-        return generated_corpus(setting.folder, count)
-    path = setting.folder / f"given-{count}.jsonl"
-    if not path.exists():
-        _write_corpus(path, islice(read_corpus(setting.corpus), count))
+        with atomic_write(path) as file:
+            file.writelines(json.dumps(passage._asdict()).encode() + b"\n" for passage in _generated(count))
     return path
 
 
@@ -82,11 +72,6 @@ def queries_for(corpus: Path, count: int) -> list[str]:
     passages = list(read_corpus(corpus))
     chosen = [passages[number * len(passages) // count].text.split() for number in range(count)]
     return [" ".join(words[len(words) // 2 :][:9]) for words in chosen]
-
-
-def _write_corpus(path: Path, passages: Iterable[StoredPassage]) -> None:
-    with atomic_write(path) as file:
-        file.writelines(json.dumps(passage._asdict()).encode() + b"\n" for passage in passages)
 
 
 def _generated(count: int) -> Iterator[StoredPassage]:
@@ -109,9 +94,6 @@ def _vocabulary() -> Any:
     return np.array([*known, *islice(made_up, _VOCABULARY - len(known))], dtype=object)
 
 
-# Time and memory
-
-
 def best_of(times: int, *functions: Callable[[], object]) -> list[float]:
     """The fewest seconds that each function took when they were called in turn, so many times.
 
@@ -130,7 +112,7 @@ def _seconds(function: Callable[[], object]) -> float:
 def in_own_process(function: Callable[..., T], *arguments: object) -> tuple[T, int]:
     """What the function returns in a fresh process, and the most bytes of anonymous memory (RssAnon) that it had.
 
-    Looked at fifty times a second. Pages of mapped files do not count: the system takes them back when it needs room.
+    Read fifty times a second. Pages of mapped files do not count: the system takes them back when it needs room.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -162,17 +144,9 @@ def anonymous_memory(process: int | str | None = "self") -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
-def disk(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-# Results
-
-
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One figure of a benchmark."""
+    """One row of the table."""
 
     name: str
     ours: str
@@ -183,66 +157,32 @@ class Result:
     """Empty where none was set."""
     met: bool | None
 
-    @property
-    def verdict(self) -> str:
-        """Whether the aim is met."""
-        return "" if self.met is None else "met" if self.met else "missed"
-
 
 REPORTED: list[Result] = []
 """What was reported in this process."""
 
 
-def results_of(benchmark: str, setting: Setting) -> list[Result]:
-    """Run a benchmark and give what it reported; for :func:`in_own_process`."""
-    import_module(f"eval.benchmarks.{benchmark}").main(setting)
+def results_of(name: str, setting: Setting) -> list[Result]:
+    """Run a benchmark in this process, and return what it reported."""
+    getattr(import_module(f"eval.benchmarks.{BENCHMARKS[name]}"), name)(setting)
     return REPORTED
 
 
 def report(
-    name: str,
-    ours: str,
-    baseline: str = "",
-    ratio: float | None = None,
-    aim: str = "",
-    met: bool | None = None,
+    name: str, ours: str, baseline: str = "", ratio: float | None = None, aim: str = "", met: bool | None = None
 ) -> None:
     """Print a benchmark's result in one line, and keep it for the table."""
-    result = Result(name=name, ours=ours, baseline=baseline, ratio=ratio, aim=aim, met=met)
-    REPORTED.append(result)
+    REPORTED.append(Result(name=name, ours=ours, baseline=baseline, ratio=ratio, aim=aim, met=met))
     parts = [ours, *([baseline] if baseline else []), *([f"ratio {ratio:.2f}"] if ratio is not None else [])]
-    print(f"{name}: {', '.join(parts)}{f' (aim {aim}: {result.verdict})' if aim else ''}", flush=True)
-
-
-def curve(
-    setting: Setting,
-    what: str,
-    points: Sequence[tuple[int, float]],
-    show: Callable[[float], str],
-    *,
-    extrapolated: bool = True,
-) -> None:
-    """Print a figure at several numbers of passages, and at Wikipedia's by the least-squares line through them.
-
-    Not extrapolated in a quick run, nor where the figure is not meant to grow: a line through noise means nothing.
-    """
-    shown = [f"{count:,} {show(value)}" for count, value in points]
-    if extrapolated and not setting.quick:
-        counts, values = zip(*points, strict=True)
-        at_wikipedia = float(np.polyval(np.polyfit(counts, values, 1), WIKIPEDIA))
-        shown.append(f"extrapolated to {WIKIPEDIA:,} {show(at_wikipedia)}")
-    print(f"  {what} by passages: {'; '.join(shown)}", flush=True)
+    verdict = f" (aim {aim}: {'met' if met else 'missed'})" if aim else ""
+    print(f"{name}: {', '.join(parts)}{verdict}", flush=True)
 
 
 def duration(seconds: float) -> str:
     """Seconds as a person reads them."""
-    if seconds < 1:
-        return f"{seconds * 1000:.1f} ms"
-    if seconds < 600:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def size(count: float) -> str:
     """Bytes as a person reads them."""
-    return f"{count / 1e6:,.0f} MB" if count < 10e9 else f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:,.0f} MB"

@@ -1,6 +1,7 @@
-"""Whole commands over 2,000 one-call questions: ours beside lm-eval's and Inspect's, in environments of their own.
+"""Whole commands over 2,000 one-call questions: ours next to lm-eval's and Inspect's, in environments of their own.
 
-The environments are made here with pip, which needs a package index. The same loopback server answers all of them.
+The environments are made with pip, which needs a package index. The same loopback server answers all of them, and its
+count shows that each command made a call for each question.
 """
 
 from __future__ import annotations
@@ -9,19 +10,17 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from eval.benchmarks.generated_run import generated_data, server
 from eval.benchmarks.measure import Setting, best_of, duration, report
+from eval.benchmarks.runs import CONCURRENCY, generated_data, server
 
-QUESTIONS = 2_000
-QUICK = 20
-CONCURRENCY = 64
-ROUNDS = 3
+_ROUNDS = 3
 
 _LM_EVAL_TASK = """task: lakes
 dataset_path: json
@@ -52,7 +51,7 @@ def lakes():
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """Another program, and how much faster we are to be."""
+    """Another program, and how many times as long as ours it should take."""
 
     name: str
     packages: Sequence[str]
@@ -62,27 +61,39 @@ class Peer:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def main(setting: Setting) -> None:
+def peers(setting: Setting) -> None:
     """Time each command, in turn, and print how many times as long as ours the others take."""
-    data = generated_data(setting, QUICK if setting.quick else QUESTIONS)
-    rounds = 1 if setting.quick else ROUNDS
+    data = generated_data(setting, 20 if setting.quick else 2_000)
     with server() as url:
         for peer in _peers(setting.folder, data.questions, url):
             environment = _environment(setting.folder / peer.name, peer.packages)
             theirs = [str(environment / "bin" / peer.command[0]), *peer.command[1:]]
             ours, other = best_of(
-                rounds,
-                partial(_ours, setting.folder, data.questions, url),
-                partial(_run, theirs, setting.folder, peer.variables),
+                1 if setting.quick else _ROUNDS,
+                partial(_counted, data.count, url, partial(_ours, setting.folder, data.questions, url)),
+                partial(_counted, data.count, url, partial(_run, theirs, setting.folder, peer.variables)),
             )
             report(
-                f"{data.count:,} questions, beside {' '.join(peer.packages[:1])}",
+                f"{data.count:,} questions, next to {peer.packages[0]}",
                 f"{duration(ours)} for run, scores and page",
-                f"{duration(other)} for its command, {CONCURRENCY} at once",
+                f"{duration(other)} for its command, {CONCURRENCY} at once; {data.count:,} calls of each at the server",
                 other / ours,
                 f"at least {peer.aim:g}",
                 other >= peer.aim * ours,
             )
+
+
+def _counted(expected: int, url: str, command: partial[None]) -> None:
+    """Run a command. RuntimeError if the server did not answer one call for each question."""
+    before = _calls(url)
+    command()
+    if (made := _calls(url) - before) != expected:
+        raise RuntimeError(f"{command.args[0]} made {made:,} calls, not {expected:,}")
+
+
+def _calls(url: str) -> int:
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/calls", timeout=30) as reply:
+        return int(reply.read())
 
 
 def _peers(folder: Path, questions: Path, url: str) -> list[Peer]:
@@ -128,12 +139,12 @@ def _ours(folder: Path, questions: Path, url: str) -> None:
     """A run with its scores and page, into a new folder each time."""
     out = folder / f"peers-{time.time_ns()}"
     command = [sys.executable, "-m", "madke", "run", str(questions), "--protocol", "standard", "--out", str(out)]
-    _run([*command, "--model", "openai/m", "--base-url", url, "--concurrency", str(CONCURRENCY)], folder)
+    _run([*command, "--model", "openai/m", "--base-url", url, "--concurrency", str(CONCURRENCY)], folder, {})
 
 
-def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
+def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:
     done = subprocess.run(
-        command, env={**os.environ, **(variables or {})}, cwd=folder, capture_output=True, text=True, check=False
+        command, env={**os.environ, **variables}, cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

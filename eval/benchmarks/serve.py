@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.benchmarks.generated_run import CALLS_EACH, MODEL, POOL, server
 from eval.benchmarks.measure import Setting, anonymous_memory, duration, report, size
-from madke.core.knowledge import Hits
+from eval.benchmarks.runs import CALLS_EACH, CONCURRENCY, MODEL, server
+from madke.core.knowledge import Hits, Passage
 
 CLIENTS = 200
 DEBATES = 2_000
@@ -29,10 +29,15 @@ TURNS = 4
 """Of server and run. Memory is measured the first time after one: caches are full then."""
 QUICK = 20
 LATENCY = 0.05
-CONCURRENCY = 64
 OVERHEAD = 1.2
 GROWTH = 30e6
 ANSWER = "Lake Baikal"
+
+
+_PASSAGES = tuple(
+    Passage(source="wiki", key=str(n), title=f"Lake {n}", text="A lake of some depth. " * 20, score=1.0, rank=n)
+    for n in range(10)
+)
 
 
 class Lakes:
@@ -44,7 +49,7 @@ class Lakes:
 
     def search(self, queries: Sequence[str], k: int) -> list[Hits]:
         """The same passages for every query."""
-        return [Hits(passages=POOL.passages[:k])] * len(queries)
+        return [Hits(passages=_PASSAGES[:k])] * len(queries)
 
 
 LAKES = Lakes()
@@ -60,7 +65,7 @@ class _Served:
     """Errors and wrong answers."""
 
 
-def main(setting: Setting) -> None:
+def serve(setting: Setting) -> None:
     """Ask all questions as clients, then run them."""
     count, turns = (QUICK, 1) if setting.quick else (DEBATES, TURNS)
     questions = [f"Which lake is the deepest, in survey {number}?" for number in range(count)]
@@ -69,7 +74,7 @@ def main(setting: Setting) -> None:
     with (
         server(LATENCY) as url,
         tempfile.TemporaryDirectory(dir=setting.folder) as temporary,
-        running_server(Path(temporary) / "served", url) as (process, port),
+        _running_server(Path(temporary) / "served", url) as (process, port),
     ):
         folder = Path(temporary)
         data = folder / "questions.jsonl"
@@ -111,7 +116,7 @@ def main(setting: Setting) -> None:
 
 
 @contextmanager
-def running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
+def _running_server(out: Path, url: str) -> Iterator[tuple[int, int]]:
     """Process id and port of a server."""
     command = [sys.executable, "-m", "madke", "serve", "--out", str(out), "--port", "0", "--protocols", "madke"]
     command += [*_OPTIONS, "--base-url", url]

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server for benchmarks: ``python -m eval.benchmarks.server SECONDS`` prints its port.
 
-Each call takes so many seconds, 0 by default. Debaters always agree, so a question of MADKE with a pool takes
-2 * 2 + 1 + 1 = 6 calls.
+Each call takes so many seconds, 0 by default. ``GET /calls`` is answered with their number so far. Debaters always
+agree, so a question of MADKE with a pool takes 2 * 2 + 1 + 1 = 6 calls.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ _REPLIES = (
     (re.compile(b"Verdict: SAME"), _body("Verdict: SAME")),
 )
 _DEFAULT = _body(_ANSWER)
+_calls = 0
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, latency: float) -> None:
+    global _calls
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -53,6 +55,12 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lat
             # Whether it is there is asked without a body.
             length = next((line for line in lines if line.startswith(b"content-length:")), b"content-length:0")
             request = await reader.readexactly(int(length.partition(b":")[2]))
+            if head.startswith(b"GET /calls "):
+                body = b"%d" % _calls
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+                await writer.drain()
+                continue
+            _calls += head.startswith(b"POST ")
             if latency:
                 await asyncio.sleep(latency)
             reply = next((reply for marker, reply in _REPLIES if marker.search(request)), _DEFAULT)

@@ -1,33 +1,27 @@
-"""Two pages of the study: what debates do with contradicting documents (RAMDocs), and whether deferring works."""
+"""A page of the study: what debates do with contradicting documents (RAMDocs)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
-from eval.calibration import SPLITS_ABOUT, split_table
 from eval.studies.equal_cost_kept import KeptStudy
-from eval.studies.equal_cost_page import model_heading, model_name
+from eval.studies.equal_cost_page import model_heading
 from eval.studies.equal_cost_results import Arm, Results
 from madke._util.files import write_file
 from madke.core.transcript import Transcript
 from madke.pools.pool_file import PoolRecord
 from madke.report.conflict_text import ConflictCounts, conflict_table, map_of
-from madke.report.tables import Cell, Table, TableRow, count_cell, percent_cell, table_of
+from madke.report.tables import Table, TableRow, count_cell, percent_cell, table_of
 from madke.report.wrong_answers_table import wrong_answers_table
-from madke.scoring.calibration import FEWEST, JudgedDebate, judged
 from madke.scoring.metrics import ALL_GOLDS
-from madke.scoring.risk import quality
 from madke.scoring.scores import scores_of
 from madke.scoring.statistics import Estimate, estimate
 
-CONFLICTS, DEFERRING = "conflicts.md", "deferring.md"
+CONFLICTS = "conflicts.md"
 _PART = "ramdocs"
 _DEBATES = ("gated", "mad", "mad-noise", "moa", "madke")
 """Arms in which debaters read each other. The others have one round."""
-_LEVELS = (0.2, 0.3, 0.4, 0.5)
-_SIGNALS = {"agreement": ("agreement_last",)}
 
 _ABOUT_CONFLICTS = """# Contradicting documents
 
@@ -39,21 +33,12 @@ do with them, from the kept calls, without a model. `ramdocs.md` next to this pa
 The questions ask for one short answer, and about half of them have two right ones. `all golds`, the measure of RAMDocs'
 owners, therefore hardly exceeds the share of questions with one gold answer: a debate would have to list two.
 """
-_ABOUT_DEFERRING = f"""# Acting or deferring on the study's debates
-
-<!-- Written by python -m eval.studies.equal_cost page. -->
-
-The debates of the study as `eval/calibration.py` treats the recorded ones: does agreement mean right, and does the
-bound of `madke calibrate` hold on held-out halves (signal: agreement at the end)? Each question counts once per arm; an
-answer is right by `match`. A half needs at least {FEWEST} questions with an answer, so an arm needs {2 * FEWEST}.
-"""
 
 
 def write_evidence_pages(studies: Sequence[KeptStudy], pools: Mapping[str, PoolRecord], folder: Path) -> None:
-    """Write both pages."""
+    """Write the page about contradicting documents."""
     results = [Results(study=study) for study in studies]
     write_file(folder / CONFLICTS, conflicts_page(results, pools).encode())
-    write_file(folder / DEFERRING, deferring_page(results).encode())
 
 
 def conflicts_page(results: Sequence[Results], pools: Mapping[str, PoolRecord]) -> str:
@@ -126,56 +111,6 @@ def _disagreements(arms: Mapping[str, Arm], pools: Mapping[str, PoolRecord]) -> 
             if (found := map_of(transcript, pools.get(transcript.id))) is not None:
                 counted.add(found)
     return conflict_table(counts)
-
-
-def deferring_page(results: Sequence[Results]) -> str:
-    """The page about acting and deferring."""
-    parts, notes = [_ABOUT_DEFERRING], dict[str, None]()
-    for found in results:
-        panels = {f"`{name}`": judged(arm.transcripts) for name, arm in found.arms.items()}
-        panels = {name: debates for name, debates in panels.items() if _differ(debates)}
-        if not panels:
-            continue
-        enough = {name: debates for name, debates in panels.items() if len(debates) >= 2 * FEWEST}
-        few = [f"{name} {len(debates)}" for name, debates in panels.items() if name not in enough]
-        parts += [model_heading(found.study.model, found), *_markdown(_risk(panels), notes)]
-        if few:
-            parts.append(f"Too few questions with an answer to calibrate on half of them: {', '.join(few)}.")
-        if enough:
-            parts += [SPLITS_ABOUT, "\n".join(split_table(enough, signals=_SIGNALS, levels=_LEVELS))]
-        else:
-            parts.append(f"Nothing on held-out halves can be said of {model_name(found.study.model)} yet.")
-    return _page([*parts, *notes])
-
-
-def _differ(debates: Sequence[JudgedDebate]) -> bool:
-    """Whether agreement tells these debates apart at all."""
-    return len({each.found["agreement_last"] for each in debates}) > 1
-
-
-def _risk(panels: Mapping[str, Sequence[JudgedDebate]]) -> Table:
-    rows: list[TableRow] = []
-    for name, debates in panels.items():
-        found = quality("agreement_last", [(each.found["agreement_last"], each.wrong) for each in debates])
-        unanimous = [each for each in debates if each.consensus]
-        wrong = estimate([float(each.wrong) for each in unanimous])
-        rows.append(
-            {
-                "arm": name,
-                "answers": count_cell(found.n),
-                "wrong %": percent_cell(found.wrong),
-                "AURC %": percent_cell(found.aurc),
-                "right at 80 % coverage": percent_cell(found.at_80),
-                "consensus": count_cell(len(unanimous)),
-                "wrong consensus %": percent_cell(wrong),
-                "mean agreement": Cell(text=f"{fmean(each.found['agreement_last'] for each in debates):.2f}"),
-            }
-        )
-    note = (
-        "AURC: the mean share of wrong answers over all coverages, by agreement; a useless signal has the share of "
-        "wrong ones. wrong consensus: share of wrong answers where the debaters agreed."
-    )
-    return table_of("Agreement as a signal", rows, [note])
 
 
 def _page(parts: Sequence[str]) -> str:

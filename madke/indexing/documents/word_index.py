@@ -1,7 +1,7 @@
 """BM25 in this process, without Java: NumPy over words that are divided and stemmed as in Anserini's English analyser.
 
 k1 is 0.9 and b is 0.4, as in our Lucene indexes. The share of each word in the score of each text that has it is
-computed once, as in bm25s (Lù, 2024, arXiv:2407.03618). ``eval/benchmarks/documents.py`` compares it with Lucene.
+computed once, as in bm25s (Lù, 2024, arXiv:2407.03618).
 """
 
 from __future__ import annotations
