@@ -27,9 +27,11 @@ from madke.core.question import Question
 from madke.tasks.answer_text import declines, unmarked
 from madke.tasks.base import BaseTask
 from madke.tasks.units import RATES, SIGNS, UNITS
+from madke.tasks.words import join_digits
 
 _AROUND = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), (r"\boxed{", "}"), (r"\fbox{", "}"))
 _EQUALS = re.compile(r"(?<![<>!])=|\\in(?![a-z])")
+_APART = re.compile(r"\d \d")
 _UNKNOWN = re.compile(r"\\?[A-Za-z]+(?:\([A-Za-z]\))?")
 _MARKS = 4
 
@@ -109,6 +111,8 @@ def _solved(one: Expression, other: Expression) -> tuple[str, str]:
 
 def _equal(one: str, other: str) -> bool:
     left, right = one.replace(" ", ""), other.replace(" ", "")
+    if _APART.search(one) or _APART.search(other):
+        return one == other  # "1 2" is not 12
     if left == right:
         return True
     if (exact := _decimal(left)) is not None and (also := _decimal(right)) is not None:
@@ -236,7 +240,7 @@ def expression(text: str) -> Expression:
         return Expression(value=text)
     for pattern, written in _REWRITES:
         text = re.sub(pattern, written, text)
-    text = " ".join(text.split())
+    text = join_digits(" ".join(text.replace("\u2019", "'").split()))
     if not text.startswith(_SEVERAL):  # In a tuple or a set a comma separates items.
         text = _THOUSANDS.sub("", text)
     if based := _BASE.fullmatch(text):

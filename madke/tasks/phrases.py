@@ -9,17 +9,24 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from madke.tasks.units import Quantities, quantities, spell_units
-from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, spelling, stems, vocabulary, words
+from madke.tasks.words import NO_NAMES, SMALL_WORDS, Word, fold, join_digits, spelling, stems, vocabulary, words
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
     "Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?|Oct(?:ober)?"
     "|Nov(?:ember)?|Dec(?:ember)?"
 )
-_ALSO_WORDS = vocabulary("may march mar august jan sep dec")  # Months only next to a number.
+_ALSO_WORDS = vocabulary("may march mar august jan sep dec")  # Months only beside a number, or after "in".
+_WHEN = re.compile(r"\b(?:in|since|until|till|during|before|after|early|late|mid|every|each)[ -]\Z", re.IGNORECASE)
 _SPAN = re.compile(r"(?<![\d-])(1\d|20)(\d\d) ?[-/] ?((?:1\d|20)?)(\d\d)(?![\d/-])")
 _ISO = re.compile(r"(?<![\d-])([12]\d{3})-(0[1-9]|1[0-2])-(\d\d)(?![\d-])")
 _DAY = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
+# The first day of a range: 14 to 25 May, May 14-25.
+_DAYS = re.compile(
+    rf"\b(?P<first>{_DAY}) ?(?:-|to|until|through) ?(?={_DAY} (?:of )?(?P<month>{_MONTH})\b)"
+    rf"|\b(?P<named>{_MONTH})\b\.? (?P<start>{_DAY}) ?(?:-|to|until|through) ?(?={_DAY}\b(?!,\d))",
+    re.IGNORECASE,
+)
 _DATE = re.compile(
     rf"(?:\b(?P<before>{_DAY})(?: of|,)? )?"
     rf"\b(?P<month>{_MONTH})\b\.?(?:,? (?:the )?(?P<after>{_DAY})\b(?!,\d))?"
@@ -52,15 +59,27 @@ def split_dates(text: str) -> tuple[tuple[Date, ...], str]:
         month = (match["month"] or "").lower()
         day = re.sub(r"\D", "", match["before"] or match["after"] or "")
         year = match["year"] or match["alone"]
-        if month and not day and not year and (month in _ALSO_WORDS or match["month"].islower()):
-            return match[0]
-        number = _MONTHS.index(month[:3]) + 1 if month else None
-        dates.append(Date(int(year.replace(",", "")) if year else None, number, int(day) if day else None))
+        if month and not day and not year:
+            is_word = month in _ALSO_WORDS or match["month"].islower()
+            if is_word and not _WHEN.search(match.string, max(match.start() - 7, 0), match.start()):
+                return match[0]
+        month_number = _month(month) if month else None
+        dates.append(Date(int(year.replace(",", "")) if year else None, month_number, int(day) if day else None))
         return " "
 
     text = _ISO.sub(lambda match: f"{match[3]} {_MONTHS[int(match[2]) - 1]} {match[1]}", text)
-    rest = _DATE.sub(take, _SPAN.sub(_years, text))
+    rest = _DATE.sub(take, _SPAN.sub(_years, _DAYS.sub(_first_day, text)))
     return tuple(dates), rest
+
+
+def _month(name: str) -> int:
+    return _MONTHS.index(name[:3]) + 1
+
+
+def _first_day(match: re.Match[str]) -> str:
+    first = match["first"] or match["start"]
+    month = match["month"] or match["named"]
+    return f"{first} {month}; " + ("" if match["month"] else f"{month} ")
 
 
 def _years(match: re.Match[str]) -> str:
@@ -126,14 +145,18 @@ _POLAR = re.compile(
     r"(yes|yeah|yep|true|no|nope|false)\b(?=\W*\Z|\.(?! ?\d)| ?[,;:!-]| (?:it|they|he|she|we|i|this|that|there|not)\b)"
 )
 _SEPARATOR = re.compile(
-    r" ?(?:;|, ?(?:and|or|&) |,(?! ?(?:[12]\d{3}\b|(?:Jr|Sr|Jnr)\b|\d{3}\b))| (?:and|or|&) | / ) ?", re.IGNORECASE
+    r" ?(?:;|, ?(?:and|or|&) |,(?! ?(?:[12]\d{3}\b|(?:Jr|Sr|Jnr)\b|\d{3}\b))| (?:and|or|&) | / "
+    r"|(?<=[a-z] \d{4})/(?=\d)) ?",
+    re.IGNORECASE,
 )
+_EITHER = re.compile(r" or |[a-z] \d{4}/\d")
 _PLACED = re.compile(
     r"(?P<name>[A-Z][^,;/&\d]*), (?:in )?(?!(?:Jr|Sr|Jnr)\b)(?P<after>[A-Z][^,;/&\d]*)"
     r"(?P<country>, (?:U\.?S\.?A?\.?|United States|U\.?K\.?|United Kingdom|England|Canada|Australia|India))?\W*"
 )
-_SUBJECT = re.compile(r"\A.*\b(?:is|was|are|were) (?:in |at |on |called |named )?(?=\S)")
-_PARENTHESIS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+SUBJECT = re.compile(r"\A.*\b(?:is|was|are|were) (?:in |at |on |called |named )?(?=\S)")
+PARENTHESIS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_OR_ASIDE = re.compile(r"\(or ([^()]*)\)")
 _MAX_ITEMS, _MAX_ITEM_WORDS = 40, 6
 
 
@@ -170,6 +193,13 @@ class Phrase:
         """The numbers in order: a score of 3-2 is not 2-3."""
         return tuple(word.key for word in self.content if word.number)
 
+    def next_to(self, other: Phrase) -> Phrase:
+        """The phrase as it is meant next to another: "May" alone is a month next to a date."""
+        month = next(iter(self.keys)) if len(self.keys) == 1 else ""
+        if month not in _ALSO_WORDS or self.dates or not other.dates:
+            return self
+        return replace(self, order=(), dates=(Date(month=_month(month)),))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
@@ -191,8 +221,8 @@ class Reading:
 
 
 def plain(text: str) -> str:
-    """The first :data:`READ` characters without accents, with units in full."""
-    return spell_units(fold(text[:READ]))
+    """The first :data:`READ` characters without accents, with units in full and ``1642`` for ``1 642``."""
+    return spell_units(join_digits(fold(text[:READ])))
 
 
 @lru_cache(maxsize=4096)
@@ -200,17 +230,17 @@ def read_answer(text: str) -> Reading:
     """Parse an answer from the first :data:`READ` characters of any text."""
     folded = " ".join(fold(text[:READ]).split()).casefold()
     polar = _POLAR.match(folded)
-    text = " ".join(plain(text).split())
-    outside = " ".join(_PARENTHESIS.sub(" ", text).split())
+    text = _OR_ASIDE.sub(r"or \1", " ".join(plain(text).split()))
+    outside = " ".join(PARENTHESIS.sub(" ", text).split())
     shown = outside if any(map(str.isalnum, outside)) else text
     items = _split_items(shown)
     if len(items) == 1:
-        items = (_SUBJECT.sub("", shown),)
+        items = (SUBJECT.sub("", shown),)
     return Reading(
         folded=folded,
         polarity="" if polar is None else "yes" if polar[1].startswith(("y", "t")) else "no",
         items=tuple(map(_phrase, items)),
-        either=len(items) > 1 and " or " in folded,
+        either=len(items) > 1 and bool(_EITHER.search(text.casefold())),
     )
 
 

@@ -5,15 +5,18 @@
 
 :meth:`ShortAnswer.accepts` also takes sentences. Human judges accept additions to a gold answer, but no contradictions.
 An answer must therefore contain all of the gold's numbers and at least half of its words that are not in the question.
-Dates and given names must be compatible, and no word of a title may be replaced. ``eval/matcher.md`` measures both
-against EVOUNA's human judgements.
+Dates and given names must be compatible, no word of a title may be replaced, no other number may be added to a short
+answer, and an answer that offers rivals ("A or B") states neither. ``eval/matcher.md`` measures both against EVOUNA's
+human judgements.
 
-Both compare what a number counts: 5 kg is not 5 g, but "5" may be either.
+Both compare what a number counts: 5 kg is not 5 g, but "5" may be either. For both, words of the question are no
+evidence: "RSJ" is not "Rock Street Journal" where the question asks what RSJ refers to.
 """
 
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from itertools import takewhile
 
@@ -21,6 +24,8 @@ from madke.core.question import Question
 from madke.tasks.answer_text import bare, declines, has_words
 from madke.tasks.base import BaseTask
 from madke.tasks.phrases import (
+    PARENTHESIS,
+    SUBJECT,
     Date,
     Phrase,
     Reading,
@@ -31,7 +36,7 @@ from madke.tasks.phrases import (
     read_answer,
     same_name,
 )
-from madke.tasks.units import conflict
+from madke.tasks.units import conflict, one_dimension
 from madke.tasks.words import CONTRASTS, SMALL_WORDS, Word, stems, vocabulary, words
 
 _YES_NO_QUESTION = re.compile(
@@ -40,6 +45,7 @@ _YES_NO_QUESTION = re.compile(
     re.IGNORECASE,
 )
 _ALTERNATIVES = re.compile(r"\bor\b(?!\s+not\b)", re.IGNORECASE)
+_CHOSEN_FROM = re.compile(r"\b(?:which|who|between|of|from)\b.*\band\b", re.IGNORECASE | re.DOTALL)
 _LONE_SIGNS = frozenset("*#%&@/\\")
 
 
@@ -62,36 +68,44 @@ class ShortAnswer(BaseTask):
         return bool(_YES_NO_QUESTION.match(question.question)) and not _ALTERNATIVES.search(question.question)
 
     def same(self, a: str, b: str, question: Question) -> bool:
-        """Whether both name the same thing."""
-        return same(a, b)
+        """Whether both name the same thing; not if only one of them says more than the question does."""
+        return same(a, b) and (
+            _repeats(read_answer(a), question.question) == _repeats(read_answer(b), question.question)
+            or _offers_choice(question.question)
+        )
 
     def accepts(self, answer: str, question: Question) -> bool:
-        """Whether the answer, a phrase or sentences, is the same as a gold or states one.
-
-        Words of the question do not count as evidence.
-        """
-        if any(same(answer, gold) for gold in question.answers):
+        """Whether the answer, a phrase or sentences, is the same as a gold or states one."""
+        if any(self.same(answer, gold, question) for gold in question.answers):
             return True
-        asked = frozenset(word.key for word in words(question.question))
-        reading, readings = read_answer(answer), [read_answer(gold) for gold in question.answers]
+        asked = _asked(question.question)[0]
+        golds = [*question.answers, *filter(None, map(_first_clause, question.answers))]
+        reading, readings = read_answer(answer), [read_answer(gold) for gold in golds]
+
+        def states(phrase: Phrase) -> bool:
+            return any(_states(phrase, gold, asked) for gold in readings)
+
         if _lists_names(reading) or reading.items[0].head:
             # Every name in a list must be right, and so must the state after a city.
-            stated = reading.items
-        elif any(_abridges(reading, gold, asked) for gold in readings):
+            return all(map(states, reading.items))
+        if any(_abridges(reading, gold, asked) for gold in readings):
             return True
-        else:
-            stated = (phrase_of(_DENIED.sub(" ", plain(answer))),)
-        return all(any(_states(one, gold, asked) for gold in readings) for one in stated)
+        text = plain(answer)
+        stated = phrase_of(_DENIED.sub(" ", _without_rivals(text, lambda rival: states(phrase_of(rival)))))
+        right = [gold for gold in readings if _states(stated, gold, asked)]
+        if len(text.split()) > _SHORT:
+            return bool(right)
+        return any(not _adds_number(text, gold, asked) for gold in right)
 
     def contained(self, answer: str, text: str, question: Question) -> bool | None:
         """Whether a passage has the answer's words in a row, or a sentence that states it; None for yes and no."""
-        if read_answer(answer).polarity:
+        reading = read_answer(answer)
+        if reading.polarity:
             return None
         if has_words(text, answer):
             return True
-        reading = read_answer(answer)
-        parts = frozenset(part for word in words(answer) for part in _parts(word))
-        asked = frozenset(word.key for word in words(question.question))
+        parts = frozenset(part for word in words(plain(answer)) for part in _parts(word))
+        asked = _asked(question.question)[0]
         near = (one for one, own in _sentences(text[:_READ_PASSAGE]) if not parts.isdisjoint(own))
         return any(_states_all(phrase_of(_DENIED.sub(" ", plain(one))), reading, asked) for one in near)
 
@@ -104,7 +118,7 @@ _READ_PASSAGE = 20_000
 def _sentences(text: str) -> tuple[tuple[str, frozenset[str]], ...]:
     """The sentences of a passage, and the parts of their words. Several answers are looked up in one passage."""
     return tuple(
-        (one, frozenset(part for word in words(one) for part in _parts(word))) for one in _SENTENCE.split(text)
+        (one, frozenset(part for word in words(plain(one)) for part in _parts(word))) for one in _SENTENCE.split(text)
     )
 
 
@@ -127,12 +141,30 @@ def _parts(word: Word) -> frozenset[str]:
     return frozenset() if word.key in SMALL_WORDS else stems(word.key) | {word.key}
 
 
+@lru_cache(maxsize=1024)
+def _asked(question: str) -> tuple[frozenset[str], tuple[Date, ...]]:
+    """The words and dates of a question."""
+    text = plain(question)
+    return frozenset(word.key for word in words(text)), phrase_of(text).dates
+
+
+def _repeats(answer: Reading, question: str) -> bool:
+    """Whether all words and dates of an answer are in the question."""
+    asked, dates = _asked(question)
+    return answer.keys <= asked and all(date in dates for item in answer.items for date in item.dates)
+
+
+def _offers_choice(question: str) -> bool:
+    """Whether the question names things to choose from: "Who was first, Amundsen or Scott?"."""
+    return bool(_ALTERNATIVES.search(question) or _CHOSEN_FROM.search(question))
+
+
 _KINDS = vocabulary("republic kingdom state city isle island university college duke earl county province")
 """Words that may be omitted before "of": the Republic of Ireland is Ireland."""
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two short answers to one question name the same thing."""
+    """Whether two short answers name the same thing, whatever the question."""
     one, other = read_answer(left), read_answer(right)
     if one.folded == other.folded:
         return True
@@ -147,7 +179,7 @@ def same(left: str, right: str) -> bool:
 
 
 def _paired(ones: tuple[Phrase, ...], others: tuple[Phrase, ...]) -> bool:
-    return all(any(_same_phrase(one, other) for other in others) for one in ones)
+    return all(any(_same_phrase(one.next_to(other), other.next_to(one)) for other in others) for one in ones)
 
 
 def _same_phrase(one: Phrase, other: Phrase) -> bool:
@@ -195,12 +227,111 @@ def _is_acronym(short: Phrase, long: Phrase) -> bool:
     return len(initials) > 1 and [(word.key, word.initials) for word in short.content] == [(initials, True)]
 
 
+_EXPLAINED = re.compile(r"(?P<first>[^,;.!?()]+)(?:, (?:who|which|whose|where|when|as)\b|\. [A-Z])", re.DOTALL)
+_LONG_GOLD = 8  # Fewest words of a gold that is read as a phrase with an explanation.
+
+
+def _first_clause(gold: str) -> str:
+    """What a long gold names before it explains it: "In Mississippi, as Thomas Lanier Williams."; else empty."""
+    found = _EXPLAINED.match(gold.lstrip(" .")) if len(gold.split()) >= _LONG_GOLD else None
+    return found["first"] if found else ""
+
+
 _PHRASE = 5  # Most content words of a phrase; a longer answer is a sentence.
+_SHORT = 6
+"""Most words of a short answer, to which no number may be added."""
 _DENIED = re.compile(
     r"(?i)(?:(?:^|,|\b(?:and|but|is|was|are|were))\s+not\b(?! only)|\A\W?not\b|\b(?:is|was|are|were)n't\b"
     r"|\b(?:rather than|instead of|unlike|nor|neither)\b)(?:(?! but\b)[^,.;:!?\n])*"
 )
 """A negation up to the end of its clause."""
+
+_OR = re.compile(
+    r",? (?P<aside>\()?(?:or|maybe|perhaps|possibly)(?: (?:maybe|perhaps|possibly|even|rather|else))*,? "
+    r"(?:it (?:is|was|(?:could|may|might)(?: also)? be) )?"
+    r"(?!(?:so|more|less|fewer|later|earlier|not|above|below|simply)\b)"
+)
+_CALLED = re.compile(r"\b(?:known as|called|named)(?: the)? \Z")
+_NAME = r"[$]?(?:[A-Z]|\d)[\w'&.:%-]*(?:,\d[\w.]*)*"
+_RUN = rf"{_NAME}(?:(?: (?:of|the|de|van|von))* {_NAME})*"
+_RUN_BEFORE = re.compile(rf"{_RUN}(?:, {_RUN})*\Z")
+_RUN_AFTER = re.compile(_RUN)
+_CLAUSE_BEFORE = re.compile(r"(?:[^.;:!?(]|\.(?=\d))*\Z")
+_CLAUSE_AFTER = re.compile(r"(?:[^.;:!?,)]|[.,](?=\d))*")
+_MOST_RIVALS, _MOST_CHARACTERS = 20, 80
+
+
+def _without_rivals(text: str, right: Callable[[str], bool]) -> str:
+    """The text without alternatives ("A or B") of which one is right and another is not.
+
+    In a short answer, all words around "or" are alternatives; in a sentence, only names and numbers, unless they are
+    other names of one thing: "known as A or B", "A (or B)".
+    """
+    spans = []
+    is_short = len(text.split()) <= _SHORT
+    for found in [*_OR.finditer(text)][:_MOST_RIVALS]:
+        before = text[max(found.start() - _MOST_CHARACTERS, 0) : found.start()]
+        after = text[found.end() : found.end() + _MOST_CHARACTERS]
+        left = (_CLAUSE_BEFORE if is_short else _RUN_BEFORE).search(before)
+        other = (_CLAUSE_AFTER if is_short else _RUN_AFTER).match(after)
+        if left and other and (is_short or not (found["aside"] or _CALLED.search(before, 0, left.start()))):
+            rivals = [*SUBJECT.sub("", left[0]).split(", "), other[0]]
+            if len({right(rival) for rival in rivals}) > 1 and not _converts(rivals):
+                spans.append((found.start() - len(left[0]), found.end() + len(other[0])))
+    for start, end in reversed(spans):
+        text = f"{text[:start]} {text[end:]}"
+    return text
+
+
+def _converts(rivals: Sequence[str]) -> bool:
+    """Whether the alternatives are one amount in two units: "310 feet or 94 m", "5% or 0.05"."""
+    amounts = [phrase_of(rival) for rival in rivals]
+    if len(amounts) != 2 or any(len(amount.numbers) != 1 for amount in amounts):
+        return False
+    (one,), (other,) = (amount.counted.get(amount.numbers[0], [frozenset[str]()]) for amount in amounts)
+    if {"percent"} in (one, other):
+        large, small = sorted((Decimal(amount.numbers[0]) for amount in amounts), reverse=True)
+        return one != other and large == 100 * small
+    return one != other and one_dimension(one, other)
+
+
+_MARKER = re.compile(r"(?:\A|(?<=\s))\d{1,2}[.)] (?=[A-Z])|\b\d+:\d+\b")
+"""The numbers of a list's items, of verses and of hours, which count nothing."""
+
+
+def _adds_number(text: str, gold: Reading, asked: Container[str]) -> bool:
+    """Whether a short answer has a number that the gold lacks and that does not count something else.
+
+    What is in parentheses is read apart: "310 feet (94 m)" states both.
+    """
+    text = _MARKER.sub(" ", text)
+    texts = [PARENTHESIS.sub(" ", text), *(inner[0][1:-1] for inner in PARENTHESIS.finditer(text))]
+    parts = [phrase_of(each) for each in texts if any(map(str.isalnum, each))]
+    numbers = required = {number for item in gold.items for number in item.numbers}
+    dates = [date for item in gold.items for date in item.dates]
+    keys = gold.keys
+    counted = [unit for item in gold.items for units in item.counted.values() for unit in units]
+    if {"percent"} in counted:
+        numbers = numbers | {str(Decimal(number) / 100) for number in numbers}
+
+    def adds(part: Phrase) -> bool:
+        if dates and not all(any(date.agrees(other) for other in dates) for date in part.dates):
+            return True
+        for at, word in enumerate(part.order):
+            if not word.number or word.spelled or word.key in numbers or word.key in asked:
+                continue
+            after = part.order[at + 1] if at + 1 < len(part.order) else None
+            if after is None or after.number or after.key in SMALL_WORDS or after.key in keys:
+                return True
+            before = [each.key for each in part.order[:at] if each.key != "and"][-1:]
+            if {*before} & keys and any(
+                one_dimension(unit, other) for unit in part.counted.get(word.key, ()) for other in counted
+            ):
+                return True  # one amount in two units: 5 ft 6 in
+        return False
+
+    stating = [part for part in parts if required <= {*part.numbers} and bool(part.dates) >= bool(dates)]
+    return bool(stating) and all(map(adds, stating))
 
 
 def _lists_names(answer: Reading) -> bool:
@@ -211,7 +342,9 @@ def _lists_names(answer: Reading) -> bool:
 
 def _states(stated: Phrase, gold: Reading, asked: Container[str]) -> bool:
     enough = any if gold.either else all
-    return not gold.polarity and enough(_states_phrase(stated, phrase, asked) for phrase in gold.items)
+    return not gold.polarity and enough(
+        _states_phrase(stated.next_to(phrase), phrase.next_to(stated), asked) for phrase in gold.items
+    )
 
 
 def _states_phrase(stated: Phrase, gold: Phrase, asked: Container[str]) -> bool:

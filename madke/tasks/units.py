@@ -9,13 +9,16 @@ from itertools import takewhile
 
 _TABLE = """
 millimeter millimetre mm, centimeter centimetre cm, meter metre m, kilometer kilometre km, inch inches in,
-foot feet ft, yard yd, mile mi, milligram mg, gram gramme g, kilogram kilogramme kg, ton tonne t, pound lb, ounce oz,
-milliliter millilitre ml, liter litre l, gallon gal, millisecond ms, second sec s, minute min, hour hr h, day, week wk,
-month, year yr, decade, century, knot, degree deg, celsius c, fahrenheit f, kelvin, acre, hectare ha, kilobyte kb,
-megabyte mb, gigabyte gb, terabyte tb, volt, watt w, kilowatt kw, megawatt mw, gigawatt gw, hertz hz, kilohertz khz,
-megahertz mhz, gigahertz ghz, calorie, kilocalorie kcal, percent pct percentage %, dollar usd
+foot feet ft, yard yd, mile mi;
+milligram mg, gram gramme g, kilogram kilogramme kg, ton tonne t, pound lb, ounce oz;
+milliliter millilitre ml, liter litre l, gallon gal;
+millisecond ms, second sec s, minute min, hour hr h, day, week wk, month, year yr, decade, century;
+knot; degree deg, celsius c, fahrenheit f, kelvin; acre, hectare ha;
+kilobyte kb, megabyte mb, gigabyte gb, terabyte tb; volt; watt w, kilowatt kw, megawatt mw, gigawatt gw;
+hertz hz, kilohertz khz, megahertz mhz, gigahertz ghz; calorie, kilocalorie kcal; percent pct percentage %; dollar usd
 """
-UNITS = {name: names.split()[0] for names in _TABLE.split(",") for name in names.split()}
+_DIMENSIONS = [[names.split() for names in units.split(",")] for units in _TABLE.split(";")]
+UNITS = {name: names[0] for units in _DIMENSIONS for names in units for name in names}
 """Each name of a unit in the singular -> its full name in American spelling."""
 
 SPELLINGS = {
@@ -126,6 +129,14 @@ def _unit_of(keys: Sequence[str]) -> frozenset[str]:
     if after[2:] and after[1] == "per" and after[2] in _MEASURED:
         unit.add(f"per {after[2]}")
     return frozenset(unit)
+
+
+_DIMENSION = {names[0]: at for at, units in enumerate(_DIMENSIONS) for names in units}
+
+
+def one_dimension(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two units measure one kind of thing, such as feet and inches."""
+    return any(_DIMENSION[name] in {_DIMENSION.get(each) for each in other} for name in one if name in _DIMENSION)
 
 
 def conflict(one: Quantities, other: Quantities) -> bool:

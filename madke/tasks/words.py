@@ -17,6 +17,8 @@ class Word(NamedTuple):
     capital: bool = False
     initials: bool = False
     """Whether it may consist of first letters: ``jrr`` in "J. R. R. Tolkien", ``nato``."""
+    spelled: bool = False
+    """Whether it is a number in words: "first", "twenty-one"."""
 
     @property
     def number(self) -> bool:
@@ -31,7 +33,8 @@ def vocabulary(text: str) -> frozenset[str]:
 
 SMALL_WORDS = vocabulary(
     "of in on at to by for from with as and is are was were be been it its his her their this that these those which "
-    "who about around circa approximately roughly there"
+    "who about around circa approximately roughly there usually typically normally generally possibly perhaps maybe "
+    "probably either"
 )
 """Words that carry no answer."""
 
@@ -69,9 +72,11 @@ _LETTERS = str.maketrans(
 )  # fmt: skip
 _WRITTEN = {"&": "and", "%": "percent", "$": "dollar", "\u00a3": "pound", "\u20ac": "euro", "\u00b0": "degree"}
 _WRITTEN |= {"United States of America": "United States"}
+# 1 642 and 1'642, unless more digits stand before or after: 10 100 1000 are three numbers.
+_GROUPED = re.compile(r"(?<![\d.,'])(?<!\d )[1-9]\d{0,2}(?P<mark>[ '])\d{3}(?:(?P=mark)\d{3})*+(?!\d|(?P=mark)\d)")
 _NUMBER_SIGN = re.compile(r"(?:\bno\b\.?|#|\bnumber\b) ?(?=\d)", re.IGNORECASE)
 _TOKEN = re.compile(
-    r"(?P<number>(?:(?<![\w)])-)?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?|\.\d++)(?P<suffix>(?:st|nd|rd|th|'?s)(?![^\W\d_]))?"
+    r"(?P<number>(?:(?<![\w)])-)?(?:\d{1,3}(?:,\d{3})++|\d{1,2}(?:,\d\d){1,5},\d{3}|\d++)(?:\.\d++)?|\.\d++)(?P<suffix>(?:st|nd|rd|th|'?s)(?![^\W\d_]))?"
     # A Roman one, five or ten ends a name; before another name it is a middle initial.
     r"|(?P<roman>\b[IVX]{2,5}\b(?!')|(?<=[a-z] )[IVX](?![\w'])(?!\.? [A-Z]))"
     r"|(?P<initials>(?:[^\W\d_]\. ?)+[^\W\d_](?![\w'.])|(?:[^\W\d_]\. ?){2,})"
@@ -99,7 +104,8 @@ def words(text: str) -> tuple[Word, ...]:
         first = found[run.start]
         capital = any(word.capital for word in found[run])
         is_spelled = not first.number and (not first.initials or key == "usa")
-        merged.append(Word(spelling(key) if is_spelled else key, capital, first.initials))
+        spelled = not first.number and key[:1].isdigit()
+        merged.append(Word(spelling(key) if is_spelled else key, capital, first.initials, spelled))
     return tuple(word for at, word in enumerate(merged) if not _is_article(merged, at)) or tuple(merged)
 
 
@@ -109,6 +115,11 @@ def fold(text: str) -> str:
         return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
     return "".join(character for character in decomposed if not unicodedata.combining(character)).replace("\u2044", "/")
+
+
+def join_digits(text: str) -> str:
+    """The text with ``1642`` for ``1 642`` and ``1'642``."""
+    return _GROUPED.sub(lambda number: number[0].replace(number["mark"], ""), text)
 
 
 def spelling(word: str) -> str:

@@ -128,11 +128,3 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "NQ_1800.json.gz" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.slow
-def test_the_page_is_what_the_script_writes(shared_data: Path, tmp_path: Path) -> None:
-    data = shared_data / "recorded" / "evouna"
-    done = script(SCRIPT, "--data", data, "--out", tmp_path / "page.md", timeout=280)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "page.md").read_bytes() == SCRIPT.with_suffix(".md").read_bytes()

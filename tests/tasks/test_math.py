@@ -56,6 +56,9 @@ def test_an_answer_is_read_without_the_marks_around_it(raw: str, answer: str | N
         ("\\dfrac{1}{2}", "1/2"),
         ("3 1/2", "3.5"),
         ("1,000", "1000"),
+        ("1 000 000", "10^6"),
+        ("1'642", "1,642"),
+        ("1\u202f642", "1642"),
         ("11,\\! 111,\\! 100", "11111100"),
         ("18.00", "18"),
         ("1.5 million", "1500000"),
@@ -124,6 +127,9 @@ def test_two_spellings_of_a_unit_agree(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("1 2", "12"),
+        ("1984 1985", "19841985"),
+        ("12 500", "12"),
         ("5 m", "5 m^2"),
         ("5 cm^2", "5 cm^3"),
         ("5 m/s", "5 km/h"),
