@@ -178,13 +178,16 @@ def _endpoint(base_url: str | None) -> str:
 
     from madke._util.http_session import keyed_session
     from madke.core.addresses import bare_url, public_url
+    from madke.endpoints.endpoint import key_from_environment
+    from madke.endpoints.transport import certificates
 
     url = base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:
         return "not set; give --base-url or set OPENAI_BASE_URL to check one"
     # Without user and query of the URL, which may hold secrets. A refusal is a response, too.
     shown = public_url(url)
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    certificates()
+    key = key_from_environment("OPENAI_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     models = f"{bare_url(url)}/models"
     try:

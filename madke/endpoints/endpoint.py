@@ -27,6 +27,7 @@ PROBE_SECONDS = 4.0
 _ANSWER_SECONDS = 0.9
 """Read timeout for the first answer. A connected server that takes longer counts as reachable."""
 _FILE = "models.yaml"
+_QUOTES = ('"', "'", "`")
 _VARIABLE = "MADKE_MODELS"
 _LIMITS = {"concurrency", "rpm", "tpm"}
 _RESERVED = {"model", "messages", "stream", "stream_options", "temperature", "seed", "stop", "max_tokens"}
@@ -212,7 +213,7 @@ def openai_endpoint(
     address = checked_url(own, model=name) if own else default
     same = origin(address) == origin(default) and (named or address.rstrip("/") == default.rstrip("/"))
     variable = entry.key or ("OPENAI_API_KEY" if same else None)
-    key = from_environment(variable) if variable else None
+    key = key_from_environment(variable) if variable else None
     at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
     if key is None and needs_key and not entry.headers and (entry.key or at_openai):
         if variable is None:
@@ -221,18 +222,25 @@ def openai_endpoint(
         raise UserError(f"{variable} is not set, and {name} needs it; for a server without keys give its base URL")
     headers = {}
     for header, named_in in entry.headers.items():
-        headers[header] = from_environment(named_in) or ""
+        headers[header] = key_from_environment(named_in) or ""
         if needs_key and not headers[header]:
             raise UserError(f"{named_in} is not set, and {name} needs it for the header {header}")
     limited_as = name if entry.model_fields_set & _LIMITS else address
     return Endpoint(address=address, limited_as=limited_as, key=key, headers=headers, entry=entry)
 
 
-def from_environment(variable: str) -> str | None:
-    """The key in an environment variable; None if it is not set."""
+def key_from_environment(variable: str) -> str | None:
+    """The key in an environment variable, without white space and one pair of quotes around it; None if it is not set.
+
+    UserError if it holds a line break, another quote, or a character that no header can carry.
+    """
     key = os.environ.get(variable, "").strip()
+    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'`":
+        key = key[1:-1].strip()
     if not key.isascii() or not key.isprintable():
-        raise UserError(f"{variable} holds characters that a key cannot have; set it again")
+        raise UserError(f"{variable} holds a line break or a character that a key cannot have; set it again")
+    if key[:1] in _QUOTES or key[-1:] in _QUOTES:
+        raise UserError(f"{variable} holds a quotation mark at one end; set it again, to the key alone")
     return key or None
 
 
@@ -294,6 +302,10 @@ def refuse_unreachable(models: Iterable[object]) -> None:
     """UserError if an endpoint gives no HTTP answer to ``GET base_url/models``, without a key, in five seconds."""
     asked = (model for model in models if isinstance(model, AtEndpoint) and not model.endpoint.own)
     names = {model.endpoint.address: model.name for model in asked}
+    if names:
+        from madke.endpoints.transport import certificates
+
+        certificates()  # names a file that is missing, before anything is sent
     with ThreadPoolExecutor() as threads:
         for address, reason in zip(names, threads.map(_unreachable, names), strict=True):
             if reason is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -13,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from madke.core.addresses import without_path_secrets
+from madke.core.addresses import public_url, without_path_secrets
 from madke.core.chat import BoundForm, ChatRequest, Completion
 from madke.core.errors import CallError, UserError, unknown
 from madke.endpoints.cut_prompts import CutPrompts, cut_warning
 from madke.endpoints.dialect import REFUSALS, Dialect
-from madke.endpoints.endpoint import Endpoint, checked_url, from_environment, openai_endpoint, origin
+from madke.endpoints.endpoint import Endpoint, checked_url, key_from_environment, openai_endpoint, origin
 from madke.endpoints.openai_wire import (
     assembled,
     delta_text,
@@ -31,11 +32,11 @@ from madke.endpoints.openai_wire import (
 )
 from madke.endpoints.patience import Patience, time_limit
 from madke.endpoints.prices import FLEX
-from madke.endpoints.refusals import ServerError, free_tokens, no_resources, unexplained
+from madke.endpoints.refusals import ServerError, free_tokens, no_api, no_resources, unexplained
 from madke.endpoints.schemas import IGNORED, NOT_TAKEN, ignores_schema, readable
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from openai import APIStatusError, AsyncOpenAI
 
     from madke.endpoints.transport import Transport
 
@@ -70,6 +71,7 @@ class OpenAIChat:
 
     takes_schemas = True
     _path = "/chat/completions"
+    _address_hint = "does the base URL end in /v1?"
 
     def __init__(
         self,
@@ -91,6 +93,7 @@ class OpenAIChat:
             self.dialect = self.dialect.model_copy(update={"prompt_cache_key": True})
         self._reported = self.dialect
         self._timed_out = False
+        self._has_answered = False
         self._cut_prompts = CutPrompts()
         self._told_cut = False
         self._model = model
@@ -100,7 +103,10 @@ class OpenAIChat:
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: ChatRequest) -> Completion:
-        """Make one attempt; CallError if it fails. A reply that contains a key fails too, since replies are stored."""
+        """Make one attempt; CallError if it fails. A reply that contains a key fails too, since replies are stored.
+
+        UserError if a first call shows that there is no API at this address.
+        """
         try:
             completion = await self._attempt(request)
             stored = completion.text + completion.reasoning + completion.finish_reason
@@ -134,7 +140,7 @@ class OpenAIChat:
             try:
                 body = await self._post(sent, replace(asked, on_delta=on_delta))
             except openai.APIStatusError as error:
-                refusal = ServerError.read(error.status_code, error.body)
+                refusal = self._refusal(error)
                 if tier and self.endpoint.entry.fall_back and no_resources(refusal):
                     tier = None
                     continue
@@ -150,6 +156,7 @@ class OpenAIChat:
                         continue
                 at_tier = "service_tier" in sent
                 return read_refusal(refusal, error.response, attempts=requests, at_tier=at_tier)
+            self._has_answered = True
             self._report_dialect()
             self._note_slots(body)
             read = self._read_stream if "stream" in sent else self._read
@@ -250,6 +257,18 @@ class OpenAIChat:
             await response.aclose()
         return bytes(body)
 
+    def _refusal(self, error: APIStatusError) -> ServerError:
+        """The refusal in a response. UserError if nothing has shown that there is an API at this address."""
+        try:
+            body = json.loads(error.response.content)  # the whole one: the package has only what is under "error"
+        except (ValueError, RecursionError):
+            body = error.body
+        refusal = ServerError.read(error.status_code, body)
+        if not self._has_answered and no_api(refusal, self._model):
+            where = f"HTTP {refusal.status} from {public_url(str(error.request.url))}"
+            raise UserError(f"{self.name}: {self._redacted(f'{where}: {refusal.message}')}; {self._address_hint}")
+        return refusal
+
     def _adapted(self, error: ServerError, dialect: Dialect, sent: Mapping[str, Any], request: ChatRequest) -> bool:
         """Whether to repeat the request, in a dialect that this or a concurrent request has found."""
         asked = self._body(dialect, request, stream=True)
@@ -303,6 +322,8 @@ class AzureChat(OpenAIChat):
         **options: ``timeout`` and ``transport``, as for :class:`OpenAIChat`.
     """
 
+    _address_hint = "is AZURE_OPENAI_ENDPOINT the address of the resource, such as https://NAME.openai.azure.com?"
+
     def __init__(
         self,
         deployment: str,
@@ -319,7 +340,7 @@ class AzureChat(OpenAIChat):
         if not url:
             raise UserError(f"AZURE_OPENAI_ENDPOINT is not set, and {name} needs it (or a base URL)")
         address = checked_url(at or url, model=name)
-        key = from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
+        key = key_from_environment("AZURE_OPENAI_API_KEY") if origin(address) == origin(url) else None
         if key is None and needs_key:
             raise UserError(f"AZURE_OPENAI_API_KEY is not set, and {name} needs it")
         where = Endpoint(address=address, limited_as=address, key=key)

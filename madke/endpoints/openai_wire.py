@@ -70,7 +70,7 @@ def read_completion(
     reasons = {"filtered": "the server's content filter cut the reply", "refused": f"the model refused: {refusal}"}
     written = content + refusal + reasoning
     stated = field(response, "usage")
-    usage = provider_usage(stated, written)
+    usage = provider_usage(stated, written, max_tokens=request.max_tokens)
     if usage is not None and is_cut(_whole_prompt(stated, usage)):
         usage = replace(usage, server_cut=True)
     completion = Completion(
@@ -196,28 +196,54 @@ def read_broken(error: Exception) -> Exception:
     return error
 
 
-def provider_usage(usage: Any, written: str = "") -> Usage | None:
+def provider_usage(usage: Any, written: str = "", *, max_tokens: int = 0) -> Usage | None:
     """The token counts in a response's ``usage``; None if they are missing or impossible.
 
     Zero prompt tokens are impossible, as are zero completion tokens for non-empty ``written`` (text and reasoning).
+    ``max_tokens`` is the limit of the request; 0: not known.
     """
     prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    if not prompt or completion is None or (written and not completion):
+    if not prompt or completion is None:
+        return None
+    beside, reasoning = _reasoning(usage, prompt, completion, max_tokens)
+    completion += beside
+    if written and not completion:
         return None
     return Usage(
         prompt_tokens=prompt,
         cached_tokens=min(_count(usage, "prompt_tokens_details", "cached_tokens") or 0, prompt),
         completion_tokens=completion,
-        reasoning_tokens=min(_count(usage, "completion_tokens_details", "reasoning_tokens") or 0, completion),
+        reasoning_tokens=min(reasoning, completion),
     )
+
+
+def _reasoning(usage: Any, prompt: int, completion: int, max_tokens: int) -> tuple[int, int]:
+    """Tokens of hidden reasoning: those that ``completion_tokens`` leaves out, and all of them.
+
+    They are part of ``completion_tokens`` at OpenAI and come in addition at xAI; the total tells which. Gemini counts
+    them in the total alone. A total that is larger than the request allows has another reason, such as cached tokens.
+    """
+    stated = _count(usage, "completion_tokens_details", "reasoning_tokens") or _count(usage, "reasoning_tokens") or 0
+    total = _count(usage, "total_tokens")
+    if total is None:
+        return (stated if completion < stated <= max_tokens - completion else 0), stated
+    more = total - prompt - completion
+    if stated:
+        return (stated if more == stated else 0), stated
+    hidden = more if 0 < more <= max_tokens - completion and not any(_cached_apart(usage)) else 0
+    return hidden, hidden
 
 
 def _whole_prompt(stated: Any, usage: Usage) -> int:
     """The largest number of prompt tokens that a response's usage allows: some servers count cached ones apart."""
-    apart = [_count(stated, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens")]
     total = (_count(stated, "total_tokens") or 0) - usage.completion_tokens
-    cached = _count(stated, "prompt_tokens_details", "cached_tokens") or 0
-    return max(total, usage.prompt_tokens + cached + sum(apart))
+    return max(total, usage.prompt_tokens + sum(_cached_apart(stated)))
+
+
+def _cached_apart(usage: Any) -> list[int]:
+    """Counts of cached prompt tokens, which some servers leave out of ``prompt_tokens``."""
+    names = (("prompt_tokens_details", "cached_tokens"), ("cache_read_input_tokens",), ("cache_creation_input_tokens",))
+    return [_count(usage, *each) or 0 for each in names]
 
 
 _THOUGHT = ("thinking", "reasoning")
@@ -247,6 +273,8 @@ _MAX_COUNT = 10**9
 
 def _count(value: Any, *names: str) -> int | None:
     found = field(value, *names)
+    if isinstance(found, float) and found.is_integer():  # some gateways send 50.0
+        found = int(found)
     valid = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MAX_COUNT
     return found if valid else None
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from madke.core.chat import Completion, writable
 from madke.core.errors import CallError
+from madke.endpoints.waits import stated_wait
 
 RETRYABLE = (408, 409, 429)
 """Statuses below 500 after which the same request may succeed."""
@@ -83,6 +84,8 @@ class ServerError:
     """Code, type and status that are strings, in lower case."""
     param: str
     message: str
+    wait: float | None = None
+    """Seconds that the server asks to wait, in its message or in a field; None if it does not say."""
 
     @classmethod
     def read(cls, status: int, body: Any) -> Self:
@@ -98,6 +101,7 @@ class ServerError:
             names=frozenset(value.lower() for value in stated if isinstance(value, str)),
             param=text_of(inner, "param"),
             message=_message(inner),
+            wait=stated_wait(body),
         )
 
 
@@ -130,6 +134,13 @@ def no_resources(error: ServerError) -> bool:
     return error.status == 498 or (error.status == 429 and any(map(_NO_RESOURCES.search, stated)))
 
 
+def no_api(error: ServerError, model: str) -> bool:
+    """Whether a server knows no such path, rather than no such model: the error does not speak of the model."""
+    stated = " ".join((*error.names, error.message)).casefold()
+    of_model = rf"(?<![\w.-]){re.escape(model.casefold())}(?![\w-])|\bmodel(?:_|\b)|deployment"
+    return error.status in (404, 405) and not re.search(of_model, stated)
+
+
 def refused_completion(
     error: ServerError, where: str, *, attempts: int, retry_after: float | None = None, at_tier: bool = False
 ) -> Completion:
@@ -146,15 +157,16 @@ def refused_completion(
         return Completion(outcome="filtered", error=reason, finish_reason="error", attempts=attempts)
     if too_long(error):
         return Completion(outcome="too_long", error=reason, finish_reason="error", attempts=attempts)
+    wait = error.wait if retry_after is None else retry_after
     if at_tier and no_resources(error):
-        raise CallError(reason, retryable=True, retry_after=retry_after, unavailable=True)
+        raise CallError(reason, retryable=True, retry_after=wait, unavailable=True)
     retryable = error.status in RETRYABLE or error.status >= 500
     if error.status == 200:
         retryable = not any(map(_LASTING.search, error.names))
     if any(map(_PAYMENT.search, error.names)) or _UNPAID.search(error.message.casefold()):
         retryable = False
     overloaded = retryable and error.status in _OVERLOADED
-    raise CallError(reason, retryable=retryable, retry_after=retry_after, overloaded=overloaded)
+    raise CallError(reason, retryable=retryable, retry_after=wait, overloaded=overloaded)
 
 
 def field(value: Any, *names: str) -> Any:

@@ -15,7 +15,7 @@ from madke.endpoints.model_names import ADDRESS
 from madke.endpoints.openai_client import OpenAIChat
 from madke.endpoints.openai_wire import parsed, read_refusal
 from madke.endpoints.prices import estimated_usage, searches_for
-from madke.endpoints.refusals import ServerError, field
+from madke.endpoints.refusals import field
 
 _TEI_BATCH = 32
 
@@ -46,7 +46,7 @@ class RerankEndpoint(OpenAIChat):
             try:
                 body = await self._post({"query": query, **sent, **self.endpoint.entry.extra_body}, request)
             except openai.APIStatusError as error:
-                refusal = ServerError.read(error.status_code, error.body)
+                refusal = self._refusal(error)
                 if not self._texts and refusal.status in (400, 422) and "texts" in refusal.message:
                     self._texts = True
                     continue

@@ -16,6 +16,9 @@ class RetryPolicy:
 
     attempts: int = 6
     """Maximum number of requests, including the first."""
+    rejections: int = 12
+    """The same for a server that rejects calls as too many (429, 503), which costs nothing: it may count by the minute,
+    so the call goes on for at least 90 seconds of waiting."""
     timeouts: int = 3
     """Maximum number of requests that time out, since the provider may charge for them. The second and the third meet
     a server that gets fewer calls at a time."""
@@ -77,9 +80,10 @@ class Retrying:
                 timeouts += failure.timed_out
                 unavailable += failure.unavailable
                 counted = unavailable if failure.unavailable else attempts - unavailable
+                most = policy.rejections if failure.overloaded else policy.attempts
                 reason, wait = failure.reason, self._wait(counted, failure.retry_after)
                 total = policy.tier_wait if failure.unavailable else policy.total_wait
-                again = failure.retryable and (failure.unavailable or counted < policy.attempts)
+                again = failure.retryable and (failure.unavailable or counted < most)
                 if again and timeouts < policy.timeouts:
                     if waited[failure.unavailable] + wait <= total:
                         self._on_event(failure, wait)

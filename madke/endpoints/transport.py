@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import httpx2
@@ -51,13 +52,23 @@ class BoundedReply(httpx2.AsyncByteStream):
 
 
 def certificates() -> ssl.SSLContext:
-    """The trusted certificates that the environment names, for every client; reading them takes 20 ms."""
+    """The trusted certificates that the environment names, for every client; reading them takes 20 ms.
+
+    UserError if ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names nothing that can be read.
+    """
     return _read(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
 @cache
-def _read(*places: str | None) -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
+def _read(file: str | None, folder: str | None) -> ssl.SSLContext:
+    if file and not Path(file).is_file():
+        raise UserError(f"SSL_CERT_FILE is {file!r}, and there is no such file; name a PEM file, or unset it")
+    if folder and not Path(folder).is_dir():
+        raise UserError(f"SSL_CERT_DIR is {folder!r}, and there is no such folder; name a folder, or unset it")
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:  # an SSLError is one
+        raise UserError(f"SSL_CERT_FILE is {file!r}; expected certificates in PEM: {error}") from None
 
 
 def open_transport(transport: Transport, timeout: float, *, own: bool = False) -> httpx2.AsyncClient:

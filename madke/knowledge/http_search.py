@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,8 @@ from madke._util.http_session import keyed_session
 from madke._util.yaml_file import read_mapping
 from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
-from madke.core.errors import UserError, unknown
+from madke.core.errors import unknown
+from madke.endpoints.endpoint import key_from_environment
 from madke.knowledge.web import Address, WebOptions, WebResult
 from madke.knowledge.web_source import MAX_REPLY_BYTES, Fetch, NoAnswer, PricedReply, Request, TryAgain
 
@@ -202,10 +202,7 @@ def with_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """The texts with the values of ``${NAME}``; UserError if a value cannot be sent in a header."""
 
     def value(variable: re.Match[str]) -> str:
-        found = os.environ.get(variable[1], "").strip()
-        if not found.isascii() or not found.isprintable():
-            raise UserError(f"{variable[1]} contains characters that cannot be sent; expected a key")
-        return found
+        return key_from_environment(variable[1]) or ""
 
     return {name: _VARIABLE.sub(value, text) for name, text in texts.items()}
 

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
+from madke.endpoints.endpoint import key_from_environment
 from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
 from madke.knowledge.web import WebOptions, WebResult
 from madke.knowledge.web_source import Fetch, NoAnswer, PricedReply, Request
@@ -103,7 +104,7 @@ class Serper(HttpService):
             expected = "expected the address alone (the key is SERPER_API_KEY)"
             raise UserError(f"SERPER_BASE_URL contains a user or a query; {expected}")
         self._options = options
-        self._key = os.environ.get(SERPER_KEY, "").strip()
+        self._key = key_from_environment(SERPER_KEY) or ""
         changed = f" ({options.changed})" if options.changed else ""
         self.description = f"web search through {public_url(self.address)}{changed}"
 

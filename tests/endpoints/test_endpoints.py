@@ -1,6 +1,7 @@
 """Addresses, keys and limits of models: models.yaml, openai/NAME@URL, and what is asked of whom."""
 
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -234,3 +235,37 @@ def test_something_else_than_http_is_no_endpoint() -> None:
         threading.Thread(target=greet, daemon=True).start()
         with pytest.raises(UserError, match="cannot be reached"):
             refuse_unreachable([OpenAIChat("m", base_url=f"http://127.0.0.1:{ssh.getsockname()[1]}/v1")])
+
+
+@pytest.mark.parametrize("value", [f'"{KEY}"', f"'{KEY}'", f"{KEY}\n", f' "{KEY}"\r\n', f"`{KEY}`"])
+def test_a_key_in_quotes_or_with_a_line_end_works(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    with openai_server(chat("yes")) as server:
+        ask(OpenAIChat("m", base_url=server.url))
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("value", [f"{KEY}\n{OTHER}", f"“{KEY}”", f'"{KEY}', f"{KEY}'", "sk-\x00abcdefgh"])
+def test_a_key_that_cannot_be_one_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "OPENAI_API_KEY": value})
+    with pytest.raises(UserError, match="OPENAI_API_KEY") as caught:
+        OpenAIChat("m", base_url="http://127.0.0.1:9/v1")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("variable", "kind"), [("SSL_CERT_FILE", "file"), ("SSL_CERT_DIR", "folder")])
+def test_certificates_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, variable: str, kind: str) -> None:
+    monkeypatch.setenv(variable, "/nowhere/ca.pem")
+    with openai_server(chat("yes")) as server:
+        model = OpenAIChat("m", base_url=server.url)
+        for call in (lambda: ask(model), lambda: refuse_unreachable([model])):
+            with pytest.raises(UserError, match=f"{variable} is '/nowhere/ca.pem', and there is no such {kind}"):
+                call()
+        assert not server.requests
+
+
+def test_certificates_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with pytest.raises(UserError, match="expected certificates in PEM"):
+        ask(OpenAIChat("m", base_url="http://127.0.0.1:9/v1"))

@@ -167,7 +167,7 @@ def test_statuses_that_may_pass_are_retryable(status: int) -> None:
     assert failed.reason == f"HTTP {status}: busy now"
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@pytest.mark.parametrize("status", [400, 401, 403, 422])
 def test_other_client_errors_are_not(status: int) -> None:
     assert not failure(error(status, "no")).retryable
 

@@ -10,9 +10,11 @@ import pytest
 
 from madke.core.addresses import public_url, with_public_urls
 from madke.core.chat import Completion, Usage
-from madke.core.errors import CallError
+from madke.core.errors import CallError, UserError
 from madke.endpoints.endpoint import endpoints_of
 from madke.endpoints.openai_client import AzureChat
+from madke.endpoints.prices import Price, cost
+from madke.endpoints.waits import stated_wait
 from madke.llm import OpenAIChat, Retrying, close
 from tests.endpoints.test_dialects import events
 from tests.support.chat_requests import chat_request
@@ -362,6 +364,95 @@ def test_zero_tokens_beside_a_text_are_estimated(counts: tuple[int, ...]) -> Non
 
 
 @pytest.mark.parametrize(
+    ("completion", "total", "details", "counted", "reasoning"),
+    [
+        # OpenAI counts hidden reasoning as part of the completion; xAI counts it in addition: the total tells.
+        (510, 610, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (10, 610, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (10.0, 610.0, {"completion_tokens_details": {"reasoning_tokens": 500.0}}, 510, 500),
+        (10, None, {"completion_tokens_details": {"reasoning_tokens": 500}}, 510, 500),
+        (0, 600, {"completion_tokens_details": {"reasoning_tokens": 500}}, 500, 500),
+        (10, 610, {"reasoning_tokens": 500}, 510, 500),
+        # Gemini has it in the total alone, which cannot exceed what the request allows.
+        (10, 610, {}, 510, 500),
+        (10, 9000, {}, 10, 0),
+        (10, 610, {"cache_read_input_tokens": 500}, 10, 0),
+        # A total that fits neither is not believed.
+        (10, 110, {"completion_tokens_details": {"reasoning_tokens": 500}}, 10, 10),
+    ],
+)
+def test_hidden_reasoning_is_paid_wherever_a_server_counts_it(
+    completion: float, total: float | None, details: Any, counted: int, reasoning: int
+) -> None:
+    usage = {"prompt_tokens": 100.0, "completion_tokens": completion, "total_tokens": total, **details}
+    said = ask(chat("yes", usage=usage), chat_request("Hi", max_tokens=1024))
+    assert said.usage == Usage(prompt_tokens=100, completion_tokens=counted, reasoning_tokens=reasoning)
+    assert cost(said.usage, Price(prompt=1, completion=10)) == pytest.approx((100 + 10 * counted) / 1e6)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("body", [{"detail": "Not Found"}, "404 page not found", {"error": {"message": "Not Found"}}])
+def test_a_server_without_such_an_address_is_named_and_stops_the_run(status: int, body: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        ask((status, {}, body), path="")
+    for part in (f"HTTP {status} from http://127.0.0.1:", "/chat/completions: ", "does the base URL end in /v1?"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("message", ["The model does not exist", "'m' was not found", "no such deployment"])
+def test_a_model_that_a_server_does_not_have_is_a_failed_call(message: str) -> None:
+    assert message in failure(error(404, message)).reason
+
+
+def test_a_server_that_has_answered_is_no_wrong_address() -> None:
+    async def twice(url: str) -> None:
+        model = OpenAIChat("m", base_url=url)
+        await model.complete(chat_request())
+        try:
+            await model.complete(chat_request())
+        finally:
+            await close(model)
+
+    with (
+        openai_server(lambda body, n: error(404, "gone") if n > 1 else chat("yes")) as server,
+        pytest.raises(CallError, match="HTTP 404: gone"),
+    ):
+        asyncio.run(twice(server.url))
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ([{"error": {"code": 429, "details": [{"@type": "RetryInfo", "retryDelay": "39.2s"}]}}], 39.2),
+        ({"error": {"message": "You exceeded your current quota. Please retry in 39.2s."}}, 39.2),
+        ({"error": {"message": "retry in 39 s"}}, 39.0),
+        ({"error": {"message": "Rate limit reached. Please try again in 1m26.4s. Visit the docs."}}, 86.4),
+        ({"error": {"message": "Please try again in 250ms."}}, 0.25),
+        ({"error": {"message": "Rate limit exceeded. Please retry after 26 seconds."}}, 26.0),
+        ({"error": {"message": "Too many requests: wait 2 minutes and 5 seconds before retrying"}}, 125.0),
+        ({"detail": "Rate limited. Retry-After: 12"}, 12.0),
+        ({"message": "The limit resets in 45 seconds"}, 45.0),
+        ({"error": {"message": "slow down", "retry_after": 12.5}}, 12.5),
+        ({"error": {"message": "slow down"}, "retry_after_ms": 1500}, 1.5),
+        ({"error": {"message": "slow down", "metadata": {"headers": {"Retry-After": "33"}}}}, 33.0),
+        ({"error": {"message": "slow down", "retryDelay": {"seconds": 39}}}, 39.0),
+        ({"error": {"message": "20 requests in 60 seconds are allowed; try again later", "retry_after": None}}, None),
+        ({"error": {"message": "slow down", "retry_after": True}}, None),
+    ],
+)
+def test_the_wait_that_a_body_names_is_kept(body: Any, seconds: float | None) -> None:
+    failed = failure((429, {}, body))
+    assert (failed.retry_after, failed.retryable, failed.overloaded) == (seconds, True, True)
+    assert failure((429, {"Retry-After": "3"}, body)).retry_after == 3.0
+
+
+def test_a_reset_is_a_time_of_the_clock() -> None:
+    body = {"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1741305600000"}}}}
+    assert stated_wait(body, now=1741305590.0) == 10.0
+    assert stated_wait(body, now=1741305700.0) is None
+
+
+@pytest.mark.parametrize(
     ("location", "shown"),
     [
         ("https://elsewhere.example/v1/chat/completions", "https://elsewhere.example/v1/chat/completions"),
@@ -420,8 +511,11 @@ def test_a_secret_in_the_path_stands_in_no_name_and_no_reason(monkeypatch: pytes
         assert "https://host:8000/~" in str(told)
     replies: tuple[Reply, ...] = (
         error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions"),
+        error(404, f"Cannot POST /{PATH_SECRET}/v1/chat/completions to the model"),
         (308, {"Location": f"/{PATH_SECRET}/v2/chat/completions"}, {}),
         (200, {}, f"<html>{PATH_SECRET}</html>"),
     )
     for reply in replies:
-        assert PATH_SECRET not in failure(reply, path=f"/{PATH_SECRET}/v1").reason
+        with pytest.raises((CallError, UserError)) as caught:
+            ask(reply, path=f"/{PATH_SECRET}/v1")
+        assert PATH_SECRET not in str(caught.value)

@@ -17,7 +17,7 @@ class Waits(list):
 
 
 def busy(retry_after: Any = None) -> Any:
-    return CallError("HTTP 429: busy", retryable=True, retry_after=retry_after)
+    return CallError("HTTP 500: busy", retryable=True, retry_after=retry_after)
 
 
 def retried(
@@ -67,8 +67,16 @@ def test_other_failures_end_the_call_at_once() -> None:
 
 def test_attempts_are_bounded() -> None:
     said, model, waits = retried([busy()] * 9)
-    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 429: busy", 6)
+    assert (said.outcome, said.error, said.attempts) == ("failed", "HTTP 500: busy", 6)
     assert (model.calls, len(waits)) == (6, 5)
+
+
+@pytest.mark.parametrize("random", [0.0, 0.5, 0.999])
+def test_a_rejection_without_a_hint_is_tried_again_for_more_than_a_minute(random: float) -> None:
+    rejection = CallError("HTTP 429: slow down", retryable=True, overloaded=True)
+    said, _, waits = retried([rejection] * 99, random=lambda: random)
+    assert said.outcome == "failed"
+    assert 90 < sum(waits) <= 120
 
 
 def test_retry_after_is_honoured_but_never_shortens_the_backoff() -> None:
@@ -82,7 +90,7 @@ def test_retry_after_is_spread_so_that_clients_do_not_return_together() -> None:
 def test_a_retry_after_beyond_what_is_left_ends_the_call() -> None:
     said, model, waits = retried([busy(100.0), busy(30.0), "never"])
     assert (said.outcome, said.attempts) == ("failed", 2)
-    assert "HTTP 429: busy" in said.error
+    assert "HTTP 500: busy" in said.error
     assert "30 s" in said.error
     assert (model.calls, waits) == (2, [100.0])
 
@@ -90,7 +98,7 @@ def test_a_retry_after_beyond_what_is_left_ends_the_call() -> None:
 def test_each_retry_is_told() -> None:
     told = []
     retried([busy(5.0), "yes"], on_event=lambda failure, wait: told.append((failure.reason, wait)))
-    assert told == [("HTTP 429: busy", 5.0)]
+    assert told == [("HTTP 500: busy", 5.0)]
 
 
 def test_a_bug_is_no_failed_call() -> None:
@@ -120,7 +128,7 @@ def test_how_many_may_be_late_is_a_bound_of_its_own() -> None:
 @pytest.mark.parametrize("asked", [121.0, 1e23, float("inf")])
 def test_a_server_that_asks_for_more_than_the_limit_is_not_waited_for(asked: Any) -> None:
     said, model, waits = retried([busy(asked), "never"])
-    assert said.error == "HTTP 429: busy (the server asks to wait longer than 120 s; a used-up quota?)"
+    assert said.error == "HTTP 500: busy (the server asks to wait longer than 120 s; a used-up quota?)"
     assert (model.calls, waits) == (1, [])
 
 

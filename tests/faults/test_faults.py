@@ -170,7 +170,7 @@ def debated(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with openai_server(reply) as server:
         model = OpenAIChat("m", base_url=server.url, transport=transport, timeout=wrong.timeout if wrong else 20.0)
-        policy = RetryPolicy(attempts=ATTEMPTS)
+        policy = RetryPolicy(attempts=ATTEMPTS, rejections=ATTEMPTS)
         monkeypatch.setattr(cast, "open_model", lambda *_, **__: model)
         monkeypatch.setattr(guard, "Retrying", partial(Retrying, policy=policy, sleep=no_sleep))
         job = resolved(RunRequest(questions=questions, model="openai/m", pools=pools))
