@@ -19,8 +19,7 @@ from madke.core.addresses import bare_url, public_url
 from madke.core.chat import ChatRequest, Completion, Message, Purpose
 from madke.core.errors import CallError, UserError
 from madke.encoding import encoders
-from madke.encoding.cards import AS_STORED, Encoding, encoding_of
-from madke.encoding.encoders import Dtype, Encoder, Similarity, titled_text
+from madke.encoding.encoders import AS_STORED, Dtype, Encoder, Encoding, Similarity, encoding_of, titled_text
 from madke.endpoints.dialect import Dialect
 from madke.endpoints.endpoint import OPENAI_URL, checked_url, origin, read_models
 from madke.endpoints.limiter import Limited, Limits

@@ -24,8 +24,7 @@ from madke.experiments.recipe import Arm, FirstRoundOf, Recipe
 from madke.experiments.selection import wrong_questions
 from madke.knowledge.named import open_source
 from madke.pools.building import asking_folder, depth, retrieve_pools
-from madke.pools.lines import MORE, missing_pools
-from madke.pools.pool_file import merged_pools, record_to_json, write_pools
+from madke.pools.pool_file import MORE, merged_pools, missing_pools, record_to_json, write_pools
 from madke.runs.directory import read_outcomes, read_transcripts
 from madke.runs.job import Job, with_first_rounds, with_questions
 from madke.runs.meter import Account, Meter

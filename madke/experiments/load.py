@@ -13,8 +13,7 @@ from madke.endpoints.prefixes import HOSTED_TOKENS
 from madke.endpoints.prices import Price, Prices, cost, estimated_usage, price_of, searches_for
 from madke.engine.protocol_parts import Knowledge
 from madke.llm import read_models
-from madke.pools.stage_calls import LLM, LOCAL
-from madke.pools.stages import messages
+from madke.pools.stages import LLM, LOCAL, messages
 from madke.runs.options import RunOptions
 from madke.runs.spec import sessions_of
 

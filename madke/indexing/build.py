@@ -17,9 +17,8 @@ from madke._util.files import dir_lock, fingerprint, write_file
 from madke._util.versions import versions
 from madke._util.workers import Engine, Workers, open_workers
 from madke.core.errors import UserError
-from madke.encoding.cards import AS_STORED, Encoding, Pooling
 from madke.encoding.embeddings import open_encoder
-from madke.encoding.encoders import BATCHING, Dtype, Encoder
+from madke.encoding.encoders import AS_STORED, BATCHING, Dtype, Encoder, Encoding, Pooling
 from madke.indexing import dense
 from madke.indexing.corpus import Skipped, read_unique
 from madke.indexing.index_folder import (

@@ -9,8 +9,7 @@ from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Retrieval
 from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.knowledge.fusion import Method, fuse
-from madke.pools.pool_file import PoolRecord
-from madke.pools.stages import Reranking, scope_of
+from madke.pools.pool_file import PoolRecord, Reranking, scope_of
 
 _Keyed = tuple[Passage, set[str]]
 """A passage and its :attr:`madke.core.knowledge.Passage.dedup_keys`."""

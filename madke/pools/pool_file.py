@@ -1,22 +1,30 @@
-"""The pool file: everything that every source returned for each question, one JSON line per question."""
+"""The pool file: everything that every source returned for each question, one JSON line per question.
+
+It is read whole and checked (:func:`read_pools`), or line by line on demand (:class:`PoolLines`).
+"""
 
 import json
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, RootModel, ValidationError
+from pydantic_core import from_json
 
-from madke._util.files import atomic_write, numbered_lines, parse_object, refuse_repeated
+from madke._util.files import atomic_write, numbered_lines, parse_object, refuse_repeated, short_hash
 from madke._util.yaml_file import validated
 from madke.core.errors import UserError, count_of
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.pools.stages import FurtherQueries, Reranking
+from madke.core.transcript import StageUsage
 
 _Name = Annotated[str, Field(min_length=1)]
+
+MORE = "pools.more.jsonl"
+"""Temporary file for pools that are being built."""
 
 
 def _with_defaults(passages: Any) -> Any:
@@ -33,6 +41,57 @@ def _with_defaults(passages: Any) -> Any:
         filled.append({"key": f"{source}-{rank}", "title": "", "score": 0.0, "rank": rank, **given})
         count[place] += 1
     return filled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FurtherQueries:
+    """What a query stage asks for besides the question."""
+
+    by: str
+    """Name of the model."""
+    queries: tuple[str, ...] = ()
+    error: str | None = None
+    """Why there are none, or why their search failed. The question alone counts then."""
+    usage: StageUsage = field(default_factory=StageUsage)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """A passage in a reranking; ranks are 0-based, over all sources."""
+
+    source: str
+    key: str
+    score: float
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reranking:
+    """The passages of a question as a reranker scores them, best first."""
+
+    model: str
+    """As ``knowledge.rerank.model`` names it."""
+    by: str
+    """What served it."""
+    scope: str = ""
+    """The candidates that a listwise order holds for, see :func:`scope_of`; empty for scores of single passages."""
+    passages: tuple[Ranked, ...] = ()
+    error: str | None = None
+    """Why passages have no score. They keep their order then."""
+    repaired: bool = False
+    """The reply was no permutation."""
+    usage: StageUsage = field(default_factory=StageUsage)
+
+    @property
+    def scores(self) -> dict[tuple[str, str], float]:
+        """(Source, key) -> score."""
+        return {(ranked.source, ranked.key): ranked.score for ranked in self.passages}
+
+
+def scope_of(sources: Sequence[str], query: str, candidates: int) -> str:
+    """The candidates of a listwise reranking, as text."""
+    return f"{candidates} each of {', '.join(sources)}; query: {query}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,3 +228,69 @@ def merged_record(question: Question, parts: Sequence[PoolRecord]) -> PoolRecord
         queries={stage: found for part in parts for stage, found in part.queries.items()},
         reranked=tuple(reranking for part in parts for reranking in part.reranked),
     )
+
+
+class PoolLines:
+    """The lines of a pool file for some questions or all, read on demand; UserError if the file cannot be read."""
+
+    def __init__(self, file: Path, ids: Container[str] | None = None) -> None:
+        self._file = file
+        self.hashes: dict[str, str] = {}
+        """Question id -> hash of its line."""
+        self._starts: dict[str, int] = {}
+        self._held: dict[str, bytes] | None = {} if file.suffix == ".gz" else None
+        """The lines themselves, where the file has no random access."""
+        for id_, start, line in _found(file, ids):
+            self.hashes[id_], self._starts[id_] = short_hash(line.strip()), start
+            if self._held is not None:
+                self._held[id_] = line
+
+    def record(self, id_: str) -> PoolRecord | None:
+        """The record of a question; None if the file has none, or if its line has changed since."""
+        if id_ not in self._starts:
+            return None
+        try:
+            line = self._line_at(self._starts[id_]) if self._held is None else self._held[id_]
+        except OSError:
+            return None
+        return record_from_json(line) if short_hash(line.strip()) == self.hashes[id_] else None
+
+    def _line_at(self, start: int) -> bytes:
+        with self._file.open("rb") as lines:
+            lines.seek(start)
+            return lines.readline()
+
+    def append(self, id_: str, line: bytes) -> None:
+        """Add the line of a question to the file."""
+        with self._file.open("ab") as file:
+            self._starts[id_], self.hashes[id_] = file.tell(), short_hash(line)
+            file.write(line + b"\n")
+
+
+def lines_of(file: Path, ids: Container[str] | None) -> dict[str, tuple[str, int]]:
+    """Question id -> hash and offset of its line in a pool file, for these questions or all, if it is readable."""
+    return {id_: (short_hash(line.strip()), start) for id_, start, line in _found(file, ids)}
+
+
+def _found(file: Path, ids: Container[str] | None) -> Iterator[tuple[str, int, bytes]]:
+    """(Question id, offset, line) of each readable line."""
+    start = 0
+    for _, line in numbered_lines(file):
+        with suppress(ValueError, TypeError, KeyError):
+            id_ = str(from_json(line)["id"])
+            if ids is None or id_ in ids:
+                yield id_, start, line
+        start += len(line)
+
+
+@contextmanager
+def missing_pools(file: Path, questions: Sequence[Question]) -> Iterator[tuple[list[Question], Path]]:
+    """The questions that a pool file lacks, and where to write their pools; the file gets them after the block."""
+    held = lines_of(file, None) if file.exists() else {}
+    missing, more = [question for question in questions if question.id not in held], file.with_name(MORE)
+    yield missing, more
+    if missing:
+        with atomic_write(file) as whole:
+            whole.write(file.read_bytes() if file.exists() else b"")
+            whole.write(more.read_bytes())
+        more.unlink()

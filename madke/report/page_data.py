@@ -19,8 +19,7 @@ from madke._util.workers import open_workers
 from madke.core.errors import UserError
 from madke.core.transcript import UNREAD_STATUSES, Transcript
 from madke.core.transcript import to_json as transcript_to_json
-from madke.pools.lines import PoolLines
-from madke.pools.pool_file import PoolRecord
+from madke.pools.pool_file import PoolLines, PoolRecord
 from madke.report.agreement_text import agreement_in
 from madke.report.conflict_text import map_of
 from madke.report.page_calls import MOST_DEBATES, PageCall, calls_of

@@ -27,7 +27,7 @@ from madke.core.errors import UserError, count_of
 from madke.core.question import Question
 from madke.core.transcript import Transcript, from_json, to_json
 from madke.pools.building import asking_folder
-from madke.pools.lines import MORE
+from madke.pools.pool_file import MORE
 from madke.runs.lines import sealed, unsealed
 from madke.runs.options import RunOptions
 from madke.runs.spec import RunFiles, RunSpec, begin_session, end_session, read_spec, run_files, update_spec

@@ -10,7 +10,7 @@ from madke.core.errors import UserError
 from madke.core.events import Event, Listener, PoolProgress, PoolsReady, silent
 from madke.core.knowledge import SourceCounts
 from madke.pools.building import depth, in_search_thread, retrieve_pools
-from madke.pools.lines import missing_pools
+from madke.pools.pool_file import missing_pools
 from madke.runs.directory import RunDirectory
 from madke.runs.job import Job
 

@@ -27,7 +27,7 @@ from madke.llm.services import CrossEncoderReranker
 from madke.pools.building import depth, in_search_thread, retrieve_pools
 from madke.pools.live_search import LiveSearch
 from madke.pools.pool_file import PoolRecord, pool_records, record_to_json
-from madke.pools.stage_calls import LLM, LOCAL, SEARCH, PoolStages
+from madke.pools.stages import LLM, LOCAL, SEARCH, PoolStages
 from madke.runs.cast import open_models
 from madke.runs.guard import Guard
 from madke.runs.job import Job

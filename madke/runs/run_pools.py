@@ -7,9 +7,8 @@ from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
-from madke.pools.lines import PoolLines
 from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolRecord, pool_records, sources_in
+from madke.pools.pool_file import PoolLines, PoolRecord, pool_records, sources_in
 from madke.runs.spec import RunSpec, question_hash, run_files
 
 

@@ -28,11 +28,10 @@ from madke.knowledge.asking import served_by
 from madke.llm import CallStore, Limits, close
 from madke.llm.services import AnswerScorer, service_request
 from madke.pools.building import depth
-from madke.pools.lines import PoolLines
 from madke.pools.live_search import LiveSearch
 from madke.pools.loading import pool_of
-from madke.pools.pool_file import record_from_json, record_to_json
-from madke.pools.stage_calls import LLM, SEARCH, PoolStages
+from madke.pools.pool_file import PoolLines, record_from_json, record_to_json
+from madke.pools.stages import LLM, SEARCH, PoolStages
 from madke.runs.directory import RunDirectory, read_transcripts
 from madke.runs.guard import Guard, debate_services
 from madke.runs.job import Job

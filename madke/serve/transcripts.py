@@ -19,8 +19,8 @@ from madke.core.chat import Usage
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
-from madke.pools.lines import PoolLines
 from madke.pools.loading import pool_of
+from madke.pools.pool_file import PoolLines
 from madke.runs.directory import read_transcripts
 from madke.runs.spec import RunSpec, read_spec
 from madke.serve.served_run import ServedRun

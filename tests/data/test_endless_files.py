@@ -15,8 +15,7 @@ from madke._util import files
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
 from madke.data import published_rows, read_dataset
-from madke.pools.lines import PoolLines
-from madke.pools.pool_file import read_pools
+from madke.pools.pool_file import PoolLines, read_pools
 from tests.support.cli import refused
 
 QUESTION = json.dumps({"id": "q", "question": "Which lake?", "golden_answers": ["Baikal"]})

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.cards import Encoding
 from madke.encoding.embeddings import open_encoder
+from madke.encoding.encoders import Encoding
 from madke.endpoints import retry
 from madke.endpoints.retry import RetryPolicy
 from madke.indexing.build import build_index

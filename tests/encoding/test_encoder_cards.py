@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from madke.core.errors import UserError
-from madke.encoding.cards import Encoding
-from madke.encoding.encoders import load_encoder
+from madke.encoding.encoders import Encoding, load_encoder
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
 from madke.knowledge.asking import search_source

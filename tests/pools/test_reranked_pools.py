@@ -14,8 +14,15 @@ from madke.core.transcript import StageUsage
 from madke.engine.protocol import Protocol
 from madke.engine.protocol_parts import Knowledge, Rerank
 from madke.pools.building import depth
-from madke.pools.pool_file import PoolRecord, record_from_json, record_to_json
-from madke.pools.stages import FurtherQueries, Ranked, Reranking, scope_of
+from madke.pools.pool_file import (
+    FurtherQueries,
+    PoolRecord,
+    Ranked,
+    Reranking,
+    record_from_json,
+    record_to_json,
+    scope_of,
+)
 from tests.support.pools import load_pool
 
 
