@@ -23,8 +23,8 @@ from madke.core.registry import Scope
 from madke.core.transcript import Transcript
 from madke.data.formats import DatasetReader
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source, source_paths, use_files
+from madke.knowledge.source import close_sources
 from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.directory import read_transcripts
 from madke.runs.job import Job, questions_of, resolved, source_specs

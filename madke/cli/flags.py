@@ -10,7 +10,7 @@ import typer
 
 from madke.core.errors import UserError
 from madke.endpoints.model_names import MODEL_KINDS
-from madke.knowledge.built_in import BUILT_IN_SOURCES
+from madke.knowledge.named import BUILT_IN_SOURCES
 from madke.runs.fields import CLUSTER, COST, KNOWLEDGE, MODELS, PROTOCOL, QUESTIONS, RESUME, defaults, descriptions
 from madke.runs.options import RunOptions
 from madke.runs.request import Asker, RunRequest, askable

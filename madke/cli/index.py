@@ -216,8 +216,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Print the best passages for one query."""
-    from madke.knowledge.asking import ask_source, close_sources
     from madke.knowledge.named import known_sources, open_source, use_files
+    from madke.knowledge.source import ask_source, close_sources
 
     use_files(sources_file, None)
     if compare:

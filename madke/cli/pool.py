@@ -27,7 +27,7 @@ all passages; otherwise an endpoint with /rerank, as NAME@URL or a name in model
 @flags.request_options(
     "run",
     only="model limit dataset ids sample_seed",
-    without="token_budget deadline replay retry_failed retry_degraded",
+    without="token_budget deadline replay retry_failed retry_degraded engine address",
 )
 def build(
     data: flags.Questions,
@@ -49,17 +49,14 @@ def build(
 
     A run that reads the file chooses its sources and the number of passages of each.
     Calls of --query and --rerank are kept next to FILE, so the same command makes none of them again.
-    With --engine ray, nodes search indexes and result files (same path on each node). This machine queries services.
     """
-    from madke._util.workers import open_workers
     from madke.cli.plan_table import show_plans
     from madke.cli.plans_and_results import refuse_limits
     from madke.cli.progress import counter, resumable, show_counts, show_source, show_spent
     from madke.engine.protocol_parts import Knowledge
     from madke.experiments.plan import Planner
-    from madke.knowledge.asking import close_sources
-    from madke.knowledge.named import open_source, parse_sources, resolve, source_paths
-    from madke.knowledge.source_spec import asked_here
+    from madke.knowledge.named import open_source, parse_sources, source_paths
+    from madke.knowledge.source import close_sources
     from madke.runs.job import questions_of
     from madke.runs.meter import planned_prices, prices_of
     from madke.runs.pool_stages import build_pool_file, priced_models
@@ -86,11 +83,7 @@ def build(
     for name, spec in specs.items():
         opened.append(open_source(name, spec))
         show_source(name, spec, opened[-1].description)
-    remote = {}
-    if options.engine != "local":
-        resolved = {name: resolve(name, spec) for name, spec in specs.items()}
-        remote = {name: spec for name, spec in resolved.items() if not asked_here(spec)}
-    with resumable(), open_workers(options.engine, address=options.address, gpus=True) as workers:
+    with resumable():
         found = build_pool_file(
             questions,
             opened,
@@ -102,8 +95,6 @@ def build(
             progress=counter("retrieved"),
             on_stage=counter("queries and ranks"),
             signals=True,
-            remote=remote,
-            workers=workers,
         )
     close_sources(opened)
     show_counts(found)

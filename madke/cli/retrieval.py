@@ -11,7 +11,7 @@ from madke.core.question import Question
 from madke.data import read_dataset
 from madke.knowledge.fusion import DEPTH, fuse
 from madke.knowledge.named import known_sources, resolve
-from madke.knowledge.source_spec import HybridSpec, IndexSpec, open_spec, parse_spec
+from madke.knowledge.source_spec import HybridSpec, IndexSpec, parse_spec
 from madke.pools.building import retrieve
 from madke.report.tables import NO_FIGURE, Cell, Table, count_cell, percent_cell, rich_table, write_table
 from madke.scoring.arms import Results
@@ -130,4 +130,4 @@ def open_parts(index: str) -> tuple[HybridSpec, list[Source]]:
     if len(set(names)) < len(names):
         raise UserError(f"{index!r} names a part twice")
     pairs = zip(names, spec.hybrid, strict=True)
-    return spec, [open_spec(name, part) for name, part in pairs if not isinstance(part, str)]
+    return spec, [part.open(name) for name, part in pairs if not isinstance(part, str)]

@@ -7,7 +7,7 @@ from math import fsum
 from typing import Literal, TypeVar
 
 from madke.core.knowledge import Hits, Passage, Source
-from madke.knowledge.asking import close_sources, search_source, served_by
+from madke.knowledge.source import close_sources, search_source, served_by
 
 Method = Literal["rrf", "weighted"]
 

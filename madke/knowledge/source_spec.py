@@ -1,4 +1,4 @@
-"""Source specifications: typed records, read from a command-line word or an entry of a ``sources.yaml``."""
+"""Source specifications: typed records, read from a command-line word or from a ``sources.yaml``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, Union, cast
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from madke._util.assets import cache_dir
-from madke._util.yaml_file import validated
+from madke._util.files import dir_lock, write_file
+from madke._util.yaml_file import read_entries, validated
 from madke.core.errors import UserError
 from madke.core.knowledge import Source
-from madke.knowledge.asking import own_source
 from madke.knowledge.fusion import HybridSource, Method
 from madke.knowledge.http_search import HttpOptions, HttpSearch, search_presets
-from madke.knowledge.index_sources import DocumentSource, open_index
-from madke.knowledge.sample import RankedBy, SampleSource
+from madke.knowledge.index_sources import DocumentSource, RankedBy, SampleSource, open_index
 from madke.knowledge.serper import Serper, SerperOptions
-from madke.knowledge.web import SnippetsSource, WebOptions
-from madke.knowledge.web_source import Service, WebSource
+from madke.knowledge.source import own_source
+from madke.knowledge.web import Service, SnippetsSource, WebOptions, WebSource
 from madke.knowledge.wikipedia import Wikipedia, WikipediaOptions
 
 _PART = re.compile(r"(?:(\d+(?:\.\d*)?|\.\d+)\s*\*)?\s*([^\s*][^*]*)")
@@ -39,13 +39,11 @@ def at_home(path: Path) -> Path:
 class SourceSpec(BaseModel, frozen=True, extra="forbid"):
     """What a source is opened from. A kind is a subclass under ``@_kind_of_source``, named by its first field."""
 
-    asked_here: ClassVar[bool] = False
-    """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
     asks_service: ClassVar[bool] = False
     """Whether a search asks a service, which may be elsewhere, slow or cost money."""
 
     @abstractmethod
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the source, under this name; all names and relative paths are resolved."""
 
     def risk(self, folder: Path) -> str | None:
@@ -81,7 +79,7 @@ class IndexSpec(SourceSpec):
     encoder: str | None = None
     texts: Path | None = None
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the index."""
         return open_index(name, self.index, encoder=self.encoder, texts=self.texts)
 
@@ -90,11 +88,10 @@ class IndexSpec(SourceSpec):
 class DocumentsSpec(SourceSpec):
     """A folder of documents: see :class:`madke.knowledge.index_sources.DocumentSource`."""
 
-    asked_here = True
     documents: Path
     encoder: str | None = None
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the documents."""
         return DocumentSource(self.documents, name=name, encoder=self.encoder)
 
@@ -123,9 +120,9 @@ class HybridSpec(SourceSpec):
             raise ValueError(f"expected {len(self.hybrid)} weights, one per part; found {len(self.weights)}")
         return self
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the parts, and fuse them."""
-        parts = [open_spec(name, part) for part in self.hybrid if not isinstance(part, str)]
+        parts = [part.open(name) for part in self.hybrid if not isinstance(part, str)]
         return HybridSource(parts, name=name, fusion=self.fusion, weights=self.weights)
 
 
@@ -135,18 +132,18 @@ class ResultsSpec(SourceSpec):
 
     results: Path
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the file."""
         return SnippetsSource(self.results, name=name)
 
 
 @_kind_of_source
 class SampleSpec(SourceSpec):
-    """The shipped sample passages: see :class:`madke.knowledge.sample.SampleSource`."""
+    """The shipped sample passages: see :class:`madke.knowledge.index_sources.SampleSource`."""
 
     sample: RankedBy
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the sample."""
         return SampleSource(self.sample, name=name)
 
@@ -155,10 +152,9 @@ class SampleSpec(SourceSpec):
 class PythonSpec(SourceSpec):
     """A source defined in code: ``module:object``, or the name of an entry point."""
 
-    asked_here = True
     python: Annotated[str, Field(min_length=1)]
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Import the code."""
         return own_source(self.python, name)
 
@@ -170,7 +166,7 @@ class PythonSpec(SourceSpec):
 class _ServiceSpec(SourceSpec):
     """A search service; its only field has the options."""
 
-    asked_here = asks_service = True
+    asks_service = True
     service: ClassVar[type[Service]]
     """It is made from the options."""
     cache: ClassVar[str] = "searches"
@@ -187,7 +183,7 @@ class _ServiceSpec(SourceSpec):
         """Those of its options. A search with a key may cost money."""
         return self.options.keys
 
-    def opened(self, name: str) -> Source:
+    def open(self, name: str) -> Source:
         """Open the service, with its cache."""
         cache = cache_dir(self.cache) / "answers.sqlite"
         service = cast(Callable[[WebOptions], Service], self.service)
@@ -289,11 +285,6 @@ def asks_service(spec: SourceSpec) -> bool:
     return any(not isinstance(part, str) and part.asks_service for part in parts_of(spec))
 
 
-def asked_here(spec: SourceSpec) -> bool:
-    """Whether only this process may query it: services (one cache and limits), documents (cached here), and code."""
-    return any(not isinstance(part, str) and part.asked_here for part in parts_of(spec))
-
-
 def parts_of(spec: SourceSpec | str) -> Iterator[SourceSpec | str]:
     """The specification, or those of a hybrid's parts."""
     if isinstance(spec, HybridSpec):
@@ -310,11 +301,6 @@ def risk_of(part: SourceSpec | str, folder: Path) -> str | None:
     return part.risk(folder)
 
 
-def open_spec(name: str, spec: SourceSpec) -> Source:
-    """Open the source of a resolved specification (see :func:`madke.knowledge.named.resolve`)."""
-    return spec.opened(name)
-
-
 def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
     """Parse an entry of a ``sources.yaml``; ``file`` is its position, for errors."""
     kind = _kind(content)
@@ -326,3 +312,44 @@ def spec_from_yaml(content: Any, *, file: Path | str) -> SourceSpec:
         )
         raise UserError(f"expected {_ONE_OF}, found {found}{preset}", file=file)
     return validated(content, _KINDS[kind], file=file)
+
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceEntry:
+    """A source's specification and its position; relative paths are relative to the file."""
+
+    spec: SourceSpec
+    file: Path
+    line: int
+
+
+def read_sources(path: Path, *, named: bool = False) -> dict[str, SourceEntry]:
+    """Name -> entry of a sources file; ``named``: entries may run code and send keys, because the user named it."""
+    entries = {}
+    for name, (line, content) in read_entries(path).items():
+        if not _NAME.fullmatch(name) or name == "none":
+            expected = "expected letters, digits, hyphens, dots and underscores, and not 'none'"
+            raise UserError(f"{name!r} is not a valid source name; {expected}", file=path, line=line)
+        spec = spec_from_yaml(content, file=f"{path}:{line}: source {name!r}")
+        folder = path.absolute().parent
+        risk = next(filter(None, (risk_of(part, folder) for part in parts_of(spec))), None)
+        if risk and not named:
+            remedy = f"use --sources-file {path} or MADKE_SOURCES={path}"
+            why = f"source {name!r} {risk}, which is allowed only in a file that you name: {remedy}"
+            raise UserError(why, file=path, line=line)
+        entries[name] = SourceEntry(spec=spec, file=path, line=line)
+    return entries
+
+
+def add_source(path: Path, name: str, spec: SourceSpec) -> None:
+    """Add a source to a file, or replace the one of the same name; concurrent calls wait for each other."""
+    import yaml
+
+    with dir_lock(path.parent):
+        entries = {name: entry.spec for name, entry in read_sources(path).items()} if path.exists() else {}
+        entries[name] = spec
+        content = {name: entry.model_dump(mode="json", exclude_none=True) for name, entry in entries.items()}
+        write_file(path, yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode())

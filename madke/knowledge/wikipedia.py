@@ -18,8 +18,7 @@ from madke._version import __version__
 from madke.core.addresses import public_url
 from madke.indexing.passages.raw_pages import split_words
 from madke.knowledge.http_search import HttpReply, HttpService, parse_json
-from madke.knowledge.web import Address, WebOptions, WebResult
-from madke.knowledge.web_source import Fetch, NoAnswer, PricedReply, Request, TryAgain
+from madke.knowledge.web import Address, Fetch, NoAnswer, PricedReply, Request, TryAgain, WebOptions, WebResult
 
 _WORDS = 100
 _LONGEST_QUERY = 300
@@ -47,7 +46,7 @@ class WikipediaOptions(WebOptions):
 
 
 class Wikipedia(HttpService):
-    """See :class:`madke.knowledge.web_source.Service`."""
+    """See :class:`madke.knowledge.web.Service`."""
 
     def __init__(self, options: WikipediaOptions) -> None:
         super().__init__(method="GET", concurrency=1)

@@ -6,27 +6,22 @@ to it; the same command resumes from there.
 
 import asyncio
 import json
-import platform
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
 from madke._util.concurrency import in_thread
 from madke._util.files import Inputs, any_finished, atomic_write, dir_lock, is_finished, mark_finished
-from madke._util.workers import IN_THIS_PROCESS, Workers
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Source, SourceCounts
 from madke.core.question import Question
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.asking import ask_source, served_by
-from madke.knowledge.source_spec import SourceSpec, open_spec
+from madke.knowledge.source import ask_source, served_by
 from madke.pools.pool_file import PoolRecord, merged_record, record_from_json, record_to_json, write_pools
 
 T = TypeVar("T")
@@ -51,37 +46,26 @@ def retrieve_pools(
     k: int,
     out: Path,
     *,
-    remote: Mapping[str, SourceSpec] | None = None,
-    workers: Workers = IN_THIS_PROCESS,
     progress: Callable[[int, int], None] = lambda done, total: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, SourceCounts]:
     """Query every source for every question (see :func:`retrieve`) and write the pool file atomically.
 
     The file has the order of the questions, and each query is the question, verbatim. After a kill or an error the same
-    call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``workers``
-    query the sources in ``remote`` (name -> specification), whose content must be the same for them. ``progress`` gets
-    the numbers of finished and of all questions. Once ``stopped`` returns True, nothing more is written, and the search
-    that is running is the last one.
+    call queries only what is missing, changed, or failed. ``k`` passages are requested from each source. ``progress``
+    gets the numbers of finished and of all questions. Once ``stopped`` returns True, nothing more is written, and the
+    search that is running is the last one.
 
     Returns source name -> how many questions it was queried for, found something for, and failed on. UserError if a
     source cannot be used, or ``out`` cannot be written.
     """
     served = {source.name: served_by(source) for source in sources}
-    remotes = tuple(_Remote(name=name, spec=spec, served_by=served[name]) for name, spec in (remote or {}).items())
-    at_workers = {source.name for source in remotes}
     chunks = [questions[start : start + _CHUNK] for start in range(0, len(questions), _CHUNK)]
     count = dict.fromkeys(served, SourceCounts())
     done = 0
     with _partial_results(out) as folder:
         kept = [_Chunk(folder, number, chunk, served, k) for number, chunk in enumerate(chunks)]
-        asked = (part.queries for part in kept if part.missing & at_workers)
-        answers = workers.map(partial(_ask_remotely, remotes, k), asked)
         for part in kept:
-            if part.missing & at_workers:
-                for name, hits in next(answers).items():
-                    if name in part.missing:
-                        part.write(name, hits)
             for source in sources:
                 if source.name in part.missing:
                     hits = ask_source(source, part.queries, k)
@@ -135,33 +119,6 @@ def _partial_results(out: Path) -> Iterator[Path]:
         finally:
             if folder.exists() and not any_finished(folder):
                 shutil.rmtree(folder)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Remote:
-    """A source for workers, where ``spec`` must open the same content (``served_by``)."""
-
-    name: str
-    spec: SourceSpec
-    served_by: str
-
-
-def _ask_remotely(sources: Sequence[_Remote], k: int, queries: Sequence[str]) -> dict[str, list[Hits]]:
-    return {source.name: ask_source(_opened(source), queries, k) for source in sources}
-
-
-@cache
-def _opened(source: _Remote) -> Source:
-    where = f"on node {platform.node()}, which runs a worker"
-    try:
-        opened = open_spec(source.name, source.spec)
-    except UserError as error:
-        expected = "a source's files must be at the same path on every node"
-        raise UserError(f"{error} ({where}; {expected})") from None
-    if served_by(opened) != source.served_by:
-        found = f"source {source.name!r} is {served_by(opened)} {where}, but {source.served_by} here"
-        raise UserError(f"{found}; both must be the same")
-    return opened
 
 
 class _Chunk:

@@ -27,8 +27,8 @@ from madke.engine.prose import check_task
 from madke.engine.protocol import Protocol
 from madke.engine.scene import Scene
 from madke.knowledge import named
-from madke.knowledge.asking import close_sources
 from madke.knowledge.named import open_source
+from madke.knowledge.source import close_sources
 from madke.llm import as_chat_model, close, read_models
 from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.calibration_file import deferring_of, warn_of_shift

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from madke._util.concurrency import finished
 from madke._util.files import atomic_write
@@ -21,7 +20,7 @@ from madke.endpoints.endpoint import refuse_unreachable
 from madke.endpoints.model_names import has_endpoint
 from madke.endpoints.rerank_endpoint import open_rerank_endpoint
 from madke.engine.protocol_parts import Knowledge
-from madke.knowledge.asking import served_by
+from madke.knowledge.source import served_by
 from madke.llm import CallStore, Limits, close, read_models
 from madke.llm.services import CrossEncoderReranker
 from madke.pools.building import depth, in_search_thread, retrieve_pools
@@ -184,7 +183,6 @@ def build_pool_file(
     progress: Callable[[int, int], None] = lambda done, total: None,
     on_stage: Callable[[int, int], None] = lambda done, total: None,
     signals: bool = False,
-    **searching: Any,
 ) -> dict[str, SourceCounts]:
     """As :func:`madke.pools.building.retrieve_pools`, with the query stage and the reranker of ``knowledge``.
 
@@ -195,7 +193,7 @@ def build_pool_file(
         Unfinished: A limit is reached, or the calls of a model all fail; ``out`` is then not written.
     """
     if not knowledge.staged:
-        return retrieve_pools(questions, sources, k, out, progress=progress, **searching)
+        return retrieve_pools(questions, sources, k, out, progress=progress)
     k = max(k, depth(knowledge))
     own = replace(account(options), calls=calls_beside(out))
     retriever = model if knowledge.needs_retriever else None
@@ -211,7 +209,7 @@ def build_pool_file(
         signals=signals,
         progress=lambda done: on_stage(done, len(questions)),
         search=lambda stopped: counts.update(
-            retrieve_pools(questions, sources, k, found, progress=progress, stopped=stopped, **searching)
+            retrieve_pools(questions, sources, k, found, progress=progress, stopped=stopped)
         ),
     )
     try:

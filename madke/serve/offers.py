@@ -11,8 +11,8 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.engine.debate import check_needs
 from madke.engine.protocol_parts import Knowledge, role_key
-from madke.knowledge.asking import NamedSource, close_sources
 from madke.knowledge.named import open_source
+from madke.knowledge.source import NamedSource, close_sources
 from madke.llm import Limits, close, read_models
 from madke.pools.building import retrieve
 from madke.pools.loading import pool_of

@@ -24,7 +24,7 @@ from madke.data.questions import id_of
 from madke.endpoints.endpoint import endpoints_of
 from madke.engine.debate import hold_debate
 from madke.engine.protocol_parts import RETRIEVER
-from madke.knowledge.asking import served_by
+from madke.knowledge.source import served_by
 from madke.llm import CallStore, Limits, close
 from madke.llm.services import AnswerScorer, service_request
 from madke.pools.building import depth

@@ -8,8 +8,7 @@ import pytest
 
 from madke._util.assets import asset
 from madke.endpoints.prices import price_of, read_prices
-from madke.knowledge.source_spec import HttpSpec, keys_of
-from madke.knowledge.sources_file import read_sources
+from madke.knowledge.source_spec import HttpSpec, keys_of, read_sources
 from madke.llm import read_models
 from tests.docs.blocks import blocks
 from tests.docs.page_runner import CHECKOUT

@@ -17,9 +17,9 @@ from madke.endpoints import retry
 from madke.endpoints.retry import RetryPolicy
 from madke.indexing.build import build_index
 from madke.indexing.index_folder import DenseSettings, read_manifest
-from madke.knowledge.asking import ask_source
 from madke.knowledge.index_sources import open_index
 from madke.knowledge.named import use_files
+from madke.knowledge.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
 from tests.support.openai_server import OpenAIServer, Reply, error, openai_server

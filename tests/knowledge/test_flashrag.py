@@ -16,9 +16,9 @@ from madke.indexing.build import build_index
 from madke.indexing.corpus import PASSAGE_FORMAT
 from madke.indexing.published_folders import Lines
 from madke.knowledge import named
-from madke.knowledge.asking import ask_source
 from madke.knowledge.index_sources import DenseSource, open_index
 from madke.knowledge.named import open_source
+from madke.knowledge.source import ask_source
 from tests.support.corpus import PASSAGES, WordEncoder, write_corpus
 from tests.support.installed import needs
 

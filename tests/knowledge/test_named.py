@@ -10,10 +10,17 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.indexing.index_folder import MANIFEST
-from madke.knowledge import built_in
-from madke.knowledge.asking import search_source
-from madke.knowledge.built_in import BUILT_IN_SOURCES
-from madke.knowledge.named import is_sample, known_sources, open_source, parse_sources, register, resolve
+from madke.knowledge import named
+from madke.knowledge.named import (
+    BUILT_IN_SOURCES,
+    is_sample,
+    known_sources,
+    open_source,
+    parse_sources,
+    register,
+    resolve,
+)
+from madke.knowledge.source import search_source
 from madke.knowledge.source_spec import HybridSpec, IndexSpec, ResultsSpec, SampleSpec
 from tests.support.corpus import WordEncoder, write_corpus
 
@@ -188,7 +195,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "eval" / "samples").mkdir(parents=True)
     write_corpus(tmp_path / "indexes" / "sample" / "passages.jsonl")
     (tmp_path / "eval" / "samples" / "web.jsonl").write_text(json.dumps({"query": "q", "results": []}))
-    monkeypatch.setattr(built_in, "asset", lambda *parts: tmp_path.joinpath(*parts))
+    monkeypatch.setattr(named, "asset", lambda *parts: tmp_path.joinpath(*parts))
     monkeypatch.setenv("MADKE_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
@@ -209,8 +216,8 @@ def test_google_with_a_key_is_a_web_search(sample: Path, monkeypatch: pytest.Mon
 
 
 def test_wiki_is_the_fusion_of_both_rankings_of_the_sample(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.sample.asset", lambda *parts: sample.joinpath(*parts))
-    monkeypatch.setattr("madke.knowledge.built_in.find_spec", lambda _: True)
+    monkeypatch.setattr("madke.knowledge.index_sources.asset", lambda *parts: sample.joinpath(*parts))
+    monkeypatch.setattr("madke.knowledge.named.find_spec", lambda _: True)
     monkeypatch.setattr("madke.encoding.encoders.load_encoder", lambda *_, **__: WordEncoder())
 
     source = open_source("wiki")

@@ -18,11 +18,10 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Hits, Passage
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.knowledge import asking, named
-from madke.knowledge.asking import ask_source, close_sources, served_by
-from madke.knowledge.built_in import BUILT_IN_SOURCES
+from madke.knowledge import named, source
 from madke.knowledge.fusion import HybridSource
-from madke.knowledge.named import known_sources, open_source, resolve, use_files
+from madke.knowledge.named import BUILT_IN_SOURCES, known_sources, open_source, resolve, use_files
+from madke.knowledge.source import ask_source, close_sources, served_by
 from madke.knowledge.source_spec import HybridSpec, PythonSpec
 from madke.pools.building import retrieve, retrieve_pools
 from madke.pools.pool_file import read_pools
@@ -93,10 +92,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("MADKE_SOURCES", raising=False)
     own: Registry[Any] = Registry("source", {}, "madke.sources")
     own.reserve(BUILT_IN_SOURCES)
-    monkeypatch.setattr(asking, "SOURCES", own)
+    monkeypatch.setattr(source, "SOURCES", own)
     monkeypatch.setattr(named, "SOURCES", own)
     monkeypatch.setattr(named, "_chosen", None)
-    asking._no_fingerprint.cache_clear()
+    source._no_fingerprint.cache_clear()
     yield tmp_path
     sys.modules.pop("my_notes", None)
 

@@ -16,8 +16,8 @@ import pytest
 from madke.core.errors import UserError
 from madke.encoding.encoders import load_encoder
 from madke.indexing.published_folders import Lines, describe, fingerprint_of, stored_passage
-from madke.knowledge.asking import search_source
 from madke.knowledge.index_sources import Bm25Source, DenseSource, open_index
+from madke.knowledge.source import search_source
 from tests.support.corpus import PASSAGES, WordEncoder
 from tests.support.installed import needs
 from tests.support.pyserini_format import dpr_document, faiss_folder, lucene_folder

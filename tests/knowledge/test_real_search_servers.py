@@ -20,7 +20,7 @@ import pytest
 from madke.core.knowledge import Hits
 from madke.knowledge.http_search import HttpSearch
 from madke.knowledge.source_spec import HttpSpec, spec_from_yaml
-from madke.knowledge.web_source import WebSource
+from madke.knowledge.web import WebSource
 from madke.pools.pool_file import read_pools
 from tests.support import pyserini_server
 from tests.support.cli import madke

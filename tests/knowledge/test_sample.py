@@ -10,8 +10,8 @@ import pytest
 
 from madke._util.assets import asset
 from madke.encoding.encoders import titled_text
+from madke.knowledge.index_sources import SampleSource, vectors_file
 from madke.knowledge.named import open_source
-from madke.knowledge.sample import SampleSource, vectors_file
 from tests.support.corpus import WordEncoder, write_corpus
 from tests.support.installed import needs
 
@@ -68,7 +68,7 @@ def test_another_encoder_encodes_the_sample_anew(
 
 
 def test_without_minilm_wiki_is_ranked_by_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("madke.knowledge.built_in.find_spec", lambda _: None)
+    monkeypatch.setattr("madke.knowledge.named.find_spec", lambda _: None)
 
     source = open_source("wiki")
 

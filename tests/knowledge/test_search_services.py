@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from madke.core.errors import UserError
 from madke.core.knowledge import Hits
 from madke.knowledge.http_search import HttpSearch, filled, search_presets
+from madke.knowledge.serper import Serper, SerperOptions
 from madke.knowledge.source_spec import HttpSpec, WikipediaSpec, spec_from_yaml
-from madke.knowledge.web_source import Spent, WebSource
+from madke.knowledge.web import Service, SnippetsSource, Spent, WebOptions, WebSource
 from madke.knowledge.wikipedia import Wikipedia
 from tests.support.search_server import Reply, SearchServer, Seen, ok, raw_server
 
@@ -125,6 +126,14 @@ CASES = {
         found=[("9", "", "first", None)],
         empty={"candidates": []},
     ),
+    "serper": Case(
+        settings={"url": "{url}"},
+        sent={"method": "POST", "path": "/search", "params": {}, "body": {"q": QUERY, "num": 10}},
+        replies=[{"organic": [{"title": "One", "snippet": "first", "link": A}], "credits": 1}],
+        found=[(A, "One", "first", A)],
+        empty={"organic": []},
+        keys={"SERPER_API_KEY": "x-api-key"},
+    ),
     "own": Case(
         settings={
             "url": "{url}/find",
@@ -183,17 +192,25 @@ def waits() -> list[float]:
 Open = Callable[..., WebSource]
 
 
+def service_of(case: Case, settings: dict[str, Any]) -> tuple[Service, WebOptions]:
+    if case is CASES["serper"]:
+        url = settings.pop("url")
+        options = SerperOptions.model_validate(settings)
+        return Serper(options, url), options
+    spec = spec_from_yaml({"wikipedia" if case is CASES["wikipedia"] else "http": settings}, file="f")
+    if isinstance(spec, WikipediaSpec):
+        return Wikipedia(spec.wikipedia), spec.wikipedia
+    assert isinstance(spec, HttpSpec)
+    return HttpSearch(spec.http), spec.http
+
+
 @pytest.fixture
 def opened(case: Case, tmp_path: Path, waits: list[float]) -> Open:
     """Opens the source at an address."""
 
     def open_at(url: str, now: Callable[[], datetime] = lambda: datetime.now(UTC), **more: Any) -> WebSource:
         settings = {**case.settings, "url": case.settings["url"].replace("{url}", url), **more}
-        kind = "wikipedia" if case is CASES["wikipedia"] else "http"
-        spec = spec_from_yaml({kind: settings}, file="f")
-        assert isinstance(spec, HttpSpec | WikipediaSpec)
-        options = spec.http if isinstance(spec, HttpSpec) else spec.wikipedia
-        service = HttpSearch(spec.http) if isinstance(spec, HttpSpec) else Wikipedia(spec.wikipedia)
+        service, options = service_of(case, settings)
         return WebSource(service, options, name="web", cache=tmp_path / "c.sqlite", sleep=waits.append, now=now)
 
     return open_at
@@ -233,6 +250,7 @@ def test_a_repeated_search_costs_nothing_and_needs_no_key(
         assert other.error == f"no usable answer in the cache, and {next(iter(case.keys))} is not set"
 
 
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_an_expired_answer_is_asked_again_and_never_used(server: SearchServer, opened: Open) -> None:
     start = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -274,6 +292,7 @@ def test_a_byte_that_is_not_utf8_costs_one_character(server: SearchServer, opene
     assert f"\N{REPLACEMENT CHARACTER}{word}" in hits.passages[0].title + hits.passages[0].text
 
 
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_a_service_that_stays_broken_fails_its_query(server: SearchServer, opened: Open, waits: list[float]) -> None:
     server.reply = lambda seen, before: (500, {}, KEY.encode())
 
@@ -303,12 +322,12 @@ def test_what_repeating_cannot_mend_fails_at_once(
 
     (hits,) = opened(server.url).search(["a"], 3)
 
-    if name == "brave" and reply[2][:1] == b"{":  # its replies without results have no list
+    if name in ("brave", "serper") and reply[2][:1] == b"{":  # their replies without results have no list
         assert hits == Hits()
         return
     assert hits.error is not None
     assert KEY not in hits.error
-    assert hits.error == reason or (reason is None and hits.error.startswith("the reply "))
+    assert hits.error == reason or (reason is None and hits.error.startswith(("the reply ", "HTTP 200, but")))
     assert len(server.requests) == 1
 
 
@@ -333,6 +352,7 @@ def test_a_rejected_key_ends_all_asking_and_is_named_by_its_variable(
     assert len(server.requests) == sent
 
 
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> None:
     source = opened("http://127.0.0.1:1")
 
@@ -342,6 +362,7 @@ def test_an_unreachable_service_is_not_tried_for_every_query(opened: Open) -> No
     assert found[-1].error == "not sent: ConnectionError after 5 attempts"
 
 
+@pytest.mark.parametrize("name", ["searxng", "serper", "wikipedia"])
 def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("madke.knowledge.http_search._TIMEOUT", 0.05)
     with raw_server(b"", b"", 0), raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as half:
@@ -356,12 +377,37 @@ def test_a_hanging_service_and_half_a_body_are_retried(opened: Open, monkeypatch
     assert hung.error.endswith(" after 5 attempts")
 
 
-def test_an_endless_reply_is_not_read_to_its_end(opened: Open, waits: list[float]) -> None:
-    with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", bytes(1 << 16)) as url:
-        (hits,) = opened(url).search(["a"], 3)
+@pytest.mark.parametrize("packing", [b"", b"Content-Encoding: gzip\r\n"])
+def test_an_endless_reply_is_not_read_to_its_end(packing: bytes, tmp_path: Path) -> None:
+    with raw_server(b"HTTP/1.1 200 OK\r\n" + packing + b"\r\n", bytes(1 << 16)) as url:
+        (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
 
     assert hits.error == "HTTP 200, but the reply exceeds 5,000,000 bytes"
-    assert waits == []
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nServer: "])
+def test_a_reply_that_trickles_in_is_given_up(begins: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("madke.knowledge.http_search._DEADLINE", 0.3)
+    with raw_server(begins, b"0", 0.05) as url:
+        (hits,) = open_http(url, tmp_path, preset="searxng").search(["a"], 3)
+
+    assert hits.error == "no complete reply within 0.3 s"
+
+
+def test_a_text_cut_inside_a_character_is_shown_and_kept(tmp_path: Path) -> None:
+    with SearchServer(lambda seen, before: ok({"results": [{"content": "so glad \ud83d"}]})).running() as server:
+        source = open_http(server.url, tmp_path, preset="searxng")
+        (first,), (again,) = source.search(["a"], 3), source.search(["a"], 3)
+
+    assert first == again
+    assert first.passages[0].text == "so glad ?"
+
+
+def test_a_cache_that_is_no_database_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "c.sqlite").write_text("not a database, and longer than a header", encoding="utf-8")
+
+    with pytest.raises(UserError, match=r"c\.sqlite: the cache of web searches cannot be used: "):
+        open_http("http://127.0.0.1:1", tmp_path, preset="searxng")
 
 
 def test_many_queries_come_back_in_order_with_bounded_concurrency(
@@ -517,6 +563,102 @@ def test_scores_are_kept_only_if_every_result_has_one(tmp_path: Path) -> None:
 
     assert [p.score for p in every.passages] == [0.1, 7]
     assert [p.score for p in some.passages] == [1, 1 / 2, 1 / 3]
+
+
+LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+DOMAINS = st.lists(LABELS, min_size=2, max_size=4).map(".".join).filter(lambda domain: not domain.startswith("www."))
+SHOUTED = st.sampled_from([str.lower, str.upper, str.title])
+REST = st.sampled_from(["", "/", ":8080/a", "/a?b=c#d", "./x"])
+SCHEMES = st.sampled_from(["https://", "http://", "//", "HTTP://", "https://user:word@"])
+
+
+def without(*domains: str) -> WebOptions:
+    return WebOptions(exclude=domains)
+
+
+@settings(deadline=None)
+@given(domain=DOMAINS, below=st.lists(LABELS, max_size=3), scheme=SCHEMES, rest=REST, said=SHOUTED, excluded=SHOUTED)
+def test_a_domain_is_left_out_with_all_below_it(
+    domain: Any, below: Any, scheme: Any, rest: Any, said: Any, excluded: Any
+) -> None:
+    link = scheme + said(".".join([*below, domain])) + rest
+
+    assert not without(excluded(domain)).allows([link])
+    assert not without("other.example", "www." + domain).allows([link])
+
+
+@settings(deadline=None)
+@given(domain=DOMAINS, prefix=LABELS, other=DOMAINS, scheme=SCHEMES, rest=REST)
+def test_nothing_else_is_left_out(domain: Any, prefix: Any, other: Any, scheme: Any, rest: Any) -> None:
+    excludes = without(domain)
+
+    assert excludes.allows([scheme + prefix + domain + rest])
+    assert excludes.allows([scheme + other + rest]) == (other != domain and not other.endswith("." + domain))
+    assert excludes.allows([f"https://{prefix}.example/?from=https://{domain}/"]) or domain == f"{prefix}.example"
+
+
+@settings(deadline=None)
+@given(link=st.text())
+def test_any_text_can_be_judged(link: str) -> None:
+    assert without().allows([link])
+    assert without("a.example").allows([link]) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "link",
+    ["", "quiz.example/17", "mailto:a@b.example", "https://[::1", "https://localhost/", "https://quiz%2eexample/"],
+)
+def test_a_link_that_cannot_be_read_is_left_out_where_domains_are(link: str) -> None:
+    assert not without("a.example").allows([link])
+    assert without().allows([link])
+
+
+@pytest.mark.parametrize(
+    ("domain", "link"),
+    [
+        ("b\u00fccher.example", "https://xn--bcher-kva.example/"),
+        ("xn--bcher-kva.example", "https://B\u00dcCHER.example/"),
+        ("quiz.example", "https:\\\\quiz.example\\17"),
+        ("quiz.example", "https://quiz.example\\@other.example/"),
+        ("quiz.example", "https://quiz.example./17"),
+    ],
+)
+def test_other_spellings_of_a_domain_are_known(domain: str, link: str) -> None:
+    assert not without(domain).allows(["https://b.example/", link])
+    assert without(domain).allows(["https://b.example/", "https://c.example/"])
+    assert not without(domain).allows([])
+
+
+def results_file(folder: Path, *lines: object) -> Path:
+    path = folder / "web.jsonl"
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+def test_a_file_of_results_gives_those_of_a_known_query_in_order(tmp_path: Path) -> None:
+    found = [{"title": f"T{n}", "snippet": f"snippet {n}", "link": f"{A}{n}", "date": "2024-05-01"} for n in range(3)]
+    path = results_file(tmp_path, {"query": "Who  made IT?", "results": found})
+
+    known, unknown = SnippetsSource(path, name="google").search([" who made it? ", "who made them?"], 2)
+
+    assert [(p.source, p.key, p.title, p.text, p.rank, p.url, p.date) for p in known.passages] == [
+        ("google", f"{A}{n}", f"T{n}", f"snippet {n}", n, f"{A}{n}", "2024-05-01") for n in (0, 1)
+    ]
+    assert unknown == Hits()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r":2: is not JSON"),
+        ({"query": "b"}, r":2: results: Field required"),
+        ({"query": "b", "results": [{"title": "no link"}]}, r":2: results\.0\.link: Field required"),
+        ({"query": "A ", "results": []}, r":2: query 'A ' occurs twice"),
+    ],
+)
+def test_a_broken_line_of_a_file_of_results_is_named(line: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        SnippetsSource(results_file(tmp_path, {"query": "a", "results": []}, line), name="google")
 
 
 class TestWikipedia:

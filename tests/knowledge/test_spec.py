@@ -15,12 +15,12 @@ from madke.knowledge.source_spec import (
     ResultsSpec,
     SerperSpec,
     SourceSpec,
+    add_source,
     keys_of,
-    open_spec,
     parse_spec,
+    read_sources,
     spec_from_yaml,
 )
-from madke.knowledge.sources_file import add_source, read_sources
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_each_kind_is_opened(tmp_path: Path, bm25_index: Path, monkeypatch: pyte
     index = IndexSpec(index=bm25_index)
 
     def described(spec: SourceSpec) -> str:
-        return open_spec("s", spec).description
+        return spec.open("s").description
 
     assert described(index).startswith("BM25 over 50 passages")
     assert described(ResultsSpec(results=tmp_path / "r.jsonl")).startswith("web-style snippets for 1 queries")

@@ -16,7 +16,7 @@ import pytest
 from madke.core.errors import UserError
 from madke.knowledge.fetch import download
 from madke.knowledge.serper import Serper, SerperOptions
-from madke.knowledge.web_source import WebSource
+from madke.knowledge.web import WebSource
 
 CONTENT = b"the published file"
 

@@ -73,7 +73,7 @@ class NamedSource:
 
 SOURCES: Registry[Any] = Registry("source", {}, "madke.sources")
 """Sources defined in code: entry points and ``module:object``. Each is a source, or a callable without arguments that
-returns one. Built-in sources, which come before them, are in :mod:`madke.knowledge.built_in`."""
+returns one. Built-in sources, which come before them, are in :mod:`madke.knowledge.named`."""
 
 
 def own_source(code: str, name: str) -> Source:
