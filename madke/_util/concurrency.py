@@ -1,11 +1,15 @@
 """Run coroutines together, or from synchronous code."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, TypeVar
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -40,14 +44,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     """Start work in a daemon thread, which nothing waits for at exit."""
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # the waiting caller may leave; the thread goes on
-
-    def run() -> None:
-        try:
-            outcome.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is read
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name="madke", daemon=True).start()
+    threading.Thread(target=_fulfil, args=(outcome, work), name="madke", daemon=True).start()
     return outcome
 
 
@@ -65,11 +62,75 @@ async def told(
         while True:
             part = None
             with suppress(TimeoutError):
-                part = await (parts.get() if silence is None else asyncio.wait_for(parts.get(), silence))
+                async with asyncio.timeout(silence):
+                    part = await parts.get()
             if part is task:
                 break
             yield part
         yield task.result()
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancelled(task)
+
+
+END_SECONDS = 10.0
+"""How long cancelled work may take to end, before nobody waits for it any more."""
+
+
+async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks until they are done. It goes on if the caller is cancelled, and gives up after END_SECONDS."""
+    ending = asyncio.create_task(_cancel_until_done(tasks))
+    _ENDING.add(ending)
+    ending.add_done_callback(_ENDING.discard)
+    await asyncio.shield(ending)
+
+
+_ENDING: set[asyncio.Task[None]] = set()
+"""An event loop holds its tasks weakly."""
+
+
+async def _cancel_until_done(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    left, attempts = {*tasks}, 10
+    for _ in range(attempts):
+        for task in left:
+            task.cancel()
+        if left:
+            _, left = await asyncio.wait(left, timeout=END_SECONDS / attempts)
+    if left:
+        _log.error("%d cancelled tasks do not end: %s", len(left), ", ".join(map(repr, left)))
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """Threads that no end waits for: neither that of an event loop, nor that of the interpreter."""
+
+    def __init__(self, count: int = 8) -> None:
+        super().__init__(count)
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._started = 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call ``fn`` in the next thread that is free."""
+        outcome: Future[T] = Future()
+
+        def work() -> None:
+            if outcome.set_running_or_notify_cancel():
+                _fulfil(outcome, lambda: fn(*args, **kwargs))
+
+        self._waiting.put(work)
+        if self._started < self._max_workers:
+            self._started += 1
+            threading.Thread(target=self._work, name="madke", daemon=True).start()
+        return outcome
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for nothing."""
+
+    def _work(self) -> None:
+        while True:
+            self._waiting.get()()
+
+
+def _fulfil(outcome: Future[T], work: Callable[[], T]) -> None:
+    try:
+        outcome.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again where the result is read
+        outcome.set_exception(error)

@@ -27,12 +27,12 @@ def command(
     request: RunRequest,
     options: RunOptions,
     protocols: Protocols = None,
-    deadline: DebateDeadline = None,
+    deadline: DebateDeadline = 3600.0,
 ) -> None:
     """Offer debates and searches to an MCP client on standard input and output. Write what was served to OUT."""
     require("madke mcp needs", "serve", *PACKAGES)
     from madke.serve.debates import Debates
-    from madke.serve.mcp_tools import serve_stdio
+    from madke.serve.mcp import serve_stdio
     from madke.serve.offers import ServeOptions
 
     offered = ServeOptions(out=out, protocols=names_of(protocols), request=request, run=options, deadline=deadline)

@@ -19,14 +19,12 @@ from madke.runs.request import RunRequest
 if TYPE_CHECKING:
     from madke.serve.offers import Offers
 
-PACKAGES = ("fastapi", "mcp", "uvicorn")
+PACKAGES = ("mcp", "starlette", "uvicorn")
 NOT_FOR_SERVERS = "deadline engine address replay retry_failed retry_degraded"
 
 Out = Annotated[Path, option("Folder of the runs: what was served, and its calls.", "DIR")]
 Protocols = Annotated[str | None, option("Protocols to serve, e.g. madke,cot. Default: all that can run.", "NAMES")]
-DebateDeadline = Annotated[
-    float | None, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)
-]
+DebateDeadline = Annotated[float, option("Maximum seconds of a request, waiting included.", "S", COST, min=0.001)]
 
 EPILOG = flags.epilog(
     *flags.NAMES,
@@ -52,7 +50,7 @@ def command(
     no_auth: Annotated[bool, switch("--no-auth", "Serve other addresses than 127.0.0.1 without keys.", SERVER)] = False,
     cors: Annotated[list[str] | None, option("Origin of pages that may ask. Repeatable.", "ORIGIN", SERVER)] = None,
     queue: Annotated[int, option("Requests that may wait for a place.", "N", SERVER, min=0)] = 256,
-    deadline: DebateDeadline = None,
+    deadline: DebateDeadline = 3600.0,
     grace: Annotated[float, option("Seconds for debates to finish at the end.", "S", SERVER, min=0)] = 30.0,
     think_tags: Annotated[
         bool, switch("--think-tags", "Put the turns into the text, between <think> tags.", SERVER)

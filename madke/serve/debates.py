@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import IO, Self
 
+from madke._util.concurrency import cancelled
 from madke._util.files import file_lock
 from madke.api.one_question import Debate
 from madke.core.chat import Message, Usage
@@ -28,13 +29,16 @@ from madke.llm import CallStore
 from madke.runs.guard import allow_connections
 from madke.runs.stopping import GRACE
 from madke.serve.offers import Ask, Offers, ServeOptions
+from madke.serve.refusals import Refusal
 from madke.serve.transcripts import LISTED, DebatePlace, Served, Transcripts
-from madke.serve.wire import Refusal
 
 _log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5
 """What ``Retry-After`` tells clients that find the queue full, or the server draining."""
+
+_LAST_SECONDS = 0.2
+"""For calls of models that are under way, if the grace is over."""
 
 
 @dataclass(slots=True)
@@ -129,6 +133,8 @@ class Debates:
         self.turns = 0
         """Requests whose answers have not been sent."""
         self.draining = False
+        self.ends: float | None = None
+        """When the process must have ended, in the time of the event loop; None: it serves."""
         self.slots = asyncio.Semaphore(options.run.concurrency)
         self._held = ExitStack()
 
@@ -175,10 +181,10 @@ class Debates:
     async def __aexit__(self, *error: object) -> None:
         shared = self.offers.shared
         shared.limits.close()
+        left = GRACE if self.ends is None else max(_LAST_SECONDS, self.ends - asyncio.get_running_loop().time())
         if shared.landing:
-            await asyncio.wait(shared.landing, timeout=GRACE)
-        for call in shared.landing:
-            call.cancel()
+            await asyncio.wait(shared.landing, timeout=left)
+        await cancelled(*shared.landing)
         await self.offers.close()
         self._held.close()
 
@@ -190,12 +196,15 @@ class ServedRequest:
         self._debates = debates
         self._attempt: Attempt | None = None
         self._held = ExitStack()
-        self._until = None if debates.options.deadline is None else time.monotonic() + debates.options.deadline
+        self._has_slot = False
+        self._until = time.monotonic() + debates.options.deadline
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
+        # Also the slot: work that does not end when it is cancelled keeps no place.
+        self._give_back()
         self._held.close()
 
     async def debate(self, ask: Ask, listen: Listener, *, deltas: bool = False) -> Served:
@@ -242,21 +251,27 @@ class ServedRequest:
     async def _working(self) -> AsyncIterator[None]:
         """Wait for a free slot, and hold it for the block. Refusal if no debate may start when it is free."""
         debates = self._debates
-        left = None if self._until is None else max(0.0, self._until - time.monotonic())
         try:
-            async with asyncio.timeout(left), debates.slots:
+            async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
+                await debates.slots.acquire()
+                self._has_slot = True
                 debates.running += 1
-                try:
-                    debates.check()  # a limit may have been reached since the admission
-                    yield
-                finally:
-                    debates.running -= 1
+                debates.check()  # a limit may have been reached since the admission
+                yield
         except TimeoutError:
             message = f"the request took longer than {debates.options.deadline:g} s; ask again to go on with it"
             raise Refusal(504, message, kind="server_error", code="deadline") from None
         except UserError as error:
             _log.warning("a debate failed: %s", error)
             raise Refusal(502, str(error), kind="server_error") from error
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._has_slot:
+            self._has_slot = False
+            self._debates.running -= 1
+            self._debates.slots.release()
 
 
 def _final(done: Transcript) -> str:

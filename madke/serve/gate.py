@@ -1,19 +1,21 @@
-"""Who may ask: bearer keys, hosts, origins; and how much a request may hold."""
+"""Who may ask: bearer keys, hosts, origins; and how large a request may be."""
 
 import asyncio
 import hmac
 import logging
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from madke.core.errors import UserError
-from madke.serve.wire import Refusal
+from madke.serve.refusals import Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +26,12 @@ MAX_BODY = 4 << 20
 """Bytes of a request's body."""
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+_LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+"""A Host header that names this machine, compared as a whole."""
+
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""Headers of requests that came through a proxy, perhaps from another machine."""
 
 _OPEN_PATHS = ("/health", "/")  # the page asks for a key
 _OPEN_PREFIXES = ("/debates/", "/assets/")  # secret addresses, and the page's files
@@ -45,27 +53,38 @@ class Access:
         """Whether only those with a key, or programs of this machine, may ask."""
         return bool(self.keys) or self.host in LOCAL_HOSTS
 
-    def check(self, method: str, path: str, headers: Headers) -> None:
-        """Refusal if the request is not allowed."""
-        host = _host(headers.get("host", ""))
-        if not self.keys and self.host in LOCAL_HOSTS and host not in LOCAL_HOSTS:
-            # A page of another site that gave its name this machine's address (DNS rebinding).
-            raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
+    def check(self, method: str, path: str, headers: Headers) -> int:
+        """The number of the request's key, 0 without keys; Refusal if the request is not allowed."""
+        hosts = headers.getlist("host")
+        if not self.keys and self.host in LOCAL_HOSTS:
+            if len(hosts) != 1 or not _LOCAL.fullmatch(hosts[0]):
+                # A page of another site that gave its name this machine's address (DNS rebinding).
+                raise Refusal(403, "this server answers only requests to localhost", code="wrong_host")
+            if any(name in headers for name in _FORWARDED):
+                raise Refusal(403, "a server without keys answers no proxy; set keys", code="forwarded")
         origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and not _is_at(origin, headers.get("host")):
+        if origin is not None and origin not in self.origins and not _is_at(origin, hosts):
             raise Refusal(403, "pages of this origin may not ask; see --cors", code="wrong_origin")
         is_open = path in _OPEN_PATHS or path.startswith(_OPEN_PREFIXES)
         if not self.keys or method == "OPTIONS" or is_open:
-            return
+            return 0
         scheme, _, key = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self._knows(key.strip()):
+        number = self._number(key.strip())
+        if scheme.lower() != "bearer" or number is None:
             message = "the key is missing or wrong; send it as a bearer token"
             raise Refusal(401, message, kind="authentication_error", code="invalid_api_key")
+        return number
 
-    def _knows(self, key: str) -> bool:
-        """Whether it is one of the keys; the time does not tell how much of a wrong one is right."""
+    def _number(self, key: str) -> int | None:
+        """Which of the keys it is; the time does not tell how much of a wrong one is right."""
         sent = key.encode("utf-8", "surrogateescape")
-        return any([hmac.compare_digest(sent, each.encode("utf-8", "surrogateescape")) for each in self.keys])
+        equal = [hmac.compare_digest(sent, each.encode("utf-8", "surrogateescape")) for each in self.keys]
+        return equal.index(True) if any(equal) else None
+
+
+def _is_at(origin: str, hosts: Sequence[str]) -> bool:
+    """Whether a page of that origin comes from this server."""
+    return len(hosts) == 1 and origin in (f"http://{hosts[0]}", f"https://{hosts[0]}")
 
 
 def keys_from_environment() -> list[str]:
@@ -78,14 +97,14 @@ def keys_from_environment() -> list[str]:
 
 
 class Gate:
-    """ASGI middleware in front of all routes, mounted ones too; logs each request without its query and headers."""
+    """ASGI middleware in front of all routes; logs each request without its query and headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request and pass it on."""
+        """Check a request and pass it on; ``scope["madke.key"]`` is the number of its key."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -98,12 +117,12 @@ class Gate:
             await send(message)
 
         try:
-            self._access.check(scope["method"], scope["path"], Headers(scope=scope))
+            scope["madke.key"] = self._access.check(scope["method"], scope["path"], Headers(scope=scope))
             await self._app(scope, _bounded(receive), sending)
         except Refusal as refusal:
             await refusal.response()(scope, receive, sending)
-        except asyncio.CancelledError:
-            pass  # the server ends and has closed the connection; its log needs no traceback of each request
+        except (asyncio.CancelledError, ClientDisconnect):
+            pass  # the client has gone, or the server ends; the log needs no traceback of each request
         finally:
             took = time.monotonic() - started
             # Percent-encoded: a line break in the path would begin a line of its own.
@@ -112,32 +131,16 @@ class Gate:
 
 def _bounded(receive: Receive) -> Receive:
     """The body of a request, limited in size."""
-    held, whole = 0, False
+    size, whole = 0, False
 
     async def bounded() -> Message:
-        nonlocal held, whole
-        if whole:
-            return await receive()
+        nonlocal size, whole
         message = await receive()
-        held += len(message.get("body", b""))
-        if held > MAX_BODY:
-            raise Refusal(413, f"the body is larger than {MAX_BODY} bytes", code="too_large")
-        whole = not message.get("more_body", False)
+        if not whole:
+            size += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if size > MAX_BODY:
+                raise Refusal(413, f"the body is larger than {MAX_BODY} bytes", code="too_large")
         return message
 
     return bounded
-
-
-def _is_at(origin: str, host: str | None) -> bool:
-    try:
-        return bool(host) and urlsplit(origin).netloc == host
-    except ValueError:
-        return False
-
-
-def _host(header: str) -> str:
-    """The host name of a Host header, without its port."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""

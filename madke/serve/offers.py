@@ -22,12 +22,15 @@ from madke.runs.meter import account
 from madke.runs.options import RunOptions
 from madke.runs.request import RunRequest
 from madke.runs.spec import RunSpec
+from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun, Shared
-from madke.serve.wire import Refusal
 from madke.variants import Variant, load_variant, variant_folders
 
 OfferedSources = dict[str, str | Source | None]
 """Name -> specification or object."""
+
+MAX_QUESTION = 100_000
+"""Characters of a question, and of its instructions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,7 @@ class ServeOptions:
     run: RunOptions = field(default_factory=RunOptions)
     queue: int = 256
     """Maximum number of requests that wait for a free place."""
-    deadline: float | None = None
+    deadline: float = 3600.0
     """Maximum seconds of a request, waiting for a place included."""
     think_tags: bool = False
     """Whether turns are between ``<think>`` tags in the content, instead of in ``reasoning_content``."""
@@ -109,6 +112,9 @@ class Offers:
         self.variant(ask.protocol)
         if not ask.question.strip():
             raise Refusal(400, "the question is empty", param="question")
+        for name, text in (("question", ask.question), ("instructions", ask.instructions)):
+            if len(text) > MAX_QUESTION:
+                raise Refusal(400, f"the {name} is longer than {MAX_QUESTION} characters", param=name)
         self._chosen(ask)
 
     async def run_of(self, ask: Ask) -> ServedRun:

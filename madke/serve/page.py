@@ -4,15 +4,15 @@ One HTML file, one style sheet, one script. The components are those of the repo
 """
 
 import asyncio
-import json
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field, TypeAdapter
-from starlette.responses import Response
+from pydantic_core import to_jsonable_python
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from madke._util.assets import asset
 from madke._util.concurrency import Tell
@@ -24,9 +24,9 @@ from madke.knowledge.named import is_sample
 from madke.runs.spec import RunSpec
 from madke.serve.debates import Debates
 from madke.serve.offers import Ask
-from madke.serve.streaming import Debating, data
-from madke.serve.transcripts import FoundDebate, ListedDebate, Served
-from madke.serve.wire import ERRORS, Body
+from madke.serve.refusals import body_of
+from madke.serve.streaming import DebateResponse, data
+from madke.serve.transcripts import FoundDebate, Served
 
 _SCRIPTS = ("dom.js", "theme.js", "quotes.js", "pool.js", "agreement.js", "conflicts.js", "calls.js", "debate.js")
 """Of the report."""
@@ -50,110 +50,89 @@ SAFE = {
 _EXAMPLES = 3
 
 
-class OfferedProtocol(BaseModel):
-    """A protocol that the page offers."""
-
-    name: str
-    debaters: list[str]
-    sources: list[str]
-    models: list[str]
-    examples: list[str]
-    """Questions that its sources can answer: those of the shipped sample, if it is searched."""
-
-
-class PageQuestion(Body, extra="forbid"):
+class PageQuestion(BaseModel, extra="forbid"):
     """A question that is asked at the page."""
 
-    protocol: str
-    question: Annotated[str, Field(min_length=1, max_length=100_000)]
-    instructions: Annotated[str, Field(max_length=100_000)] = ""
+    protocol: Annotated[str, Field(max_length=200)]
+    question: str
+    instructions: str = ""
     sources: Annotated[list[str], Field(max_length=100)] | None = None
     """Some of the protocol's; None: all."""
     retry: bool = False
     """Whether to go on with a debate whose connection was lost or that was cancelled."""
 
 
-def page_routes(debates: Debates, *, lists: bool) -> APIRouter:
+def page_routes(debates: Debates, *, lists: bool) -> list[Route]:
     """The routes of the page. ``lists``: whether whoever may ask also reads the latest debates of others."""
-    routes = APIRouter(responses=ERRORS, tags=["page"])
     offers = debates.offers
     # Once: whether a source is the sample is read from files.
     offered = cache(lambda: [_offered(name, offers.spec(name)) for name in offers.variants])
 
-    routes.include_router(_files())
-
-    @routes.get(
-        "/debates/{run}/{question}/{repeat}",
-        response_model=None,
-        responses=_sends("text/plain", "text/html", "application/json"),
-    )
-    async def transcript(request: Request, run: str, question: str, repeat: int, token: str = "") -> Response:
+    async def transcript(request: Request) -> Response:
         """A finished debate with its passages: a page, JSON or text, as the header ``Accept`` asks."""
         accepted = request.headers.get("accept", "")
-        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
         if "text/html" in accepted:
             return _page(vary="accept")  # its script asks for the debate
+        headers = {**SAFE, "cache-control": "private", "vary": "accept"}
+        place = request.path_params
+        named = (place["run"], place["question"], place["repeat"], request.query_params.get("token", ""))
         if "application/json" in accepted:
-            found = await debates.transcripts.found(run, question, repeat, token)
-            return JSONResponse(_debate_json(found), headers=headers)
-        return PlainTextResponse(await debates.transcripts.text(run, question, repeat, token), headers=headers)
+            return JSONResponse(_debate_json(await debates.transcripts.found(*named)), headers=headers)
+        return PlainTextResponse(await debates.transcripts.text(*named), headers=headers)
 
-    @routes.get("/page/choices")
-    async def choices() -> list[OfferedProtocol]:
+    async def choices(request: Request) -> Response:
         """What can be asked."""
-        return await asyncio.to_thread(offered)
+        return JSONResponse(await asyncio.to_thread(offered))
 
-    @routes.get("/page/debates")
-    async def latest() -> list[ListedDebate]:
+    async def latest(request: Request) -> Response:
         """The latest debates, newest first; none if they are not for all who may ask."""
         places = [*reversed(debates.ledger.latest)] if lists else []
-        return await debates.transcripts.listed(places)
+        return JSONResponse(to_jsonable_python(await debates.transcripts.listed(places)))
 
-    @routes.post("/page/debates", response_model=None, responses=_sends("text/event-stream"))
-    async def debate(body: PageQuestion, request: Request) -> Response:
+    async def debate(request: Request) -> WatchedDebate:
         """Debate a question. The response is the stream of its events; closing it ends the debate."""
-        return Watched(debates, request, body)
+        return WatchedDebate(debates, request, await body_of(request, PageQuestion))
 
-    return routes
-
-
-def _files() -> APIRouter:
-    """The page, its script and its style."""
-    routes = APIRouter()
-
-    @routes.get("/", response_model=None, responses=_sends("text/html"))
-    async def page() -> Response:
-        """The page."""
+    async def page(request: Request) -> Response:
         return _page()
 
-    @routes.get("/assets/page.js", response_model=None, responses=_sends("text/javascript"))
-    async def script() -> Response:
-        """Its script."""
+    async def script(request: Request) -> Response:
         of_report = [_file("report", "page", "script", name) for name in _SCRIPTS]
         content = "\n".join([*of_report, *map(_site, _OWN_SCRIPTS)])
         return Response(content, media_type="text/javascript", headers=SAFE)
 
-    @routes.get("/assets/page.css", response_model=None, responses=_sends("text/css"))
-    async def style() -> Response:
-        """Its style."""
+    async def style(request: Request) -> Response:
         content = "\n".join((_file("report", "page", "style.css"), _site("page.css")))
         return Response(content, media_type="text/css", headers=SAFE)
 
-    return routes
+    return [
+        Route("/", page),
+        Route("/assets/page.js", script),
+        Route("/assets/page.css", style),
+        Route("/debates/{run}/{question}/{repeat:int}", transcript),
+        Route("/page/choices", choices),
+        Route("/page/debates", latest, methods=["GET"]),
+        Route("/page/debates", debate, methods=["POST"]),
+    ]
 
 
-class Watched(Debating):
+class WatchedDebate(DebateResponse):
     """A debate as a stream of its events."""
 
     def __init__(self, debates: Debates, request: Request, body: PageQuestion) -> None:
-        ask = Ask(
+        super().__init__(debates, request)
+        self._body = body
+
+    def read(self) -> Ask:
+        """The question of the form."""
+        body = self._body
+        return Ask(
             protocol=body.protocol,
             question=body.question.strip(),
             instructions=body.instructions.strip(),
             sources=body.sources,
             retry=body.retry,
         )
-        super().__init__(debates, request, ask)
 
     async def work(self, tell: Tell) -> Served:
         """Debate; ``tell`` gets the events."""
@@ -161,23 +140,15 @@ class Watched(Debating):
 
     def line(self, part: Event | Served) -> bytes:
         """An event as JSON."""
-        match part:
-            case Served():
-                address = self.debates.transcripts.address(part, self.request)
-                content: dict[str, Any] | None = {"event": "Ended", "transcript": address}
-            case _:
-                content = _event_json(part)
-        return b"" if content is None else data(json.dumps(content))
+        if isinstance(part, Served):
+            return data({"event": "Ended", "transcript": self.debates.transcripts.address(part, self.request)})
+        content = _event_json(part)
+        return b"" if content is None else data(content)
 
 
 def _page(**headers: str) -> Response:
     """The page, at any of its addresses."""
     return HTMLResponse(_site("page.html"), headers={**SAFE, **headers})
-
-
-def _sends(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: a success has one of these content types."""
-    return {200: {"content": {kind: {} for kind in kinds}, "description": "Success."}}
 
 
 def _file(*path: str) -> str:
@@ -223,15 +194,16 @@ def _debate_json(found: FoundDebate) -> dict[str, Any]:
     return _json(found.transcript) | {"texts": texts, "protocol": found.spec.variant, "models": _models_of(found.spec)}
 
 
-def _offered(name: str, spec: RunSpec) -> OfferedProtocol:
+def _offered(name: str, spec: RunSpec) -> dict[str, Any]:
+    """A protocol for the form, with questions that its sources can answer: those of the sample, if it is searched."""
     is_of_sample = any(is_sample(*source) for source in spec.source_specs.items())
-    return OfferedProtocol(
-        name=name,
-        debaters=[each.name for each in spec.protocol.cast],
-        sources=list(spec.source_specs),
-        models=_models_of(spec),
-        examples=_examples() if is_of_sample else [],
-    )
+    return {
+        "name": name,
+        "debaters": [each.name for each in spec.protocol.cast],
+        "sources": [*spec.source_specs],
+        "models": _models_of(spec),
+        "examples": _examples() if is_of_sample else [],
+    }
 
 
 def _models_of(spec: RunSpec) -> list[str]:

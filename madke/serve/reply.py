@@ -8,12 +8,11 @@ from typing import Any, Literal
 from pydantic_core import to_jsonable_python
 
 from madke.core import events
+from madke.core.chat import Usage
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Search, Selection, Stance, Transcript, Verdict
 from madke.report.agreement_text import header, summary
-from madke.serve.chat_form import Annotation, ChatUsage, UrlCitation
 from madke.serve.transcripts import Served
-from madke.serve.wire import ChatBody
 
 _CHARACTERS_PER_TOKEN = 4
 """The estimate by which ``max_tokens`` bounds the final text; see :func:`madke.endpoints.prices.estimated_usage`."""
@@ -31,59 +30,69 @@ class FinalText:
 
     text: str
     finish_reason: Literal["stop", "length"]
-    usage: ChatUsage
-    annotations: Sequence[Annotation] = ()
+    usage: Usage
+    annotations: Sequence[Mapping[str, Any]] = ()
+    """Citations in OpenAI's form."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """What madke adds to OpenAI's form."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """What madke adds to the headers of a response that is not streamed."""
 
 
-def final_text(served: Served, body: ChatBody, address: str, *, marks: bool = True) -> FinalText:
-    """The answer with its citations, within the limit and stop strings of ``body``.
+def final_text(served: Served, address: str, *, stops: Sequence[str], limit: int | None, marks: bool) -> FinalText:
+    """The answer with its citations, up to the first of ``stops`` and at most ``limit`` tokens long.
 
     An abstained debate gives the text in which no answer could be read. Passages without an address get the
     ``address`` of the transcript. With ``marks`` the text ends with ``[0][3]...``, the pool numbers of the citations.
     """
     done, annotations = served.transcript, []
-    text, finish_reason = bounded(served.text, body)
+    text, finish_reason = bounded(served.text, stops=stops, limit=limit)
     whole = done.answer is not None and text == served.text
     for number, title, url in citations(done, served.pool, address) if whole else ():
         mark, start = f"[{number}]", len(text) if marks else 0
-        if marks and mark in served.text:
-            # A text whose sentences cite.
+        end = start
+        if marks and mark in served.text:  # a text whose sentences cite
             start = text.index(mark)
-            annotations.append(_citation(start, start + len(mark), title, url))
-            continue
-        if marks:
+            end = start + len(mark)
+        elif marks:
             text += f"{'' if text != served.text else ' '}{mark}"
-        annotations.append(_citation(start, len(text), title, url))
+            end = len(text)
+        cited = {"title": title, "url": url, "start_index": start, "end_index": end}
+        annotations.append({"type": "url_citation", "url_citation": cited})
     own: dict[str, Any] = {"status": done.status, "rounds": len(done.rounds), "transcript": address}
-    own |= {"agreement": to_jsonable_python(done.agreement)}
+    own |= {"agreement": to_jsonable_python(done.agreement), "failed": failures(done)}
     own |= {"deferral": to_jsonable_python(done.deferral)} if done.deferral else {}
     headers = {"x-madke-agreement": header(done.agreement)} if done.agreement else {}
     return FinalText(
         text=text,
         finish_reason=finish_reason,
-        usage=ChatUsage.of(served.usage),
+        usage=served.usage,
         annotations=annotations,
         own={"madke": own},
         headers=headers,
     )
 
 
-def _citation(start: int, end: int, title: str, url: str) -> Annotation:
-    found = UrlCitation(start_index=start, end_index=end, title=title, url=url)
-    return Annotation(url_citation=found)
-
-
-def bounded(text: str, body: ChatBody) -> tuple[str, Literal["stop", "length"]]:
-    """The text up to the first stop string, and at most as long as the limit."""
-    ends = [at for stop in body.stops if (at := text.find(stop)) >= 0]
+def bounded(text: str, *, stops: Sequence[str], limit: int | None) -> tuple[str, Literal["stop", "length"]]:
+    """The text up to the first stop string, and at most as long as the limit in tokens."""
+    ends = [at for stop in stops if (at := text.find(stop)) >= 0]
     text = text[: min(ends)] if ends else text
-    if body.limit is not None and len(text) > body.limit * _CHARACTERS_PER_TOKEN:
-        return text[: body.limit * _CHARACTERS_PER_TOKEN], "length"
+    if limit is not None and len(text) > limit * _CHARACTERS_PER_TOKEN:
+        return text[: limit * _CHARACTERS_PER_TOKEN], "length"
     return text, "stop"
+
+
+def failures(done: Transcript) -> list[str]:
+    """What failed in a debate: sources, stages of the search, selections, turns and verdicts."""
+    failed = [f"source {name}: {why}" for name, why in done.pool_partial.items()]
+    failed += [f"{stage}: {why}" for stage, why in (done.retrieval.failed if done.retrieval else {}).items()]
+    for each in done.rounds:
+        for turn in each.turns:
+            parts = (turn.selection, turn.search, turn.stance)
+            failed += [f"round {each.n}, {turn.agent}: {part.error}" for part in parts if part and part.error]
+        if each.verdict and each.verdict.error:
+            failed.append(f"round {each.n}, judge: {each.verdict.error}")
+    return [*failed, *([f"{done.final.by}: {done.final.error}"] if done.final.error else [])]
 
 
 def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iterator[tuple[int, str, str]]:
@@ -96,15 +105,6 @@ def citations(transcript: Transcript, pool: KnowledgePool, address: str) -> Iter
         if url is None and entry.key.startswith(("https://", "http://")):
             url = entry.key
         yield n, entry.title or f"{entry.source} {entry.key}", url or f"{address}#{n}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnPart:
-    """A part of the turns."""
-
-    text: str
-    begins: bool
-    """Whether it is the first of a turn, a verdict or a heading."""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,14 +133,10 @@ class Narration:
 
     def hear(self, event: events.Event) -> str:
         """What the event adds to the text; empty if nothing can be shown yet."""
-        text = "".join(piece.text for piece in self.pieces(event))
-        return _THINK_TAG.sub("(", text) if self._tags else text
-
-    def pieces(self, event: events.Event) -> Sequence[TurnPart]:
-        """What the event adds to the text, by speakers."""
         match event:
-            case events.PoolReady(pool=pool) if pool.passages:
-                self._line(f"{len(pool.passages)} passages found.")
+            case events.PoolReady(pool=pool) if pool.passages or pool.partial:
+                failed = (f"The source {name} failed: {why}." for name, why in pool.partial.items())
+                self._line(" ".join((f"{len(pool.passages)} passages found.", *failed)))
             case events.RoundStarted(n=n):
                 self._line(f"### Round {n}")
             case events.SelectionMade(n=n, agent=agent, selection=selection):
@@ -155,7 +151,8 @@ class Narration:
                 self._line(_verdict(verdict))
             case events.DebateFinished(transcript=transcript):
                 self._end(transcript)
-        return self._shown()
+        text = "".join(self._shown())
+        return _THINK_TAG.sub("(", text) if self._tags else text
 
     def _end(self, transcript: Transcript) -> None:
         """The reply that ends the debate, and whether the debaters agree: a client may show the bare answer only."""
@@ -173,17 +170,14 @@ class Narration:
             self._blocks.append(block)
         return self._turns[n, agent]
 
-    def _shown(self) -> Sequence[TurnPart]:
-        shown = []
+    def _shown(self) -> Iterator[str]:
         while self._blocks:
             block = self._blocks[0]
-            if len(block.text) > block.sent:
-                shown.append(TurnPart(text=block.text[block.sent :], begins=block.sent == 0))
+            yield block.text[block.sent :]
             block.sent = len(block.text)
             if not block.done:
                 break
             del self._blocks[0]
-        return shown
 
 
 def _stream(block: _Block, text: str) -> None:

@@ -40,7 +40,7 @@ from madke.runs.options import RunOptions
 from madke.runs.pool_stages import guarded, open_rerankers, staged
 from madke.runs.spec import RunFiles, question_hash, read_spec
 from madke.scoring.metrics import question_of
-from madke.serve.wire import Refusal
+from madke.serve.refusals import Refusal
 
 SAVE_SECONDS = 30.0
 """``run.json`` is rewritten with new questions at most this often; after a kill they are taken from the transcripts."""

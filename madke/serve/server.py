@@ -1,226 +1,112 @@
 """The server: its routes, and its process with slow clients, signals and the end.
 
-To add a door, write a function ``router(debates: Debates) -> APIRouter`` in a module of its own and include it in
-:func:`create_app`. Its response is a :class:`madke.serve.streaming.Debating`; errors are
-:class:`madke.serve.wire.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
+To add a door, write a function that returns routes in a module of its own and include it in :func:`create_app`. A
+response that takes a debate is a :class:`madke.serve.streaming.DebateResponse`; errors are
+:class:`madke.serve.refusals.Refusal`. All routes are behind :class:`madke.serve.gate.Gate`.
 """
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import socket
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
-import h11
 import uvicorn
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
+from madke._util.concurrency import DaemonThreads
 from madke._util.logs import quieten_servers
 from madke.core.errors import UserError
 from madke.runs.runner import COLLECTING
-from madke.serve import mcp_door, page
-from madke.serve.answer import Answer
-from madke.serve.chat_form import ChatCompletion, ListedModel, ListedModels
+from madke.serve.chat import Answer, ChatBody
 from madke.serve.debates import Debates
 from madke.serve.gate import Access, Gate
-from madke.serve.wire import ERRORS, ChatBody, Health, Refusal
+from madke.serve.mcp import McpDoor
+from madke.serve.page import page_routes
+from madke.serve.refusals import Refusal, body_of
 
 _log = logging.getLogger(__name__)
 
 SLOW_SECONDS = 30.0
 """A client that takes longer to send a request, or to read what waits for it, is dropped."""
 
-_BUFFER = 64 << 10
-"""Bytes that may wait for a client before it counts as slow."""
+_OVERTIME = 10.0
+"""Seconds after the grace at which a process that hangs is killed."""
 
 
-def create_app(debates: Debates, access: Access) -> FastAPI:
+def create_app(debates: Debates, access: Access) -> Starlette:
     """The application. Its debates must be entered while it serves; see :func:`serve`."""
-    app = FastAPI(title="madke", summary="Debates behind OpenAI's chat completions.")
-    for routes in (
-        openai_routes(debates),
-        page.page_routes(debates, lists=access.is_private),
-        mcp_door.mcp_routes(debates),
-    ):
-        app.include_router(routes)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_middleware(Gate, access=access)
-    if access.origins:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
-        )
-    return app
+    mcp = McpDoor(debates, keys=max(1, len(access.keys)))
+    cors = Middleware(CORSMiddleware, allow_origins=access.origins, allow_methods=["GET", "POST"], allow_headers=["*"])
+    return Starlette(
+        routes=[
+            *openai_routes(debates),
+            *page_routes(debates, lists=access.is_private),
+            Route("/mcp", mcp),
+        ],
+        middleware=[*([cors] if access.origins else []), Middleware(Gate, access=access)],
+        exception_handlers={HTTPException: _on_http},
+        lifespan=mcp.lifespan,
+    )
 
 
-def openai_routes(debates: Debates) -> APIRouter:
+def openai_routes(debates: Debates) -> list[Route]:
     """The routes that OpenAI's clients use."""
-    routes = APIRouter(responses=ERRORS)
     offers, started = debates.offers, int(time.time())
 
-    def listed(name: str) -> ListedModel:
-        return ListedModel(id=name, created=started)
+    def listed(name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": started, "owned_by": "madke"}
 
-    @routes.get("/health")
-    async def health() -> Health:
-        """What the server is doing; needs no key."""
-        return Health(status="draining" if debates.draining else "ok", running=debates.running, waiting=debates.waiting)
+    async def health(request: Request) -> Response:
+        status = "draining" if debates.draining else "ok"
+        return JSONResponse({"status": status, "running": debates.running, "waiting": debates.waiting})
 
-    @routes.get("/v1/models")
-    async def models() -> ListedModels:
-        """The protocols that are served."""
-        return ListedModels(data=[listed(name) for name in offers.variants])
+    async def models(request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [listed(name) for name in offers.variants]})
 
-    @routes.get("/v1/models/{name}")
-    async def model(name: str) -> ListedModel:
-        """One protocol."""
-        return listed(offers.variant(name).name)
+    async def model(request: Request) -> Response:
+        return JSONResponse(listed(offers.variant(request.path_params["name"]).name))
 
-    @routes.post(
-        "/v1/chat/completions",
-        response_model=ChatCompletion,
-        responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, whole or as a stream."}},
-    )
-    async def chat_completions(body: ChatBody, request: Request) -> Answer:
-        """Debate the last message of the user."""
-        return await Answer.to(debates, request, body)
+    async def chat_completions(request: Request) -> Answer:
+        return Answer(debates, request, await body_of(request, ChatBody))
 
-    @routes.api_route("/v1/{path:path}", methods=["GET", "POST"], include_in_schema=False)
-    async def other(path: str) -> None:
-        """Other APIs of OpenAI."""
+    async def other(request: Request) -> Response:
         message = "this server has chat completions only (POST /v1/chat/completions); a proxy can translate other APIs"
         raise Refusal(404, message, code="unknown_url")
 
-    return routes
+    return [
+        Route("/health", health),
+        Route("/v1/models", models),
+        Route("/v1/models/{name}", model),
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/{path:path}", other, methods=["GET", "POST"]),
+    ]
 
 
-async def _on_invalid(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return Refusal(
-            400, f"the body is not JSON: {first['ctx']['error']}, at character {first['loc'][-1]}"
-        ).response()
-    place = ".".join(str(part) for part in first["loc"][1:])
-    reason = first["msg"].removeprefix("Value error, ")
-    return Refusal(400, f"{place or 'the body'}: {reason}", param=place or None).response()
-
-
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if isinstance(error, Refusal):
-        return error.response()
     response = Refusal(error.status_code, str(error.detail)).response()
     response.headers.update(error.headers or {})
     return response
 
 
-class Connection(H11Protocol):
-    """A connection that is dropped if its client is too slow."""
-
-    _owed: asyncio.TimerHandle | None = None
-    """Runs while a request is due or on its way: from the start, or from the last response, to its last byte."""
-    _unread: asyncio.TimerHandle | None = None
-    """Runs while the client has too much to read, or a whole response."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the client time for its first request."""
-        assert isinstance(transport, asyncio.Transport)
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(high=_BUFFER)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers."""
-        for timer in filter(None, (self._owed, self._unread)):
-            timer.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; what completes a request ends its time, and what follows is another."""
-        sending = self.cycle if self.conn.their_state is h11.SEND_BODY else None
-        super().data_received(data)
-        if sending is not None and (self.cycle is not sending or self.conn.their_state is not h11.SEND_BODY):
-            self._arrived()
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        """Give the client time to read it, and for the next request."""
-        super().on_response_complete()
-        if self.is_unread and self._unread is None:
-            self._unread = self.loop.call_later(SLOW_SECONDS, self._drop_unread)
-        self._watch()
-
-    def pause_writing(self) -> None:
-        """The client does not read: give it time."""
-        self.flow.pause_writing()
-        self._unread = self._unread or self.loop.call_later(SLOW_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """The client has read."""
-        self.flow.resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether bytes wait for the client."""
-        return self.transport.get_write_buffer_size() > 0
-
-    def end(self) -> None:
-        """Close the connection now, unless it is idle: the server closes those itself."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if answering or self.is_unread or self.conn.their_state is h11.SEND_BODY:
-            self.transport.abort()
-
-    def _watch(self) -> None:
-        """Let the timer run while the client owes the rest of a request."""
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._arrived()
-        elif self._owed is None and not self.transport.is_closing():
-            self._owed = self.loop.call_later(SLOW_SECONDS, self._drop_late)
-
-    def _arrived(self) -> None:
-        if self._owed is not None:
-            self._owed.cancel()
-            self._owed = None
-
-    def _drop_late(self) -> None:
-        cycle = self.cycle
-        if self.conn.their_state is h11.SEND_BODY and cycle is not None and not cycle.response_started:
-            message = f"the request took longer than {SLOW_SECONDS:g} s to arrive"
-            response = Refusal(408, message, code="too_slow").response()
-            head = h11.Response(status_code=408, headers=[*response.raw_headers, (b"connection", b"close")])
-            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
-            cycle.disconnected = True
-            cycle.message_event.set()
-            self.transport.close()
-            self._unread = self._unread or self.loop.call_later(SLOW_SECONDS, self.transport.abort)
-        else:
-            self.transport.abort()
-
-    def _drop_unread(self) -> None:
-        self._unread = None
-        if self.is_unread:
-            self.transport.abort()
-
-
 class Server(uvicorn.Server):
     """A server that drains on the first signal: no further debates start, those at work may finish."""
 
-    def __init__(self, app: FastAPI, debates: Debates, *, grace: float) -> None:
+    def __init__(self, app: Starlette, debates: Debates, *, grace: float) -> None:
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http="h11",
             ws="none",
             log_config=None,
             access_log=False,
@@ -233,25 +119,50 @@ class Server(uvicorn.Server):
         self._debates = debates
         self._grace = grace
         self._draining: asyncio.Task[None] | None = None
+        self._late: dict[Any, tuple[object, float]] = {}
+        """Connection -> what its client owes, and since when."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """Drop slow clients, twice a second."""
+        if counter % 5 == 0:
+            self._drop_slow()
+        return await super().on_tick(counter)
+
+    def _drop_slow(self) -> None:
+        now, before = time.monotonic(), self._late
+        self._late = {}
+        for connection in self.server_state.connections:
+            owed = _owed(connection)
+            if owed is not None:
+                known, since = before.get(connection, (None, now))
+                since = since if known == owed else now
+                self._late[connection] = (owed, since)
+                if now - since >= SLOW_SECONDS:
+                    connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain; a second signal does not wait for debates."""
-        asyncio.get_running_loop().call_soon_threadsafe(self._drain)
+        if self._draining is None:  # kills the process even if its event loop or a native library hangs
+            faulthandler.dump_traceback_later(self._grace + _OVERTIME, exit=True)
+        asyncio.get_running_loop().call_soon_threadsafe(self.drain)
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """As on a signal."""
         if self._draining is not None:
             self._end()
             return
         self._debates.draining = True
+        self._debates.ends = asyncio.get_running_loop().time() + self._grace
         self._draining = asyncio.create_task(self._drained())
 
     async def _drained(self) -> None:
+        """Two thirds of the grace are for debates; the rest is for calls of models that are under way then."""
         debates = self._debates
         if debates.running:
             _log.warning("shutting down; waiting for %d debates (Ctrl-C: do not wait)", debates.running)
         try:
-            async with asyncio.timeout(self._grace):
-                while debates.turns or any(connection.is_unread for connection in self._connections):  # noqa: ASYNC110
+            async with asyncio.timeout(self._grace * 2 / 3):
+                while debates.turns or any(map(_is_unread, self.server_state.connections)):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         except TimeoutError:
             if debates.running:
@@ -261,12 +172,26 @@ class Server(uvicorn.Server):
     def _end(self) -> None:
         """End the process. Connections whose clients are not done are closed, which ends their debates."""
         self.should_exit = True
-        for connection in self._connections:
-            connection.end()
+        for connection in list(self.server_state.connections):
+            if _is_unread(connection) or _is_answering(connection):
+                connection.transport.abort()
 
-    @property
-    def _connections(self) -> list[Connection]:
-        return [each for each in self.server_state.connections if isinstance(each, Connection)]
+
+def _owed(connection: Any) -> object:
+    """What the client owes: to read what waits for it, or a whole request; None if the server has to do something."""
+    if _is_unread(connection):
+        return "reading"
+    if _is_answering(connection) and not connection.cycle.more_body:
+        return None
+    return connection.cycle or "first request"  # another one for each request
+
+
+def _is_answering(connection: Any) -> bool:
+    return not (connection.cycle is None or connection.cycle.response_complete)
+
+
+def _is_unread(connection: Any) -> bool:
+    return bool(connection.transport.get_write_buffer_size())
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -282,18 +207,19 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve(
-    app: FastAPI,
+    app: Starlette,
     debates: Debates,
     listening: socket.socket,
     *,
     grace: float,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal; then wait at most ``grace`` seconds for debates.
+    """Serve until a signal; then end within ``grace`` seconds.
 
     ``ready`` is called once the folder of the debates is open: UserError comes before it.
     """
     gc.set_threshold(*COLLECTING)
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with debates:
         ready()
         await Server(app, debates, grace=grace).serve([listening])

@@ -6,25 +6,27 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from fastapi import Request
-from pydantic import BaseModel
+from pydantic_core import from_json
+from starlette.requests import Request
 
 from madke.core.chat import Usage
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool
 from madke.core.transcript import Transcript
+from madke.core.transcript import from_json as transcript_from_json
 from madke.pools.loading import pool_of
-from madke.pools.pool_file import PoolLines
-from madke.runs.directory import read_transcripts
+from madke.pools.pool_file import record_from_json
+from madke.runs.lines import unsealed
 from madke.runs.spec import RunSpec, read_spec
+from madke.serve.refusals import Refusal
 from madke.serve.served_run import ServedRun
-from madke.serve.wire import Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,8 @@ class FoundDebate:
     spec: RunSpec
 
 
-class ListedDebate(BaseModel):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedDebate:
     """A line of the list of the latest debates."""
 
     question: str
@@ -78,41 +81,38 @@ class Transcripts:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lines: dict[DebatePlace, ListedDebate] = {}
-        self._read_runs: set[str] = set()
+        self._files: dict[str, _ServedFiles] = {}
+        self._missing: set[DebatePlace] = set()
+        """Of an earlier server, and not in its runs."""
 
     def keep(self, run: str, done: Transcript, protocol: str) -> None:
         """Remember what the list says of a debate."""
-        place = (run, done.id, done.repeat)
         is_split = done.agreement is not None and done.agreement.outcome == "split"
-        answer = None if is_split else done.answer
-        path = self._path(f"{run}/{done.id}/{done.repeat}")
-        self._lines[place] = ListedDebate(
-            question=done.question, answer=answer, is_split=is_split, protocol=protocol, path=path
+        self._lines[run, done.id, done.repeat] = ListedDebate(
+            question=done.question,
+            answer=None if is_split else done.answer,
+            is_split=is_split,
+            protocol=protocol,
+            path=self._path(f"{run}/{done.id}/{done.repeat}"),
         )
         if len(self._lines) > 2 * LISTED:
             del self._lines[next(iter(self._lines))]
 
     async def listed(self, places: Collection[DebatePlace]) -> list[ListedDebate]:
         """The finished debates among these, in this order. Those of an earlier server are read once, if they can be."""
-        await asyncio.to_thread(self._read_earlier, {*places})
+        unknown = {*places} - self._lines.keys() - self._missing
+        await asyncio.to_thread(self._read_earlier, unknown)
         return [self._lines[place] for place in places if place in self._lines]
 
     def _read_earlier(self, places: Collection[DebatePlace]) -> None:
-        for run in {run for run, *_ in places} - self._read_runs:
-            self._read_runs.add(run)
-            missing = {place for place in places if place[0] == run} - self._lines.keys()
+        self._missing |= {*places}
+        for run in {run for run, *_ in places}:
             try:
-                self._keep_earlier(run, missing)
+                for _, question, repeat in (place for place in places if place[0] == run):
+                    if found := _transcript(self._files_of(run).transcripts.line((question, repeat))):
+                        self.keep(run, found, read_spec(self._folder / run).variant)
             except UserError as error:
                 _log.warning("debates of %s are not in the list: %s", run, error)
-
-    def _keep_earlier(self, run: str, places: Collection[DebatePlace]) -> None:
-        path = self._folder / run
-        if places and (path / "transcripts.jsonl").exists():
-            protocol = read_spec(path).variant
-            for done in read_transcripts(path):
-                if (run, done.id, done.repeat) in places:
-                    self.keep(run, done, protocol)
 
     def address(self, served: Served, request: Request | None) -> str:
         """The address of a debate's transcript, as the client of the request reaches the server."""
@@ -128,7 +128,7 @@ class Transcripts:
         expected = self._token(f"{run}/{question}/{repeat}").encode()
         known = hmac.compare_digest(expected, token.encode("utf-8", "replace"))
         try:
-            found = await asyncio.to_thread(self._read, self._folder / run, question, repeat) if known else None
+            found = await asyncio.to_thread(self._read, run, question, repeat) if known else None
         except UserError as error:
             _log.warning("a debate cannot be read: %s", error)
             why = "this debate cannot be read; the server's log says why"
@@ -145,16 +145,20 @@ class Transcripts:
         passages = (f"Knowledge {n}: {p.title}\n{p.url or p.key}\n{p.text}" for n, p in enumerate(found.pool.passages))
         return "\n\n".join((debate_text(found.transcript), *passages))
 
-    def _read(self, path: Path, question: str, repeat: int) -> FoundDebate | None:
-        every = read_transcripts(path) if path.exists() else ()  # the user may have removed the run
-        transcript = next((each for each in every if (each.id, each.repeat) == (question, repeat)), None)
-        if transcript is None:
+    def _read(self, run: str, question: str, repeat: int) -> FoundDebate | None:
+        files = self._files_of(run)
+        if (transcript := _transcript(files.transcripts.line((question, repeat)))) is None:
             return None
-        spec = read_spec(path)
+        spec = read_spec(self._folder / run)
         knowledge = spec.protocol.knowledge
-        record = PoolLines(path / "pools.jsonl", {question}).record(question) if knowledge else None
-        pool = pool_of(record, knowledge) if record and knowledge else EMPTY_POOL
+        line = files.pools.line(question) if knowledge else None
+        pool = pool_of(record_from_json(line), knowledge) if line and knowledge else EMPTY_POOL
         return FoundDebate(transcript=transcript, pool=pool, spec=spec)
+
+    def _files_of(self, run: str) -> _ServedFiles:
+        if run not in self._files:
+            self._files[run] = _ServedFiles(self._folder / run)
+        return self._files[run]
 
     def _token(self, name: str) -> str:
         return hmac.new(self._secret, name.encode("utf-8", "replace"), sha256).hexdigest()[:32]
@@ -167,3 +171,54 @@ class Transcripts:
             secret = secrets.token_hex(32).encode()
             file.write_bytes(secret)
         return secret
+
+
+class _IndexedLines:
+    """The lines of a file that grows, by key. What was appended is read once, to know what is where."""
+
+    def __init__(self, path: Path, key: Callable[[bytes], Hashable]) -> None:
+        self._path, self._key = path, key
+        self._starts: dict[Hashable, int] = {}
+        self._known = 0
+        """Bytes whose lines are known."""
+        self._reading = threading.Lock()
+
+    def line(self, key: Hashable) -> bytes | None:
+        """The last line with that key; None if there is none. UserError if a line is damaged."""
+        if not self._path.exists():  # the user may have removed the run
+            return None
+        with self._reading, self._path.open("rb") as file:
+            file.seek(self._known)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    self._starts[self._key(line)] = self._known
+                except (ValueError, KeyError, TypeError) as error:
+                    raise UserError(f"is damaged at byte {self._known}: {error}", file=self._path) from None
+                self._known += len(line)
+            if key not in self._starts:
+                return None
+            file.seek(self._starts[key])
+            return file.readline()
+
+
+class _ServedFiles:
+    """The files of a run that grow."""
+
+    def __init__(self, run: Path) -> None:
+        self.transcripts = _IndexedLines(run / "transcripts.jsonl", _debate_of)
+        self.pools = _IndexedLines(run / "pools.jsonl", _question_of)
+
+
+def _debate_of(line: bytes) -> Hashable:
+    record = from_json(unsealed(line))
+    return str(record["id"]), int(record["repeat"])
+
+
+def _question_of(line: bytes) -> Hashable:
+    return str(from_json(line)["id"])
+
+
+def _transcript(line: bytes | None) -> Transcript | None:
+    return None if line is None else transcript_from_json(unsealed(line))

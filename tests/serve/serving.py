@@ -149,7 +149,7 @@ class Serving:
         return self.raw(post(body))
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.server._drain)
+        self.loop.call_soon_threadsafe(self.server.drain)
         self.thread.join(40)
         assert not self.thread.is_alive()
 

@@ -103,6 +103,25 @@ def test_half_of_a_surrogate_pair_is_a_mistake_of_the_client(
     assert len(upstream.calls) == CALLS
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (b"/v1/chat/completions", {**BODY, "n": 2}),
+        (b"/v1/chat/completions", {**BODY, "model": "unknown"}),
+        (b"/v1/chat/completions", {**BODY, "messages": [{"role": "user", "content": "x" * 300_000}]}),
+        (b"/page/debates", {"protocol": "unknown", "question": ""}),
+    ],
+)
+def test_a_body_is_only_parsed_before_its_admission(
+    path: bytes, body: dict[str, Any], upstream: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path, upstream) as server:
+        assert sent(server, body, path)[0] in (400, 404)
+        server.debates.draining = True
+        assert sent(server, body, path)[0] == 503, "what is wrong with it has not been looked for"
+    assert upstream.calls == []
+
+
 def test_whatever_fails_after_the_admission_gives_the_place_back(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream, run={"concurrency": 1}, queue=1) as server:
 
@@ -165,7 +184,7 @@ def test_a_server_that_drains_does_not_start_what_waits(tmp_path: Path) -> None:
             wait_for(lambda: server.debates.running == 1)
             second = server.ask("Who wrote book 2?")
             wait_for(lambda: server.debates.waiting == 1)
-            server.loop.call_soon_threadsafe(server.server._drain)
+            server.loop.call_soon_threadsafe(server.server.drain)
             assert answer_of(first)[0] == 200
             status, headers, _ = answer_of(second)
             assert status == 503

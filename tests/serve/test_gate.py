@@ -91,7 +91,17 @@ def test_a_variable_without_a_key_is_a_mistake(value: str, monkeypatch: pytest.M
 
 def test_without_keys_only_pages_of_this_machine_may_ask(upstream: Upstream, tmp_path: Path) -> None:
     with serving(tmp_path, upstream) as server:
-        assert answer_to(server, post(BODY, host="evil.example"))[0] == 403
+        for host in (
+            "evil.example",
+            "evil.example@127.0.0.1",
+            "127.0.0.1:evil",
+            "localhost.evil.example",
+            "[::1]x",
+            "",
+        ):
+            assert answer_to(server, post(BODY, host=host))[0] == 403, host
+        for name in ("forwarded", "via", "x-forwarded-for"):
+            assert answer_to(server, post(BODY, **{name: "10.0.0.1"}))[0] == 403, name
         assert answer_to(server, post(BODY, origin="https://evil.example"))[0] == 403
         for odd in ("http://[", "http://[::1", "null", "?"):
             assert answer_to(server, post(BODY, origin=odd))[0] == 403
@@ -144,7 +154,7 @@ def test_a_body_that_is_no_json_is_told_the_place(upstream: Upstream, tmp_path: 
         request = post(BODY, **{"content-length": str(len(content))}).partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + content
         status, body = answer_to(server, request)
     assert (status, body["error"]["param"]) == (400, None)
-    assert body["error"]["message"] == "the body is not JSON: Expecting value, at character 10"
+    assert body["error"]["message"] == "the body is not JSON: expected value at line 1 column 11"
 
 
 def test_beyond_the_queue_clients_are_told_to_come_back(tmp_path: Path) -> None:

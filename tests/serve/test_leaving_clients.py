@@ -155,7 +155,7 @@ def test_a_failed_answer_goes_on_and_only_failed_calls_are_made_again(tmp_path: 
             patch.setattr(upstream.__class__, "__call__", reply)
             page = {"protocol": "madke", "question": QUESTION}
             refused = server.client()._client.post(f"{server.url}/page/debates", json=page)
-            assert '"code":"debate_failed"' in refused.text
+            assert '"code": "debate_failed"' in refused.text
             with pytest.raises(openai.InternalServerError):
                 answered(server)
             failing["on"] = False

@@ -1,0 +1,307 @@
+"""Chat completions of OpenAI: a request, its conversation, its debate, and its response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+from uuid import uuid4
+
+from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Send
+
+from madke._util.assets import asset
+from madke._util.concurrency import Tell
+from madke._util.yaml_file import read_mapping
+from madke.core.chat import Message, Usage
+from madke.core.events import Event
+from madke.engine.view import without_tags
+from madke.serve.debates import Debates
+from madke.serve.offers import Ask
+from madke.serve.refusals import Refusal
+from madke.serve.reply import FinalText, Narration, bounded, final_text
+from madke.serve.streaming import DebateResponse, data
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+    "response_format": ({"type": "text"},),
+}
+"""Field -> accepted values, besides null. Any other value asks for something that a debate cannot give."""
+
+_REASONS = {"response_format": "debates answer in text; ask for JSON in a system message, or use a proxy"}
+"""Field -> what a client can do instead."""
+
+_WITHOUT_EFFECT = ("user", "metadata", "store", "parallel_tool_calls", "service_tier")
+"""Fields that no client expects an effect of."""
+
+MAX_CONVERSATION = 200_000
+"""Characters of all messages of a request."""
+
+_LONGEST_HEADER = 1000
+
+_TASK_HEADERS = ("x-openwebui-task", "x-madke-plain")
+"""Headers that mark a user interface's request for a title, tags or follow-up questions."""
+
+_TASK = "### Task:"
+"""How the requests of user interfaces for titles, tags and follow-up questions begin."""
+
+
+class Part(BaseModel, extra="allow"):
+    """A part of a message."""
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(BaseModel, extra="allow"):
+    """A message of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[Part] | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+    @property
+    def is_about_tools(self) -> bool:
+        """Whether it calls a tool, or is what a tool returned."""
+        return self.role in ("tool", "function") or bool(self.tool_calls or self.function_call)
+
+    @property
+    def text(self) -> str:
+        """The message's text; Refusal for images, sound and files."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        for part in self.content:
+            if part.type not in ("text", "input_text", "output_text", "refusal"):
+                raise Refusal(400, f"a message has a part of type {part.type!r}; only text is read", param="messages")
+        return "\n".join(part.text or "" for part in self.content)
+
+
+class ChatBody(BaseModel, extra="allow"):
+    """A request for an answer. Fields of OpenAI's API that are not named here are described in docs/serve.md."""
+
+    model: Annotated[str, Field(max_length=200)]
+    """The name of a protocol."""
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: str | list[str] | None = None
+
+    def check(self) -> None:
+        """Refuse what a debate cannot give."""
+        for name, accepted in _NEUTRAL.items():
+            value = (self.model_extra or {}).get(name)
+            known = any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in accepted)
+            if value is not None and not known:
+                expected = f"expected {accepted[0]!r} or nothing" if accepted else None
+                parts = (f"{name} = {value!r:.60} is not supported", _REASONS.get(name), expected)
+                raise Refusal(400, "; ".join(filter(None, parts)), param=name)
+
+    @property
+    def ignored(self) -> list[str]:
+        """The fields that have a value and no effect."""
+        known = (*_NEUTRAL, *_WITHOUT_EFFECT)
+        return [
+            name for name, value in (self.model_extra or {}).items() if value not in (None, []) and name not in known
+        ]
+
+    @property
+    def limit(self) -> int | None:
+        """The maximum length of the final text, in tokens."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def stops(self) -> list[str]:
+        """Texts that end the final text."""
+        return [each for each in ([self.stop] if isinstance(self.stop, str) else self.stop or []) if each]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """The messages of a request, by what they are for."""
+
+    question: str
+    """The last message of the user."""
+    instructions: str
+    """All system messages."""
+    earlier: tuple[Message, ...]
+    """The turns before the question, without calls of tools and their results."""
+
+    @classmethod
+    def read(cls, messages: Sequence[ChatMessage]) -> Conversation:
+        """Sort the messages; Refusal if they are too long, or if the last one is not a question."""
+        if sum(len(message.text) for message in messages) > MAX_CONVERSATION:
+            raise Refusal(400, f"the messages have more than {MAX_CONVERSATION} characters", param="messages")
+        system = [message.text for message in messages if message.role in ("system", "developer")]
+        turns = [message for message in messages if message.role not in ("system", "developer")]
+        if not turns or turns[-1].role != "user" or not (question := turns[-1].text.strip()):
+            raise Refusal(400, "the last message must be a question of the user, with text", param="messages")
+        earlier = tuple(
+            Message(role="user" if message.role == "user" else "assistant", content=message.text)
+            for message in turns[:-1]
+            if not message.is_about_tools
+        )
+        instructions = "\n\n".join(text.strip() for text in system if text.strip())
+        return cls(question=question, instructions=instructions, earlier=earlier)
+
+    @property
+    def plain(self) -> tuple[Message, ...]:
+        """The messages of a plain call without a debate."""
+        system = (Message(role="system", content=self.instructions),) if self.instructions else ()
+        return (*system, *self.earlier, Message(role="user", content=self.question))
+
+    @property
+    def condensing(self) -> tuple[Message, ...]:
+        """The prompt for the standalone question that the last message means."""
+        wording = _wording()
+        said = (f'<message from="{turn.role}">\n{_quoted(turn.content)}\n</message>' for turn in self.earlier)
+        conversation = "\n".join(["<conversation>", *said, "</conversation>"])
+        last = f'The last message:\n<message from="user">\n{_quoted(self.question)}\n</message>'
+        content = "\n\n".join((wording["instruction"], conversation, last, wording["closing"]))
+        return Message(role="system", content=wording["system"]), Message(role="user", content=content)
+
+
+@cache
+def _wording() -> Mapping[str, str]:
+    return read_mapping(asset("prompts", "serving", "condense.yaml"))
+
+
+def _is_filled(headers: Headers, name: str) -> bool:
+    """Whether the header has a value. Open WebUI sends ``{{TASK}}`` unchanged if there is no task."""
+    value = headers.get(name, "").strip()
+    return value != "" and not value.startswith("{{")
+
+
+def _quoted(text: str) -> str:
+    return without_tags(text, ("conversation", "message"))
+
+
+class Answer(DebateResponse):
+    """The response, whole or as a stream."""
+
+    end = b"data: [DONE]\n\n"
+
+    def __init__(self, debates: Debates, request: Request, body: ChatBody) -> None:
+        super().__init__(debates, request)
+        self._body = body
+        self._tags = debates.options.think_tags
+        self._thought = False
+        self._head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
+
+    def read(self) -> Ask:
+        """The question of the conversation."""
+        body, headers = self._body, self.request.headers
+        body.check()
+        self._talk = talk = Conversation.read(body.messages)
+        self._plain = talk.question.startswith(_TASK) or any(_is_filled(headers, name) for name in _TASK_HEADERS)
+        if ignored := body.ignored:
+            names = ", ".join(map(quote, ignored))
+            self.headers["x-madke-ignored"] = (
+                f"{names[:_LONGEST_HEADER]}{'...' if len(names) > _LONGEST_HEADER else ''}"
+            )
+        return Ask(
+            protocol=body.model,
+            question=talk.question,
+            instructions=talk.instructions,
+            condensing=talk.condensing if talk.earlier else (),
+            retry=headers.get("x-stainless-retry-count", "0").strip("0").isdecimal(),
+        )
+
+    @property
+    def opening(self) -> bytes:
+        """The role."""
+        return self._chunk(role="assistant", content="")
+
+    async def respond(self, send: Send) -> None:
+        """Send the stream, or the whole answer."""
+        if self._body.stream:
+            await super().respond(send)
+            return
+        told: list[str] = []
+        final = await self.work(told.append)
+        response = JSONResponse(self._whole("".join(told).strip(), final), headers={**self.headers, **final.headers})
+        await response(self.request.scope, self.request.receive, send)
+        self.turn.delivered()
+
+    async def work(self, tell: Tell) -> FinalText:
+        """The debate, or the one call; ``tell`` gets the turns as they happen."""
+        body = self._body
+        if self._plain:
+            said, usage = await self.turn.plain(body.model, self._talk.plain, body.limit)
+            text, finish_reason = bounded(said, stops=body.stops, limit=body.limit)
+            return FinalText(text=text, finish_reason=finish_reason, usage=usage)
+        narration = Narration(tags=self._tags)
+
+        def hear(event: Event) -> None:
+            if text := narration.hear(event):
+                tell(text)
+
+        served = await self.turn.debate(self.ask, hear, deltas=bool(body.stream) and not self._tags)
+        address = self.debates.transcripts.address(served, self.request)
+        return final_text(served, address, stops=body.stops, limit=body.limit, marks=self.debates.options.marks)
+
+    def line(self, part: str | FinalText) -> bytes:
+        """A part of the turns, or the end of the stream."""
+        if isinstance(part, FinalText):
+            return b"".join(self._ended(part))
+        first, self._thought = not self._thought, True
+        if self._tags:
+            return self._chunk(content=f"<think>\n{part}" if first else part)
+        return self._chunk(reasoning_content=part, reasoning=part)
+
+    def _ended(self, final: FinalText) -> Iterator[bytes]:
+        if self._tags and self._thought:
+            yield self._chunk(content="</think>\n\n")
+        cited = {"annotations": final.annotations} if final.annotations else {}
+        yield self._chunk(content=final.text, **cited)
+        yield self._event(choices=[{"index": 0, "delta": {}, "finish_reason": final.finish_reason}], **final.own)
+        if (self._body.stream_options or {}).get("include_usage"):
+            yield self._event(choices=[], usage=_usage(final.usage))
+
+    def _whole(self, thoughts: str, final: FinalText) -> dict[str, Any]:
+        """The answer without a stream."""
+        message = {"role": "assistant", "content": final.text, "refusal": None, "annotations": final.annotations}
+        if thoughts and self._tags:
+            message["content"] = f"<think>\n{thoughts}\n</think>\n\n{final.text}"
+        elif thoughts:
+            message |= {"reasoning_content": thoughts, "reasoning": thoughts}
+        choice = {"index": 0, "message": message, "finish_reason": final.finish_reason, "logprobs": None}
+        head = {"object": "chat.completion", **self._head}
+        return {**head, "choices": [choice], "usage": _usage(final.usage), **final.own}
+
+    def _chunk(self, **delta: Any) -> bytes:
+        return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": None}])
+
+    def _event(self, **fields: Any) -> bytes:
+        return data({"object": "chat.completion.chunk", **self._head, **fields})
+
+
+def _usage(used: Usage) -> dict[str, Any]:
+    """Tokens of all calls for a request."""
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "completion_tokens": used.completion_tokens,
+        "total_tokens": used.prompt_tokens + used.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+    }
