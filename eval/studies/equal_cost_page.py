@@ -13,7 +13,7 @@ from eval.studies.equal_cost_kept import KeptStudy
 from eval.studies.equal_cost_questions import PARTS
 from eval.studies.equal_cost_results import PRIMARY, VOTE, Arm, Compared, Results
 from madke._util.files import write_file
-from madke.report.figures import canvas
+from madke.report import figures as canvas
 from madke.scoring.shadow import gate_lines
 from madke.scoring.statistics import Estimate
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,10 +12,8 @@ from madke.core.chat import ChatRequest
 from madke.core.stage import Stage
 from madke.experiments.recipe import read_recipe
 from madke.llm import ScriptedChat
-from madke.report.figures import draw
 from madke.runs.directory import read_transcripts
-from madke.scoring.arms import open_results, read_arm
-from madke.scoring.scores import scores_of
+from madke.scoring.arms import read_arm
 
 QUESTIONS = [Question(id=f"q{n}", question=f"What is lake number {n}?", answers=("Baikal",)) for n in range(3)]
 ARMS = ("stances", "mad-given", "mad-exchanged")
@@ -65,14 +62,3 @@ def test_stances_are_exchanged_and_nothing_else(tmp_path: Path) -> None:
         was, now = ([(turn.agent, turn.stance.answer) for turn in each.rounds[0].turns] for each in (one, other))
         assert was == [("Debater 1", "Baikal"), ("Debater 2", "Como")]
         assert now == [("Debater 1", "Como"), ("Debater 2", "Baikal")]
-
-
-def test_the_report_draws_them(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    results = open_results(audited(tmp_path, lambda stage: stage.newest[0].text))
-    scores: dict[str, Any] = {each.name: scores_of(each.transcripts()) for each in results}
-    values = [read_arm(each.name, each.transcripts()) for each in results]
-    (figure,) = (each.figure for each in draw(results, scores, values) if each.name == "changes-of-mind")
-    panels: list[Any] = [axis.patches for axis in figure.axes]
-    widths = [[bar.get_width() for bar in bars] for bars in panels]
-    assert widths == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]

@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-from colorsys import rgb_to_hsv
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,41 +12,28 @@ import pytest
 
 from madke.core.errors import UserError
 from madke.core.transcript import Final, Round, StageUsage, Stance, Turn
-from madke.data.stance_draw import Draw
 from madke.engine.protocol import Protocol
 from madke.report import figures
-from madke.report.figures import canvas
-from madke.report.figures.by_arm import (
-    accuracy_by_calls,
-    accuracy_by_output_tokens,
+from madke.report.figures import (
+    INK,
+    SETTINGS,
     accuracy_by_tokens,
-    agreement_by_round,
-    flip_counts,
-    flips,
-    tokens_by_stage,
-)
-from madke.report.figures.by_setting import (
-    agents_curves,
+    arms_of,
+    by_setting,
     facts,
+    gain_by_step,
+    gains,
     headings,
-    model_size,
-    rounds_curves,
-    selection_ablation,
-    size_curves,
-    source_ablation,
-    stances_curves,
+    page_svg,
+    style,
 )
-from madke.report.figures.by_step import gain_by_step, gains
-from madke.report.figures.canvas import INK, arms_of, page_svg, style
 from madke.runs.spec import RunSpec
 from madke.scoring.arms import Results, read_arm
 from madke.scoring.scores import scores_of
-from madke.scoring.statistics import Estimate
 from tests.support.transcripts import transcript
 
 RIGHT = "Lake Baikal"
-ALWAYS = ["accuracy-by-tokens", "accuracy-by-output-tokens", "accuracy-by-calls"]
-ROUNDS = ["agreement-by-round", "disagreement-by-round", "flips"]
+BY_SETTING = {each.name: partial(by_setting, setting=each) for each in SETTINGS}
 HOSTILE = '$x^2$ <script>alert(1)</script> & "it\'s" \\frac{1}{2}'
 
 
@@ -130,24 +117,15 @@ def shown(figure: Any, *arms: Any) -> Any:
 def test_there_is_a_figure_only_where_there_is_something_to_show() -> None:
     single = debates(rounds=(["x"],))
     assert list(drawn()) == []
-    assert list(drawn(arm("a", single))) == ["tokens-by-stage"]
-    assert list(drawn(arm("a", single), arm("b", single))) == [*ALWAYS, "tokens-by-stage"]
-    assert list(drawn(arm("a"), arm("b"))) == [*ALWAYS, *ROUNDS, "tokens-by-stage"]
+    assert list(drawn(arm("a", single))) == []
+    assert list(drawn(arm("a", single), arm("b", single))) == ["accuracy-by-tokens"]
 
 
-def test_answers_from_elsewhere_have_no_cost_and_are_in_no_figure_of_it() -> None:
+def test_answers_without_cost_or_gold_answers_are_in_no_figure_of_them() -> None:
     bought = [replace(one, usage={}) for one in debates(rounds=(["x"],))]
-    arms = [arm("a"), arm("b"), arm("bought", bought)]
-    for figure in (accuracy_by_tokens, accuracy_by_output_tokens, accuracy_by_calls, tokens_by_stage):
-        assert {"a", "b"} == {"a", "b", "bought"} & set(shown(figure, *arms))
-    assert not shown(accuracy_by_tokens, arms[0], arms[2])
-
-
-def test_questions_without_gold_answers_leave_agreement_and_tokens() -> None:
-    bare = debates(golds=())
-    assert "a" not in shown(accuracy_by_tokens, arm("a", bare), arm("b"), arm("c"))
-    assert "a" in shown(agreement_by_round, arm("a", bare), arm("b"))
-    assert list(drawn(arm("a", bare))) == ["agreement-by-round", "disagreement-by-round", "tokens-by-stage"]
+    told = shown(accuracy_by_tokens, arm("a"), arm("b"), arm("bought", bought), arm("bare", debates(golds=())))
+    assert {"a", "b"} == {"a", "b", "bought", "bare"} & set(told)
+    assert not shown(accuracy_by_tokens, arm("a"), arm("bought", bought))
 
 
 def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation() -> None:
@@ -157,14 +135,14 @@ def test_arms_that_differ_in_their_sources_alone_are_a_source_ablation() -> None
         arm("none", debates(1), config(knowledge=None)),
         arm("other model", debates(2), config(knowledge={"sources": ["google"]}, model="openai/other")),
     ]
-    told = shown(source_ablation, *arms)
+    told = shown(BY_SETTING["source-ablation"], *arms)
     assert [text for text in told if text in ("no knowledge", "wiki", "google", "wiki + google")] == [
         "no knowledge",
         "wiki",
         "wiki + google",
     ]
     assert [text for text in told if "." in text] == ["25.0", "75.0", "100.0"]
-    assert not shown(source_ablation, arms[0], arms[3])
+    assert not shown(BY_SETTING["source-ablation"], arms[0], arms[3])
 
 
 def test_the_selection_is_compared_for_each_choice_of_sources() -> None:
@@ -173,94 +151,32 @@ def test_the_selection_is_compared_for_each_choice_of_sources() -> None:
         for source in ("wiki", "google")
         for select in ("adaptive", "all")
     ]
-    told = shown(selection_ablation, *arms)
+    told = shown(BY_SETTING["selection-ablation"], *arms)
     assert [text for text in told if text in ("adaptive, at most 3", "whole pool")] == [
         "adaptive, at most 3",
         "whole pool",
     ] * 2
     assert {"wiki", "google"} <= set(told)
-    assert {"select adaptive", "select all"} <= set(shown(source_ablation, *arms))
-
-
-def test_curves_are_over_arms_that_differ_in_that_number_alone() -> None:
-    arms = [
-        arm(f"{data} {n} {rounds}", settings=config(data=data, debaters=n, rounds=rounds))
-        for data in ("nq.jsonl", "fever.jsonl")
-        for n, rounds in ((2, 3), (3, 3), (4, 3), (2, 1))
-    ]
-    panels = {"nq", "fever", "Accuracy (%)", "Co2, by the matcher (%)", "Cons, by the matcher (%)", "Mean rounds"}
-    assert {*panels, "Debaters", "2", "3", "4"} <= set(shown(agents_curves, *arms))
-    assert {*panels, "Maximum rounds", "1", "3"} <= set(shown(rounds_curves, *arms))
-    assert not shown(agents_curves, arms[1], arms[3])
-    assert not shown(rounds_curves, arms[1], arms[3])
-
-
-def test_curves_over_stances_have_a_line_for_each_order() -> None:
-    def readers(order: Any, read: int, right: int) -> Any:
-        """Four replies to the first ``read`` stances, of which some are right."""
-        replies = [RIGHT] * right + ["x"] * (4 - right)
-        made = [debate("q0", [RIGHT] * read, replies, first_round_given=True)]
-        settings = config(order="fixed", debaters=4)
-        draw = Draw(each=2, order=order, read=read)
-        spec = settings.model_copy(update={"first_round": {"q0": f"{order} {read}"}, "first_round_draw": draw})
-        return arm(f"{order} {read}", made, spec)
-
-    orders = {"correct_first": (4, 3, 1), "incorrect_first": (0, 1, 4), "alternating": (4, 2, 2)}
-    arms = [
-        readers(order, n, right) for order, held in orders.items() for n, right in zip((1, 3, 4), held, strict=True)
-    ]
-    lines = {"right stances first", "wrong stances first", "alternating"}
-    assert {*lines, "Right replies (%)", "Stances read"} <= set(shown(stances_curves, *arms))
-    with style():
-        drawing = stances_curves(page_arms(*arms))
-    assert drawing is not None
-    axis = drawing.figure.axes[0]
-    lines_drawn: Any = [line.get_ydata() for line in axis.lines]
-    heights = [[round(4 * y) for y in ys] for ys in lines_drawn if len(ys) == 3]
-    assert heights == [list(held) for held in orders.values()]
-    assert not shown(stances_curves, arms[0], arms[3])
-    assert not shown(stances_curves, arm("a"), arm("b"))
+    assert {"select adaptive", "select all"} <= set(shown(BY_SETTING["source-ablation"], *arms))
 
 
 @pytest.mark.parametrize(
-    ("model", "size"),
+    ("name", "changes", "labels"),
     [
-        ("openai/Qwen/Qwen1.5-1.8B-Chat", 1.8),
-        ("openai/Qwen1.5-32B-Chat", 32),
-        ("hf/SmolLM2-135M-Instruct", 0.135),
-        ("openai/qwen2.5:7b", 7),
-        ("openai/gpt-4o-mini", None),
-        ("openai/Mixtral-8x7B", None),
-        ("offline", None),
+        ("agents", [{"debaters": n} for n in (10, 2, 3)], ["2", "3", "10"]),
+        ("rounds", [{"rounds": n} for n in (3, 1)], ["1", "3"]),
+        ("models", [{"model": f"openai/{n}"} for n in "ab"], ["openai/a", "openai/b"]),
     ],
 )
-def test_the_size_of_a_model_is_read_from_its_name(model: str, size: float | None) -> None:
-    assert model_size(config(model=model)) == size
-
-
-def test_curves_over_sizes_have_a_line_for_each_choice_of_sources() -> None:
+def test_arms_that_differ_in_one_setting_alone_are_compared_by_it(name: str, changes: Any, labels: Any) -> None:
     arms = [
-        arm(f"{size} {sources}", settings=config(model=f"openai/Q-{size}-Chat", knowledge={"sources": sources}))
-        for size in ("72B", "1.8B", "500M")
-        for sources in (["wiki"], ["wiki", "google"])
+        arm(f"{data} {n}", settings=config(data=data, **change))
+        for data in ("nq.jsonl", "fever.jsonl")
+        for n, change in enumerate(changes)
     ]
-    told = shown(size_curves, *arms)
-    assert [text for text in told if text in ("500M", "1.8B", "72B")] == ["500M", "1.8B", "72B"]
-    assert {"wiki", "wiki + google"} <= set(told)
-    assert not shown(size_curves, arms[0], arms[3]), "two sizes with other sources are no line"
-    twins = [arm("a", settings=config(model="openai/A-7B")), arm("b", settings=config(model="openai/B-7B"))]
-    assert not shown(size_curves, *twins)
-
-
-def test_output_tokens_are_completion_tokens_alone() -> None:
-    arms = [arm("a", debates(tokens=100)), arm("b", debates(tokens=300))]
-    with style():
-        drawing = accuracy_by_output_tokens(page_arms(*arms))
-        assert drawing is not None
-        (axis,) = drawing.figure.axes
-        xs: list[Any] = [line.get_xdata() for line in axis.lines]
-        points = [float(x[0]) for x in xs]
-    assert points == [50, 150]
+    told = shown(BY_SETTING[name], *arms)
+    assert [text for text in told if text in ("nq", "fever", *labels)] == [*labels, *labels, "nq", "fever"]
+    assert not shown(BY_SETTING[name], arms[0], arms[-1])
 
 
 def steps() -> Any:
@@ -326,65 +242,6 @@ def test_groups_are_called_by_what_tells_them_apart() -> None:
     assert headings([facts(made[0])]) == [""]
 
 
-def test_values_by_round_are_those_of_the_scores() -> None:
-    arms = [arm("a"), arm("b")]
-    half = Estimate(value=0.5, low=0.4, high=0.6, n=100)
-    scores = {
-        name: replace(one, by_round={"accuracy": (half, None, half), "entropy": (half,)})
-        for name, one in scored(arms).items()
-    }
-    found = {one.name: one for one in figures.draw(arms, scores, values_of(arms))}
-    told = texts(page_svg(found["agreement-by-round"]))
-    assert {"Accuracy (%)", "1", "2", "3", "a", "b"} <= set(told)
-    assert "Cons (%)" not in told
-    assert "over 100 questions" in found["agreement-by-round"].caption
-    assert "disagreement-by-round" not in found, "one round alone is no course"
-
-
-def test_more_arms_than_colours_have_lines_of_their_own() -> None:
-    assert {f"arm {n}" for n in range(9)} <= set(shown(agreement_by_round, *(arm(f"arm {n}") for n in range(9))))
-
-
-def test_flips_are_counted_between_rounds_and_to_the_final_answer() -> None:
-    up, down = ([["x", "x"], [RIGHT, RIGHT]], [[RIGHT, RIGHT], ["x", "x"]])
-    counted = flip_counts(
-        read_arm(
-            "a",
-            [
-                debate("a", *up, ["y", "y"], answer="y"),
-                debate("b", *up),
-                debate("c", *down, answer=RIGHT),
-                debate("d", [RIGHT, RIGHT]),
-                debate("e", [None, None], ["x", "x"], answer="x"),
-                debate("f", *up, answer=None, status="failed"),
-                debate("g", *up, golds=()),
-                debate("h", *up, task="translation"),
-            ],
-        )
-    )
-    assert counted == {
-        "round 1 to 2": {"corrected": 2, "collapsed": 1, "stayed wrong": 1},
-        "round 2 to 3": {"collapsed": 1},
-        "round 1 to the answer": {"stayed right": 2, "corrected": 1, "stayed wrong": 2},
-    }
-
-
-def test_flips_of_many_arms_are_one_row_each() -> None:
-    def rows(count: Any) -> Any:
-        with style():
-            figure = flips(page_arms(*(arm(f"arm {n}") for n in range(count)))).figure
-            return [label.get_text() for label in figure.axes[0].get_yticklabels()]
-
-    assert rows(2) == ["round 1 to 2", "round 1 to the answer"] * 2
-    assert rows(20) == [f"arm {n}" for n in range(20)]
-
-
-def test_stages_stand_in_the_order_of_a_debate() -> None:
-    told = shown(tokens_by_stage, arm("a"))
-    assert told.index("speak") < told.index("summarize")
-    assert "200" in told
-
-
 def everything() -> Any:
     settings = [
         config(knowledge=None),
@@ -398,7 +255,7 @@ def everything() -> Any:
 
 def test_figures_of_one_page_do_not_disturb_each_other_or_the_page() -> None:
     found = drawn(*everything())
-    assert len(found) == 11
+    assert len(found) == 5
     ids = []
     for one in found.values():
         root = ElementTree.fromstring(page_svg(one))
@@ -474,7 +331,7 @@ def test_files_for_papers_are_the_same_each_time(tmp_path: Path, form: Any, magi
 def test_a_folder_that_cannot_be_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        figures.write_figures([*drawn(arm("a")).values()], tmp_path / "file")
+        figures.write_figures([*drawn(arm("a"), arm("b")).values()], tmp_path / "file")
 
 
 def test_figures_ignore_and_keep_the_users_matplotlib_settings() -> None:
@@ -488,23 +345,9 @@ def test_figures_ignore_and_keep_the_users_matplotlib_settings() -> None:
         assert dict(matplotlib.rcParams) == before
 
 
-def test_without_matplotlib_there_are_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    assert not figures.available()
-
-
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = "import sys, madke.report.figures as f; assert f.available(); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_green_and_red_are_for_right_and_wrong_answers_only() -> None:
-    outcomes = {*canvas.FLIP_COLOURS}
-    assert len(outcomes) == 4
-    assert not outcomes & set(canvas.COLOURS)
-    hues = [rgb_to_hsv(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))[:2] for colour in canvas.COLOURS]
-    for hue, saturation in hues:
-        assert saturation < 0.1 or not (hue < 0.08 or 0.25 < hue < 0.5), "a red or a green"
 
 
 def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None:
@@ -519,4 +362,3 @@ def test_figures_of_the_paper_are_by_the_grader_if_it_graded_every_arm() -> None
         by_tokens = drawn["accuracy-by-tokens"]
         names_the_grader = "The grader says which answers are right." in by_tokens.caption
         assert names_the_grader is by_grader
-        assert "grader" not in drawn["flips"].caption

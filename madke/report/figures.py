@@ -1,0 +1,650 @@
+"""Figures for report pages and papers, drawn by matplotlib, which is imported on demand.
+
+There are three kinds: accuracy by arm, against its cost; by setting, over arms that differ only in it;
+and by step: what retrieval, further calls and talk add. One drawing serves light and dark pages and papers.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import pairwise
+from math import ceil, floor
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from xml.etree import ElementTree
+
+from madke._util.files import write_file
+from madke._util.terminal import printable
+from madke.engine.protocol import Protocol
+from madke.report.tables import ORACLE
+from madke.runs.spec import RunSpec
+from madke.scoring.arms import ArmValues, Results
+from madke.scoring.paired import PairedTest, paired_test
+from madke.scoring.scores import Scores
+from madke.scoring.statistics import Estimate
+from madke.scoring.value_units import GRADER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+INK = "#1b1f24"
+"""Colour of text, axes and intervals. Pages replace it by the colour of the surrounding text."""
+
+COLOURS = ("#1f80c3", "#e69f00", "#cc79a7", "#56b4e9", "#8c8c8c", "#7a6cb8")
+"""Colours of Okabe and Ito for colour-blind readers, without green and red: on the page they mean right and wrong."""
+
+MARKERS = "osD^vPXp"
+
+PAPER_WIDTH = 6.4
+"""Text width of most papers, in inches."""
+
+PAGE_WIDTH = 4.8
+"""Width of figures on the page, in inches: a phone shows them whole, with readable text."""
+
+_INK_PARTS = "text.color axes.edgecolor axes.labelcolor axes.titlecolor xtick.color ytick.color grid.color"
+
+_STYLE: dict[str, Any] = {
+    "text.parse_math": False,  # names of arms may contain $
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # publishers refuse Type 3 fonts
+    "font.size": 9,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.6,
+    "grid.alpha": 0.15,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.markersize": 5.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    **dict.fromkeys(_INK_PARTS.split(), INK),
+}
+
+ImageFormat = Literal["pdf", "svg", "png"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A drawn figure with its title and caption."""
+
+    name: str
+    title: str
+    caption: str
+    """May contain untrusted names."""
+    figure: Figure
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnArm:
+    """An arm with its label and style."""
+
+    config: RunSpec | None
+    """None for predictions from elsewhere."""
+    scores: Scores
+    values: ArmValues
+    label: str
+    """Unique short label, with a star if debates used the gold answers."""
+    colour: str
+    marker: str
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def draw(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[Drawing]:
+    """All figures that the arms have data for, in order; needs matplotlib.
+
+    If a grader graded all arms, it decides what is right by arm and by setting, as in the figures of Wang et al.
+    """
+    arms = arms_of(results, scores, values)
+    graded = [
+        replace(arm, scores=replace(arm.scores, correct=arm.scores.metrics[GRADER]))
+        for arm in arms
+        if GRADER in arm.scores.metrics
+    ]
+    is_graded = bool(arms) and len(graded) == len(arms)
+    compared = graded if is_graded else arms
+    with style():
+        drawings = [accuracy_by_tokens(compared), *(by_setting(compared, setting) for setting in SETTINGS)]
+        note = " The grader says which answers are right." if is_graded else ""
+        noted = [replace(each, caption=each.caption + note) for each in drawings if each is not None]
+        step = gain_by_step(arms)
+    return noted if step is None else [*noted, step]
+
+
+def arms_of(results: Sequence[Results], scores: Mapping[str, Scores], values: Sequence[ArmValues]) -> list[DrawnArm]:
+    """The arms, in order."""
+    seen: Counter[str] = Counter()
+    drawn = []
+    for n, (one, held) in enumerate(zip(results, values, strict=True)):
+        label = short_line(one.name)
+        seen[label] += 1
+        number = f" ({seen[label]})" if seen[label] > 1 else ""
+        arm = DrawnArm(
+            config=one.config,
+            scores=scores[one.name],
+            values=held,
+            label=f"{label}{number}{'*' if scores[one.name].read_golds else ''}",
+            colour=COLOURS[n % len(COLOURS)],
+            marker=MARKERS[n % len(MARKERS)],
+        )
+        drawn.append(arm)
+    return drawn
+
+
+# By arm
+
+
+def accuracy_by_tokens(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Accuracy against mean tokens per question, a point for each arm that has both."""
+    costs = [arm.scores.total.tokens / max(1, arm.scores.transcripts) for arm in arms]
+    points = [(a, cost, a.scores.correct) for a, cost in zip(arms, costs, strict=True) if a.scores.correct and cost > 0]
+    if len(points) < 2:
+        return None
+    shown, found = [arm for arm, _, _ in points], [value for _, _, value in points]
+    figure = new_figure(3.6)
+    axis = figure.add_subplot()
+    for arm, cost, value in points:
+        interval_line(axis, cost, value, colour=arm.colour)
+        axis.plot(cost, value.value, arm.marker, color=arm.colour, zorder=3)
+    percent_axis(axis, found)
+    cost_axis(axis, [cost for _, cost, _ in points])
+    axis.set_ylabel("Accuracy (%)")
+    axis.set_xlabel("Tokens per question")
+    line_key(figure, [(arm.label, arm.colour, arm.marker) for arm in shown])
+    estimated = ", partly estimated" if any(arm.scores.total.estimated for arm in shown) else ""
+    caption = f"Accuracy of the final answers against the mean tokens of a debate (prompts and completions{estimated})."
+    return Drawing("accuracy-by-tokens", "Accuracy against tokens", caption + _notes(shown, found), figure)
+
+
+# By setting
+
+
+class Setting(NamedTuple):
+    """A setting by which arms are compared."""
+
+    name: str
+    title: str
+    paths: tuple[str, ...]
+    """Beginnings of the dotted paths in which the compared arms may differ."""
+    label: Callable[[RunSpec], str | None]
+    """Its value in an arm; None for an arm that is not compared."""
+
+
+def _sources(config: RunSpec) -> str:
+    return " + ".join(config.protocol.sources) or "no knowledge"
+
+
+def _selection(config: RunSpec) -> str | None:
+    knowledge = config.protocol.knowledge
+    if knowledge is None:
+        return None
+    named = {"all": "whole pool", "one_each": "a passage each", "none": "pool not shown"}
+    return named.get(knowledge.select, f"{knowledge.select}, at most {knowledge.max_selected}")
+
+
+def _models(config: RunSpec) -> str:
+    return " + ".join(sorted(set(config.models.values())))
+
+
+def _stances(config: RunSpec) -> str | None:
+    return None if config.first_round_draw is None else str(config.first_round_draw.read)
+
+
+_KNOWLEDGE = "protocol.knowledge"
+_SOURCES = f"{_KNOWLEDGE}.sources"
+
+_BY_SOURCE = tuple(f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source", "weights", "per_debater_sources"))
+
+SETTINGS = (
+    Setting("source-ablation", "Sources of knowledge", (_KNOWLEDGE,), _sources),
+    Setting(
+        "selection-ablation",
+        "Selection of knowledge",
+        (f"{_KNOWLEDGE}.select", f"{_KNOWLEDGE}.max_selected"),
+        _selection,
+    ),
+    Setting("models", "Models", ("models.",), _models),
+    Setting("agents", "Number of debaters", ("protocol.debaters",), lambda spec: str(len(spec.protocol.cast))),
+    Setting("rounds", "Maximum number of rounds", ("protocol.rounds",), lambda spec: str(spec.protocol.rounds)),
+    Setting("stances", "Stances read", ("questions", "first_round.", "first_round_draw.read"), _stances),
+)
+
+_IGNORED = {"prompts_sha256", "sources", "source_specs", "pools", "searched", "repeats"}
+"""Fields that follow from other settings or do not change the experiment."""
+_NOT_SHOWN = ("questions", "first_round_sha256", "protocol.source")
+"""Settings that distinguish arms but mean nothing to readers."""
+
+
+def by_setting(arms: Sequence[DrawnArm], setting: Setting) -> Drawing | None:
+    """Accuracy by one setting, a block for each group of arms that differ only in it (Wang et al., Figures 4 to 6)."""
+    blocks = []
+    for shared, members in _groups(arms, setting):
+        bars = [(label, arm, arm.scores.correct) for label, arm in members if arm.scores.correct]
+        if len({label for label, _, _ in bars}) > 1:
+            blocks.append((shared, bars))
+    if not blocks:
+        return None
+    labels = list(dict.fromkeys(label for _, bars in blocks for label, _, _ in bars))
+    texts = headings([shared for shared, _ in blocks])
+    figure = new_figure(1)
+    axis = figure.add_subplot()
+    rows = [(heading, [label for label, _, _ in bars]) for heading, (_, bars) in zip(texts, blocks, strict=True)]
+    heights = _rows_in_blocks(figure, axis, rows)
+    for ys, (_, bars) in zip(heights, blocks, strict=True):
+        for y, (label, _, found) in zip(ys, bars, strict=True):
+            colour = COLOURS[labels.index(label) % len(COLOURS)]
+            axis.barh(y, found.value, height=0.66, color=colour, linewidth=0)
+            interval_line(axis, y, found, across=True)
+            text, end = f"{100 * found.value:.1f}", (max(found.value, found.high), y)
+            axis.annotate(text, end, (4, 0), textcoords="offset points", va="center_baseline", fontsize=8)
+    shown = [(arm, found) for _, bars in blocks for _, arm, found in bars]
+    percent_axis(axis, [found for _, found in shown], "x")
+    axis.set_xlabel("Accuracy (%)")
+    notes = _notes([arm for arm, _ in shown], [found for _, found in shown])
+    return Drawing(setting.name, setting.title, f"Accuracy of the final answers, all else equal.{notes}", figure)
+
+
+def _groups(arms: Sequence[DrawnArm], setting: Setting) -> list[tuple[dict[str, str], list[tuple[str, DrawnArm]]]]:
+    """Groups of arms with equal other settings: these, and the arms with their values, in the order of the values."""
+    found: dict[tuple[tuple[str, str], ...], list[tuple[str, DrawnArm]]] = {}
+    for arm in arms:
+        if arm.config is None or (label := setting.label(arm.config)) is None:
+            continue
+        paths: tuple[str, ...] = setting.paths
+        # An arm without knowledge is the baseline of every selection.
+        if setting.paths == (_KNOWLEDGE,) and arm.config.protocol.knowledge is not None:
+            paths = tuple(
+                f"{_KNOWLEDGE}.{name}" for name in ("sources", "per_source", "weights", "per_debater_sources")
+            )
+        shared = {path: value for path, value in facts(arm.config).items() if not path.startswith(paths)}
+        found.setdefault(tuple(sorted(shared.items())), []).append((short_line(label), arm))
+    groups = [(dict(shared), members) for shared, members in found.items()]
+    if setting.paths == (_KNOWLEDGE,):
+        groups = _with_baselines(groups)
+    return [(shared, sorted(members, key=lambda each: _natural(each[0]))) for shared, members in groups]
+
+
+def _with_baselines(
+    groups: Sequence[tuple[dict[str, str], list[tuple[str, DrawnArm]]]],
+) -> list[tuple[dict[str, str], list[tuple[str, DrawnArm]]]]:
+    def rest(shared: Mapping[str, str]) -> dict[str, str]:
+        return {path: value for path, value in shared.items() if not path.startswith(_KNOWLEDGE)}
+
+    informed = [each for each in groups if rest(each[0]) != each[0]]
+    base = {tuple(shared.items()): members for shared, members in groups if rest(shared) == shared}
+    return [(shared, [*base.get(tuple(rest(shared).items()), ()), *members]) for shared, members in informed]
+
+
+def _natural(label: str) -> tuple[float, int, str]:
+    """Sort key of a value: numbers by size; sources by their number, none first."""
+    if label.isdecimal():
+        return float(label), 0, label
+    return 0.0, 0 if label == "no knowledge" else 1 + label.count(" + "), ""
+
+
+def facts(config: RunSpec) -> dict[str, str]:
+    """Every setting of an arm that is compared between arms: dotted path -> value as text."""
+    found = dict(_flat("", config.model_dump(mode="json", exclude=_IGNORED | {"models"})))
+    # The number of debaters must not count as a difference in models.
+    names = {debater.name for debater in config.protocol.cast}
+    if several := sorted({model for role, model in config.models.items() if role in names}):
+        found["models.debaters"] = " + ".join(several)
+    return found | {f"models.{role}": model for role, model in config.models.items() if role not in names}
+
+
+def _flat(path: str, value: Any) -> list[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        return [pair for key, each in value.items() for pair in _flat(f"{path}.{key}" if path else key, each)]
+    return [(path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]
+
+
+def headings(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """One line for each list of settings: those in which the lists differ; empty if they do not differ."""
+    paths = dict.fromkeys(path for one in settings for path in one if not path.startswith(_NOT_SHOWN))
+    varied = [path for path in paths if len({one[path] for one in settings if path in one}) > 1]
+    if any(_KNOWLEDGE in one for one in settings) and any(_SOURCES in one for one in settings):
+        varied = [*(path for path in varied if path != _SOURCES), _SOURCES, _KNOWLEDGE]
+    # One model of all roles is named once.
+    texts = [", ".join(dict.fromkeys(_shown(path, one[path]) for path in varied if path in one)) for one in settings]
+    return [short_line(text, 72) if text else "" for text in texts]
+
+
+def _shown(path: str, value: str) -> str:
+    if path in ("data", "variant", "task") or path.startswith("models."):
+        return value.removesuffix(".jsonl")
+    if path == _KNOWLEDGE:
+        return "no knowledge"
+    if path == _SOURCES:
+        return " + ".join(json.loads(value))
+    if path == "protocol.debaters":
+        return f"{value if value.isdecimal() else len(json.loads(value))} debaters"
+    name = path.removeprefix("protocol.").removeprefix("knowledge.").replace(".", " ").replace("_", " ")
+    return f"{value} {name}" if name == "rounds" else f"{name} {value}"
+
+
+# By step
+
+Step = Literal["one agent", "retrieval", "further calls", "talk"]
+STEPS: tuple[Step, ...] = ("one agent", "retrieval", "further calls", "talk")
+"""What each kind of arm adds to the one before: one agent without knowledge; the same with a pool; several answers over
+the same pool, of which a vote takes one; debaters who read each other."""
+
+_MOST_ROWS = 24
+
+
+class Gain(NamedTuple):
+    """What one step adds: a paired comparison of two arms."""
+
+    step: Step
+    left: DrawnArm
+    right: DrawnArm
+    test: PairedTest
+    by_repeat: tuple[float, ...]
+    """The difference in each repeat that both arms have, over questions with all of them; empty for one repeat."""
+
+
+def step_of(protocol: Protocol) -> Step | None:
+    """Which step an arm stands for; None for other baselines (a debate or a vote without knowledge)."""
+    alone = len(protocol.cast) == 1
+    if alone and protocol.rounds > 1:
+        return None
+    if not protocol.sources:
+        return "one agent" if alone else None
+    if alone:
+        return "retrieval"
+    return "talk" if protocol.rounds > 1 else "further calls" if protocol.finish == "majority" else None
+
+
+def gains(arms: Sequence[DrawnArm]) -> list[Gain]:
+    """Each arm against each arm of the step before, for equal data, models and sources; in the order of the steps.
+
+    Empty unless retrieval, further calls and talk are all there.
+    """
+    kinds = [(arm, step_of(arm.config.protocol)) for arm in arms if arm.config]
+    found: list[Gain] = []
+    for before, after in pairwise(STEPS):
+        for right, kind in kinds:
+            for left, other in kinds:
+                if (kind, other) != (after, before) or not _alike(left, right, same_pool=before != "one agent"):
+                    continue
+                if test := paired_test(left.values, right.values, "correct"):
+                    found.append(Gain(after, left, right, test, _by_repeat(left, right)))
+    return found if {"further calls", "talk"} <= {gain.step for gain in found} else []
+
+
+def _alike(left: DrawnArm, right: DrawnArm, *, same_pool: bool) -> bool:
+    one, other = left.config, right.config
+    assert one is not None
+    assert other is not None
+    if (one.data, one.task, {*one.models.values()}) != (other.data, other.task, {*other.models.values()}):
+        return False
+    return not same_pool or one.protocol.sources == other.protocol.sources
+
+
+def _by_repeat(left: DrawnArm, right: DrawnArm) -> tuple[float, ...]:
+    one, other = (arm.values.values.get("correct", {}) for arm in (left, right))
+    shared = [key for key in one if key in other]
+    repeats = sorted({n for key in shared for n in one[key]} & {n for key in shared for n in other[key]})
+    whole = [key for key in shared if all(n in one[key] and n in other[key] for n in repeats)]
+    if len(repeats) < 2 or not whole:
+        return ()
+    return tuple(fmean(other[key][n] - one[key][n] for key in whole) for n in repeats)
+
+
+def gain_by_step(arms: Sequence[DrawnArm]) -> Drawing | None:
+    """Paired differences: retrieval, then further calls over the same pool, then talk."""
+    found = gains(arms)
+    if not found or len(found) > _MOST_ROWS:
+        return None
+    blocks = [(step, of_step) for step in STEPS if (of_step := [each for each in found if each.step == step])]
+    figure = new_figure(1)
+    axis = figure.add_subplot()
+    rows = [(step.capitalize(), [f"{g.left.label} → {g.right.label}" for g in of_step]) for step, of_step in blocks]
+    heights = _rows_in_blocks(figure, axis, rows)
+    for ys, (_, of_step), colour in zip(heights, blocks, COLOURS, strict=False):
+        for y, gain in zip(ys, of_step, strict=True):
+            difference = gain.test.difference
+            axis.barh(y, difference.value, height=0.6, color=colour, linewidth=0)
+            interval_line(axis, y, difference, across=True)
+            axis.plot(gain.by_repeat, [y] * len(gain.by_repeat), "|", color=INK, markersize=7)
+            text = f"{100 * difference.value:+.1f}"
+            axis.text(1.01, y, text, transform=axis.get_yaxis_transform(), va="center_baseline", fontsize=8)
+    axis.axvline(0, color=INK, linewidth=0.7)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
+    axis.grid(True, axis="x")
+    axis.set_xlabel("Change of accuracy (points)")
+    caption = (
+        "What each step adds, paired by question: retrieval for one agent, further answers over the same pool with a "
+        "vote, and debaters who read each other."
+    )
+    if any(gain.by_repeat for gain in found):
+        caption += " Ticks: the difference in each repeat (seed)."
+    notes = _notes([arm for gain in found for arm in (gain.left, gain.right)], [gain.test.difference for gain in found])
+    return Drawing("gain-by-step", "What the gain consists of", caption + notes, figure)
+
+
+# Parts of figures
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Apply our style, independent of the user's matplotlib settings."""
+    from matplotlib import style as styles
+
+    with styles.context(["default", _STYLE]), warnings.catch_warnings():
+        # The font for measuring may lack a script that the reader's browser has.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure without background, :data:`PAPER_WIDTH` wide and ``height`` inches high."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(PAPER_WIDTH, height), layout="constrained", facecolor="none")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def short_line(text: str, most: int = 32) -> str:
+    """Untrusted text on one line, valid in XML, with its middle left out if it is longer than ``most``."""
+    text = " ".join(printable(text).replace("\ufffe", "").replace("\uffff", "").split()) or "?"
+    tail = most // 3
+    return text if len(text) <= most else f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+def percent_axis(axis: Axes, found: Sequence[Estimate], which: Literal["x", "y"] = "y") -> None:
+    """Format an axis of shares in percent. Limits are multiples of 10, 20 points apart or more; x begins at 0."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    low = 0 if which == "x" else floor(10 * min(one.low for one in found) + 1e-9)
+    high = ceil(10 * max(one.high for one in found) - 1e-9)
+    if high - low < 2:
+        low = min(low, 8)
+        high = low + 2
+    line = axis.xaxis if which == "x" else axis.yaxis
+    # A marker on a limit is not cut off.
+    margin = 0.0 if which == "x" else 0.012 * (high - low) / 10
+    (axis.set_xlim if which == "x" else axis.set_ylim)(low / 10 - margin, high / 10 + margin)
+    line.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    line.set_major_formatter(PercentFormatter(1, decimals=0, symbol=""))
+    axis.grid(True, axis=which)
+
+
+def cost_axis(axis: Axes, costs: Sequence[float]) -> None:
+    """Format a horizontal axis of counts: linear from 0, or logarithmic if the highest is above 8 times the lowest."""
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    if max(costs) > 8 * min(costs):
+        axis.set_xscale("log")
+        axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_xlim(0, 1.15 * max(costs))
+        axis.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def interval_line(axis: Axes, at: float, found: Estimate, *, across: bool = False, colour: str = INK) -> None:
+    """Draw the 95 % interval of an estimate as a thin line, vertical unless ``across``."""
+    lines = axis.hlines if across else axis.vlines
+    lines(at, found.low, found.high, colors=colour, linewidth=0.9, zorder=2.5)
+
+
+def line_key(figure: Figure, lines: Sequence[tuple[str, str, str]]) -> None:
+    """Draw one legend above all panels, in as many columns as fit: (label, colour, marker)."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colour, marker=marker, markersize=4) for _, colour, marker in lines]
+    # Approximate points per entry and per character.
+    columns = int(72 * PAGE_WIDTH / (36 + 5 * max(len(label) for label, _, _ in lines)))
+    rows = ceil(len(lines) / max(1, min(columns, len(lines))))
+    # matplotlib fills columns from top to bottom; avoid empty columns.
+    columns = ceil(len(lines) / rows)
+    legend = figure.legend(handles, ["" for _ in lines], loc="outside upper left", ncols=columns, borderpad=0)
+    # Set afterwards, because matplotlib skips labels that start with an underscore.
+    for text, (label, _, _) in zip(legend.get_texts(), lines, strict=True):
+        text.set_text(label)
+    figure.set_figheight(figure.get_figheight() + 0.19 * rows)
+
+
+def _rows_in_blocks(figure: Figure, axis: Axes, blocks: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+    """Lay out labelled rows in blocks with headings; returns the heights of the rows of each block."""
+    names: dict[float, str] = {}
+    heights: list[list[float]] = []
+    y = 0.0
+    for place, (heading, rows) in enumerate(blocks):
+        y += 0.4 if place and heading else 0
+        if heading:
+            bold: dict[str, Any] = {"va": "center_baseline", "fontsize": 8, "fontweight": "bold"}
+            axis.text(0, y, heading, transform=axis.get_yaxis_transform(), **bold)
+            y += 1
+        heights.append([y + row for row in range(len(rows))])
+        names |= dict(zip(heights[-1], rows, strict=True))
+        y += len(rows)
+    axis.set_yticks(list(names), labels=list(names.values()))
+    axis.set_ylim(y - 0.4, -0.6)  # row 0 is at the top
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    figure.set_figheight(0.6 + 0.25 * y)
+    return heights
+
+
+def _notes(arms: Iterable[DrawnArm], found: Iterable[Estimate]) -> str:
+    """The end of a caption: number of questions of the intervals, and meaning of a star."""
+    counts = sorted({one.n for one in found})
+    over = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    star = f" * {ORACLE}." if any(arm.scores.read_golds for arm in arms) else ""
+    return f" Thin lines: 95 % intervals over {over} questions.{star}"
+
+
+# Files
+
+_NO_METADATA = {"png": ("Software",), "pdf": ("Creator", "Producer", "CreationDate"), "svg": ("Creator", "Date")}
+"""Metadata that would make files of equal figures differ."""
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_REFERENCE = re.compile(r"url\(#(.+)\)")
+
+
+def write_figures(drawings: Sequence[Drawing], folder: Path, format: ImageFormat = "pdf") -> list[Path]:
+    """Write each figure as a file ``NAME.FORMAT`` for papers, deterministically, after all are converted.
+
+    ``pdf`` embeds fonts, ``svg`` has text as text, ``png`` has a white background. Returns the files in the order of
+    the figures. UserError if the folder cannot be written.
+    """
+    files = {folder / f"{one.name}.{format}": file_bytes(one, format) for one in drawings}
+    for path, data in files.items():
+        write_file(path, data)
+    return list(files)
+
+
+def file_bytes(drawing: Drawing, form: ImageFormat) -> bytes:
+    """The figure as a file, deterministically."""
+    import matplotlib
+
+    out = io.BytesIO()
+    with style(), matplotlib.rc_context({"svg.hashsalt": drawing.name}):
+        drawing.figure.savefig(
+            out,
+            format=form,
+            dpi=200 if form == "png" else 72,
+            facecolor="white" if form == "png" else "none",
+            metadata=dict.fromkeys(_NO_METADATA[form]),
+        )
+    return out.getvalue()
+
+
+def page_svg(drawing: Drawing) -> str:
+    """The figure as an ``<svg>`` element without a size, with title and caption for screen readers.
+
+    It has no style sheet, which would affect the whole page, and no ``style``, which the page's security policy
+    forbids. Ids start with ``figure-NAME-``.
+    """
+    drawing.figure.set_figwidth(PAGE_WIDTH)
+    try:
+        root = ElementTree.fromstring(file_bytes(drawing, "svg"))
+    finally:
+        drawing.figure.set_figwidth(PAPER_WIDTH)
+    prefix = f"figure-{drawing.name}-"
+    for parent in list(root.iter()):
+        for child in [*parent.iterfind(f"{_SVG}metadata"), *parent.iterfind(f"{_SVG}style")]:
+            parent.remove(child)
+    for element in root.iter():
+        _make_plain(element, prefix)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib |= {
+        "xmlns": _SVG[1:-1],
+        "role": "img",
+        "aria-labelledby": f"{prefix}title",
+        "aria-describedby": f"{prefix}caption",
+        # From matplotlib's style sheet.
+        "stroke-linejoin": "round",
+        "stroke-linecap": "butt",
+    }
+    root[:0] = [ElementTree.Element("title", id=f"{prefix}title"), ElementTree.Element("desc", id=f"{prefix}caption")]
+    root[0].text, root[1].text = drawing.title, drawing.caption
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _make_plain(element: ElementTree.Element, prefix: str) -> None:
+    """Remove namespaces and styles, prefix ids and references, and replace ink by the current text colour."""
+    element.tag = element.tag.removeprefix(_SVG)
+    attributes = dict(element.attrib)
+    # Each part of a style becomes an SVG attribute, except the font.
+    for part in filter(None, attributes.pop("style", "").split(";")):
+        name, value = part.split(":", 1)
+        if name.strip() != "font-family":
+            attributes[name.strip()] = value.strip()
+    if link := attributes.pop(_LINK, ""):
+        attributes["href"] = f"#{prefix}{link[1:]}"
+    if "id" in attributes:
+        attributes["id"] = prefix + attributes["id"]
+    for name, value in attributes.items():
+        if found := _REFERENCE.fullmatch(value):
+            attributes[name] = f"url(#{prefix}{found[1]})"
+        elif value == INK:
+            attributes[name] = "currentColor"
+    element.attrib.clear()
+    element.attrib.update(attributes)
