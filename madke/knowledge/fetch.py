@@ -190,10 +190,17 @@ def download(
         part.truncate(0)
     furthest, failures = _end(part), 0
     with _Session() as session:
-        while _end(part) < size:
+        while (here := _end(part)) < size:
             wait: float | None = None
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
             try:
-                reason, wait = _attempt(session, url, part, size, progress)
+                with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+                    reason, wait = f"HTTP {reply.status_code}", retry_after(reply.headers)
+                    if reply.status_code in (200, 206, 416):
+                        reason = "the connection was closed early"
+                        _append(reply, part, here, size, progress)
+                    elif reply.status_code not in (408, 429) and reply.status_code < 500:
+                        raise UserError(f"{url}: {reason}; expected the file")
             except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
                 reason = type(error).__name__
             # ValueError: a malformed address or header that requests does not wrap.
@@ -220,36 +227,28 @@ class _Session(requests.Session):
         return target
 
 
-def _attempt(
-    session: requests.Session, url: str, part: IO[bytes], size: int, progress: Progress
-) -> tuple[str, float | None]:
-    """Request the missing bytes and append them; return why the file may be incomplete, and the server's wait in s."""
-    here = _end(part)
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={here}-"} if here else {})
-    with session.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
-        status = reply.status_code
-        if status in (408, 429) or status >= 500:
-            return f"HTTP {status}", retry_after(reply.headers)
-        if status not in (200, 206, 416):
-            raise UserError(f"{url}: HTTP {status}; expected the file")
-        sent = reply.headers.get("Content-Range", "") if status == 206 else reply.headers.get("Content-Length", "")
-        whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
-        if status != 416 and whole and int(whole[1]) != size:
-            raise UserError(f"{url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file")
-        if status != 206 or not sent.startswith(f"bytes {here}-"):
+def _append(reply: requests.Response, part: IO[bytes], here: int, size: int, progress: Progress) -> None:
+    """Append the bytes of a reply that begins at ``here``; any other reply starts the file over."""
+    resumed = reply.status_code == 206
+    sent = reply.headers.get("Content-Range" if resumed else "Content-Length", "")
+    whole = re.search(r"(?:^|/)(\d+)$", sent, re.ASCII)
+    if reply.status_code != 416 and whole and int(whole[1]) != size:
+        raise UserError(
+            f"{reply.url}: found {int(whole[1]):,} bytes, expected {size:,}: this is not the published file"
+        )
+    if not resumed or not sent.startswith(f"bytes {here}-"):
+        part.truncate(0)
+        if reply.status_code != 200:
+            return
+    for block in reply.raw.stream(_BLOCK, decode_content=False):
+        if _end(part) + len(block) > size:
             part.truncate(0)
-            if status != 200:
-                return "the server sent another part of the file than requested", None
-        for block in reply.raw.stream(_BLOCK, decode_content=False):
-            if _end(part) + len(block) > size:
-                part.truncate(0)
-                more = f"found more than {size:,} bytes: this is not the published file; the download is discarded"
-                raise UserError(f"{url}: {more}")
-            rest = memoryview(block)
-            while rest:
-                rest = rest[part.write(rest) :]
-            progress(_end(part), size)
-    return "the connection was closed early", None
+            more = f"found more than {size:,} bytes: this is not the published file; the download is discarded"
+            raise UserError(f"{reply.url}: {more}")
+        rest = memoryview(block)
+        while rest:
+            rest = rest[part.write(rest) :]
+        progress(_end(part), size)
 
 
 def _end(part: IO[bytes]) -> int:

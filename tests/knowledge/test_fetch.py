@@ -126,6 +126,7 @@ def test_an_index_is_fetched_and_has_a_name(
 
     assert folder == cache / "tiny"
     assert_is_whole(folder, lucene)
+    assert brought() == folder
     assert server.ranges == [None]
     expected = Bm25Source(lucene, name="tiny").search(QUERIES, 3)
     assert open_source("tiny").search(QUERIES, 3) == expected
@@ -141,13 +142,6 @@ def test_a_folder_of_ones_own_and_sha256(
     assert open_source("tiny").description.startswith(f"BM25 over 50 documents ({folder}, ")
 
 
-def test_fetched_again_nothing_is_asked_for(server: PublishedServer, brought: Callable[..., Path]) -> None:
-    folder = brought()
-
-    assert brought() == folder
-    assert len(server.requests) == 1
-
-
 def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
     brought: Callable[..., Path], cache: Path, archive: bytes, lucene: Path
 ) -> None:
@@ -160,45 +154,67 @@ def test_what_a_fetch_left_that_was_killed_at_its_end_is_tidied_up(
     assert open_source("tiny").name == "tiny"
 
 
-def test_a_connection_that_is_cut_goes_on_where_it_was(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
+CUT = Behaviour(cut_after=300_000)
+WITHOUT_RANGES = Behaviour(cut_after=300_000, ranges=False)
+
+
+@pytest.mark.parametrize(
+    ("answers", "ranges", "waited"),
+    [
+        ({1: CUT}, [None, "bytes=300000-"], [1.0]),
+        ({n: CUT for n in range(1, 9)}, [None, *(f"bytes={n}00000-" for n in (3, 6, 9))], [1.0] * 3),
+        ({1: WITHOUT_RANGES, 2: Behaviour(ranges=False)}, [None, "bytes=300000-"], [1.0]),
+        ({1: CUT, 2: Behaviour(status=416)}, [None, "bytes=300000-", None], [1.0, 1.0]),
+        ({1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}, [None] * 3, [7.0, 2.0]),
+        ({1: Behaviour(status=503, retry_after="\u00b2")}, [None] * 2, [1.0]),
+    ],
+    ids=["cut", "cut often", "no ranges", "range refused", "busy", "odd wait"],
+)
+def test_a_download_goes_on_where_it_was(
+    answers: dict[int, Behaviour],
+    ranges: list[str | None],
+    waited: list[float],
+    server: PublishedServer,
+    brought: Callable[..., Path],
+    lucene: Path,
 ) -> None:
-    server.behave = lambda n: Behaviour(cut_after=300_000 if n == 1 else None)
+    server.behave = lambda n: answers.get(n, Behaviour())
     waits = Waits()
 
     assert_is_whole(brought(waits=waits), lucene)
-    assert server.ranges == [None, "bytes=300000-"]
-    assert waits == [1.0]
-
-
-def test_any_number_of_cuts_is_borne_while_something_comes(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
-) -> None:
-    server.behave = lambda n: Behaviour(cut_after=100_000)
-
-    assert_is_whole(brought(), lucene)
-    assert len(server.requests) == 11
-
-
-def test_a_server_without_ranges_starts_over(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
-) -> None:
-    server.behave = lambda n: Behaviour(cut_after=300_000 if n == 1 else None, ranges=False)
-
-    assert_is_whole(brought(), lucene)
-    assert server.ranges == [None, "bytes=300000-"]
+    assert server.ranges == ranges
+    assert waits == waited
 
 
 def test_a_server_that_never_gets_further_is_given_up(
     server: PublishedServer, brought: Callable[..., Path], cache: Path
 ) -> None:
-    server.behave = lambda n: Behaviour(cut_after=300_000, ranges=False)
+    server.behave = lambda n: WITHOUT_RANGES
     waits = Waits()
 
     with pytest.raises(UserError, match=r"6 times in a row; 300,000 of 1,\d+,\d+ bytes are downloaded; run the same"):
         brought(waits=waits)
     assert waits == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0]
     assert (cache / "tiny.tar.gz.part").stat().st_size == 300_000
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (Behaviour(status=404), r"tiny\.tar\.gz: HTTP 404; expected the file"),
+        (Behaviour(endless=True), r"found more than 1,\d+,\d+ bytes: this is not the published file; the download is"),
+        *((Behaviour(status=302, location=to), r"tiny\.tar\.gz: ") for to in ("http://[::1", "file:///etc/passwd")),
+    ],
+)
+def test_what_repeating_cannot_mend_is_asked_for_once(
+    behaviour: Behaviour, message: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+) -> None:
+    server.behave = lambda n: behaviour
+
+    with pytest.raises(UserError, match=message):
+        brought()
+    assert len(server.requests) == 1
+    assert list(cache.iterdir()) == []
 
 
 def test_a_file_that_changed_meanwhile_is_told_by_its_checksum(
@@ -217,16 +233,6 @@ def test_a_file_that_changed_meanwhile_is_told_by_its_checksum(
     with pytest.raises(UserError, match=r"tiny\.tar\.gz: found md5 [0-9a-f]{32}, expected "):
         brought(checksum=published)
     assert_is_whole(brought(checksum=published), lucene)
-
-
-def test_a_range_that_is_refused_starts_over(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
-) -> None:
-    answers = {1: Behaviour(cut_after=300_000), 2: Behaviour(status=416)}
-    server.behave = lambda n: answers.get(n, Behaviour())
-
-    assert_is_whole(brought(), lucene)
-    assert server.ranges == [None, "bytes=300000-", None]
 
 
 @pytest.mark.parametrize("length", [2_000_000, 10])
@@ -265,63 +271,6 @@ def test_a_file_of_another_size_is_not_downloaded(
 ) -> None:
     with pytest.raises(UserError, match=r"found 1,\d\d\d,\d\d\d bytes, expected 7"):
         brought(size=7)
-    assert list(cache.iterdir()) == []
-
-
-def test_a_body_without_a_length_that_is_longer_is_another_file(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.behave = lambda n: Behaviour(endless=True)
-
-    with pytest.raises(
-        UserError, match=r"found more than 1,\d+,\d+ bytes: this is not the published file; the download is"
-    ):
-        brought()
-    assert len(server.requests) == 1
-    assert list(cache.iterdir()) == []
-
-
-def test_a_wait_that_is_no_number_is_not_heeded(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
-) -> None:
-    server.behave = lambda n: Behaviour(status=503, retry_after="\u00b2") if n == 1 else Behaviour()
-    waits = Waits()
-
-    assert_is_whole(brought(waits=waits), lucene)
-    assert waits == [1.0]
-
-
-@pytest.mark.parametrize("location", ["http://[::1", "http://127.0.0.1:99999999/", "file:///etc/passwd"])
-def test_a_redirect_to_nowhere_is_one_line(
-    location: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.behave = lambda n: Behaviour(status=302, location=location)
-
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz: "):
-        brought()
-    assert len(server.requests) == 1
-    assert list(cache.iterdir()) == []
-
-
-def test_a_server_that_is_busy_is_asked_again_when_it_says(
-    server: PublishedServer, brought: Callable[..., Path], lucene: Path
-) -> None:
-    answers = {1: Behaviour(status=503, retry_after="7"), 2: Behaviour(status=429)}
-    server.behave = lambda n: answers.get(n, Behaviour())
-    waits = Waits()
-
-    assert_is_whole(brought(waits=waits), lucene)
-    assert waits == [7.0, 2.0]
-
-
-def test_a_server_that_does_not_have_it_is_asked_once(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.behave = lambda n: Behaviour(status=404)
-
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz: HTTP 404"):
-        brought()
-    assert len(server.requests) == 1
     assert list(cache.iterdir()) == []
 
 
@@ -380,28 +329,7 @@ def escaping(kind: str, target: Path) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["path", "link", "device"])
-def test_an_archive_that_would_write_elsewhere_is_refused(
-    kind: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    target = cache.parent / "segments_1"
-    server.files["tiny.tar.gz"] = escaping(kind, target)
-
-    with pytest.raises(UserError, match=r"tiny\.tar\.gz: the checksum is right, but it cannot be unpacked: "):
-        brought()
-    assert not target.exists()
-    assert list(cache.iterdir()) == []
-
-
-@pytest.mark.parametrize("content", [b"no archive", b"\x1f\x8b" + bytes(40)])
-def test_what_is_no_archive_is_refused(
-    content: bytes, server: PublishedServer, brought: Callable[..., Path], cache: Path
-) -> None:
-    server.files["tiny.tar.gz"] = content
-
-    with pytest.raises(UserError, match="the checksum is right, but it cannot be unpacked"):
-        brought()
-    assert list(cache.iterdir()) == []
+INFLATED = ("file", "header", "sparse")
 
 
 def inflated(kind: str) -> bytes:
@@ -420,67 +348,38 @@ def inflated(kind: str) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["file", "header", "sparse"])
-def test_an_archive_that_unpacks_to_far_more_is_refused(
-    kind: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        *((kind, "it cannot be unpacked: ") for kind in ("path", "link", "device", "no archive", "no tar")),
+        *((kind, r"it unpacks to more than 2\.2 MB; the recipe states 2\.0 MB; nothing is kept") for kind in INFLATED),
+    ],
+)
+def test_an_archive_that_would_write_elsewhere_or_too_much_is_refused(
+    kind: str, message: str, server: PublishedServer, brought: Callable[..., Path], cache: Path
 ) -> None:
-    server.files["tiny.tar.gz"] = inflated(kind)
+    target = cache.parent / "segments_1"
+    plain = {"no archive": b"no archive", "no tar": b"\x1f\x8b" + bytes(40)}
+    content = plain[kind] if kind in plain else inflated(kind) if kind in INFLATED else escaping(kind, target)
+    server.files["tiny.tar.gz"] = content
 
-    with pytest.raises(UserError, match=r"it unpacks to more than 2\.2 MB; the recipe states 2\.0 MB; nothing is kept"):
+    with pytest.raises(UserError, match=rf"tiny\.tar\.gz: the checksum is right, but {message}"):
         brought()
+    assert not target.exists()
     assert list(cache.iterdir()) == []
 
 
-def damaged_lucene(folder: Path) -> None:
+def without_terms(folder: Path) -> None:
     next(folder.glob("*.tim")).unlink()
 
 
-def lucene_of_a_folder(folder: Path) -> None:
+def without_segments(folder: Path) -> None:
     next(folder.glob("segments_*")).unlink()
-    (folder / "segments_1").mkdir()
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (damaged_lucene, "Lucene cannot open this index: CorruptIndexException"),
-        (lucene_of_a_folder, "it holds no lucene index"),
-    ],
-)
-def test_a_lucene_index_that_cannot_be_opened_gets_no_name(
-    damage: Callable[[Path], None],
-    message: str,
-    server: PublishedServer,
-    brought: Callable[..., Path],
-    cache: Path,
-    lucene: Path,
-    tmp_path: Path,
-) -> None:
-    broken = Path(shutil.copytree(lucene, tmp_path / "broken"))
-    damage(broken)
-    server.files["tiny.tar.gz"] = packed(broken)
-
-    with pytest.raises(
-        UserError, match=rf"{message}.*; nothing is kept or registered, .*/tiny\.tar\.gz\.part is removed"
-    ):
-        brought()
-    assert list(cache.iterdir()) == []
-    with pytest.raises(UserError, match="unknown source 'tiny'"):
-        open_source("tiny")
-
-
-def test_a_lucene_index_without_texts_gets_no_name(
-    server: PublishedServer, brought: Callable[..., Path], cache: Path, tmp_path: Path
-) -> None:
-    server.files["tiny.tar.gz"] = packed(lucene_folder(tmp_path / "slim", store=""))
-
-    with pytest.raises(UserError, match="slim: this Lucene index does not store the texts of its documents"):
-        brought()
-    assert list(cache.iterdir()) == []
-
-
-def no_vectors(folder: Path) -> None:
-    (folder / "index").write_bytes(b"no vectors")
+def without_texts(folder: Path) -> None:
+    shutil.rmtree(folder)
+    lucene_folder(folder, store="")
 
 
 def cut_vectors(folder: Path) -> None:
@@ -503,35 +402,42 @@ def one_id(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("kind", "damage", "message"),
     [
-        (no_vectors, "index: cannot be searched"),
-        (cut_vectors, "index: cannot be searched"),
-        (distances, "expected inner products"),
-        (no_ids, "docid: cannot be read"),
-        (one_id, "50 vectors but 1 ids"),
+        ("lucene", without_terms, "Lucene cannot open this index: CorruptIndexException"),
+        ("lucene", without_segments, "it holds no lucene index"),
+        ("lucene", without_texts, "this Lucene index does not store the texts of its documents"),
+        ("faiss", cut_vectors, "index: cannot be searched"),
+        ("faiss", distances, "expected inner products"),
+        ("faiss", no_ids, "docid: cannot be read"),
+        ("faiss", one_id, "50 vectors but 1 ids"),
     ],
 )
-def test_vectors_that_cannot_be_searched_get_no_name(
+def test_an_index_that_cannot_be_searched_gets_no_name(
+    kind: str,
     damage: Callable[[Path], None],
     message: str,
     server: PublishedServer,
     cache: Path,
+    lucene: Path,
     vectors: Path,
     tmp_path: Path,
 ) -> None:
-    broken = Path(shutil.copytree(vectors, tmp_path / "broken"))
+    broken = Path(shutil.copytree(lucene if kind == "lucene" else vectors, tmp_path / "broken"))
     damage(broken)
-    server.files["vectors.tar.gz"] = packed(broken)
-    words = recipe(server, "vectors.tar.gz", kind="faiss", encoder="words", texts="tiny")
-    file = recipes(tmp_path, tiny=recipe(server), words=words)
+    server.files["broken.tar.gz"] = packed(broken)
+    more = {"encoder": "words", "texts": "tiny"} if kind == "faiss" else {}
+    other = recipe(server, "broken.tar.gz", kind=kind, **more)
+    file = recipes(tmp_path, tiny=recipe(server), other=other)
     fetch("tiny", recipes=file)
 
-    with pytest.raises(UserError, match=message):
-        fetch("words", recipes=file)
+    with pytest.raises(
+        UserError, match=rf"{message}.*; nothing is kept or registered, .*/other\.tar\.gz\.part is removed"
+    ):
+        fetch("other", recipes=file)
     assert list(cache.iterdir()) == [cache / "tiny"]
-    with pytest.raises(UserError, match="unknown source 'words'"):
-        open_source("words")
+    with pytest.raises(UserError, match="unknown source 'other'"):
+        open_source("other")
 
 
 def test_an_archive_of_another_kind_is_refused(server: PublishedServer, tmp_path: Path, cache: Path) -> None:
