@@ -26,7 +26,7 @@ UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
 
 CorpusKind = Literal["wikipedia", "text"]
-CLEANING_RULES = 2
+CLEANING_RULES = 3
 """Version of the cleaning rules, raised with every change of the passages: no folder mixes two versions."""
 _SHOWN = 10
 

@@ -41,11 +41,8 @@ _SHARD_BATCHES = 64
 """About 40,000 passages, 10 MB; the English Wikipedia has several hundred such shards."""
 # Both determine the content of a shard: raise RULES when one changes.
 _COMPRESSION = 6
-_PACKAGES = {
-    "wikipedia": {"mwxml": "mwxml", "mwparserfromhell": "mwparserfromhell"},
-    "text": {"lxml": "lxml", "markdown_it": "markdown-it-py"},
-}
-"""By kind: import name -> distribution name of its parsers."""
+_PACKAGES: dict[str, tuple[str, ...]] = {"wikipedia": ("mwxml", "mwparserfromhell"), "text": ()}
+"""The parsers of each kind that are no part of the core."""
 
 
 def build_passages(
@@ -63,8 +60,8 @@ def build_passages(
     are written again. Memory holds a few batches. ``progress`` gets the counts so far, with those of finished shards.
 
     Raises:
-        UserError: A source cannot be read or is given twice, ``out`` holds something else or was made with other
-            parser versions, a package is missing, or the disk is full. Finished shards are kept.
+        UserError: A source cannot be read or is given twice, ``out`` holds something else, a package is
+            missing, or the disk is full. Finished shards are kept.
     """
     require(f"passages of kind {kind} need", "wiki", *_PACKAGES[kind])
     if out.exists() and not out.is_dir():
@@ -87,8 +84,6 @@ def build_passages(
                 _log.warning(warning, out / shard_name(len(shards)))
             elif (out / FINISHED).is_file():
                 return found
-            if shards:
-                _refuse_other_parsers(out, found)
         try:
             return _Build(out, settings, shards, progress).run(sources, workers)
         except UserError as error:
@@ -177,14 +172,3 @@ def _next_batch(pages: Iterator[RawPage | str]) -> tuple[tuple[RawPage, ...], Co
         if characters >= _BATCH_CHARACTERS:
             break
     return tuple(raw), CorpusCounts(**seen)
-
-
-def _refuse_other_parsers(out: Path, found: PassagesManifest) -> None:
-    """UserError if the finished shards were made with other parser versions."""
-    here, made_by = versions(), found.versions
-    for name in _PACKAGES[found.settings.kind].values():
-        if made_by.get(name) != here.get(name):
-            found_with = f"this unfinished or damaged folder was made with {name} {made_by.get(name)}"
-            remedy = f"install {name} {made_by.get(name)}, or remove the folder"
-            why = f"the installed version {here.get(name)} may give other passages"
-            raise UserError(f"{found_with}; {why}: {remedy}", file=out)

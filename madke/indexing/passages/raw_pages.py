@@ -5,7 +5,6 @@ A dump is Wikipedia's XML (such as ``pages-articles.xml.bz2``, export format 0.3
 
 import bz2
 import gzip
-import logging
 import re
 import zlib
 from collections import Counter
@@ -39,8 +38,6 @@ class RawPage(NamedTuple):
     """0 for articles."""
     redirect: bool = False
     """Whether the dump marks it as a redirect; old dumps have no such marks."""
-    broken: str = ""
-    """The error, and the page before it; empty for a valid page."""
 
 
 class RawPassage(NamedTuple):
@@ -153,8 +150,6 @@ def split_words(text: str, words: int) -> Iterator[str]:
         yield " ".join(found[start : start + words])
 
 
-_log = logging.getLogger(__name__)
-
 _END_BYTES = 1 << 20
 _SILENT_NAMESPACES = (-2, 6, 14)
 """Media, File and Category (MediaWiki's fixed numbers): their links show no text."""
@@ -172,10 +167,7 @@ def read_pages(sources: Sequence[Path], kind: CorpusKind) -> tuple[Iterator[RawP
 def _dump_pages(sources: Sequence[Path]) -> Iterator[RawPage | str]:
     for source in sources:
         for page in read_dump(source):
-            if page.broken:
-                _log.warning("skipped, cannot be parsed: %s: %s", page.title or "a page", page.broken)
-                yield "unparsable"
-            elif page.namespace != 0:
+            if page.namespace != 0:
                 yield "other_namespaces"
             elif page.redirect:
                 yield "redirects"
@@ -213,43 +205,26 @@ def _describe_dump(path: Path) -> SourceFile:
 
 
 def read_dump(path: Path) -> Iterator[RawPage]:
-    """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory.
-
-    A page that is valid XML but no valid export page is yielded with ``broken`` set.
-    """
+    """Yield the pages of a dump file (XML; plain, ``.gz``, or single- or multi-stream ``.bz2``) in constant memory."""
     last = ""
     with _opened(path, lambda: last) as file:
         root, dump = _root_and_dump(file)
-        pages = (item for item in dump.items if isinstance(item, RawPage))
-        for number, page in enumerate(pages, start=1):
-            yield page._replace(broken=page.broken + last) if page.broken else page
-            if page.page_id:
-                last = f" after page {page.page_id} ({page.title!r})"
+        for number, page in enumerate(dump.pages, start=1):
+            revision = None
+            for revision in page:  # noqa: B007  (a dump with history has the latest last)
+                pass
+            yield RawPage(
+                page_id=str(page.id),
+                revision=str(revision.id if revision else 0),
+                title=page.title,
+                text=(revision and revision.slots.contents["main"].text) or "",
+                namespace=page.namespace,
+                redirect=page.redirect is not None,
+            )
+            last = f" after page {page.id} ({page.title!r})"
             if number % _FORGET_AFTER == 0:
                 # mwxml leaves emptied elements of finished pages in the tree: gigabytes for a Wikipedia.
                 root.clear()
-
-
-def _read_page(element: Any, namespaces: Any) -> RawPage:
-    from mwxml import Page
-    from mwxml.errors import MalformedXML
-
-    page = revision = None
-    try:
-        page = Page.from_element(element, namespaces)
-        for revision in page:  # noqa: B007  (a dump with history has the latest last)
-            pass
-        return RawPage(
-            page_id=str(page.id),
-            revision=str(revision.id if revision else 0),
-            title=page.title,
-            text=(revision and revision.slots.contents["main"].text) or "",
-            namespace=page.namespace,
-            redirect=page.redirect is not None,
-        )
-    except (MalformedXML, ValueError, TypeError, AttributeError, KeyError) as error:
-        broken = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return RawPage(str(page.id or "") if page else "", title=page.title if page else "", broken=broken)
 
 
 def silent_namespaces(path: Path) -> frozenset[str]:
@@ -267,19 +242,10 @@ def _root_and_dump(file: IO[bytes]) -> tuple[Any, Any]:
     from mwxml import Dump
     from mwxml.element_iterator import ElementIterator
 
-    class PagesApart(Dump):  # type: ignore[misc]
-        """Reads each page whole, because an error inside mwxml's iterator would end the iteration."""
-
-        @classmethod
-        def process_item(cls, item_element: Any, namespace_map: Any) -> Any:
-            if item_element.tag == "page":
-                return _read_page(item_element, namespace_map)
-            return super().process_item(item_element, namespace_map)
-
     root = ElementIterator.from_file(file)
     if root.tag != "mediawiki":
         raise ValueError(f"expected the XML element <mediawiki>, found <{root.tag}>")
-    return root.element, PagesApart.from_element(root)
+    return root.element, Dump.from_element(root)
 
 
 @contextmanager
