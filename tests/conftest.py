@@ -20,8 +20,8 @@ from madke.core.knowledge import KnowledgePool, Passage
 from tests.support import forked
 
 # The duration of an example depends on the load of the machine. Quick tests take a third of the examples.
-hypothesis.settings.register_profile("all", deadline=None)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=33)
+hypothesis.settings.register_profile("all", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=33)
 
 
 def pytest_configure(config: pytest.Config) -> None:

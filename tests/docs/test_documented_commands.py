@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from madke.cli import app
-from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, commands, madke_calls, missing
+from tests.docs.blocks import LANGUAGES, NEEDS, SHELL, blocks, madke_calls, missing
 from tests.docs.page_runner import CHECKOUT, install_programs, model_reply, page_runner
 from tests.support.openai_server import openai_server
 
@@ -101,104 +101,3 @@ def unknown(call: Any, command: Any) -> Iterator[Any]:
             command = command.get_command(None, word)
         else:
             verbs = False
-
-
-PAGE = """
-Some text.
-
-```console
-$ madke ask "Who?" \\
-      --sources none   # alone
-Final answer: [...]
-$ echo two | madke score runs/a -x
-```
-
-<!-- needs a key: Serper's -->
-```bash
-export A=1
-madke pool build --no-such-option <<EOF
-madke --nonsense
-EOF
-```
-
-- In a list:
-
-    ```python title="mine.py"
-    x = 1
-    ```
-
-```text title="Output"
-1
-```
-"""
-
-
-def test_blocks_are_read() -> None:
-    console, bash, python, output = blocks(PAGE)
-    assert (console.line, console.language, console.needs) == (4, "console", "")
-    assert commands(console)[0][0].startswith('madke ask "Who?" \\\n      --sources none')
-    assert [shown for _, shown in commands(console)] == [["Final answer: [...]"], []]
-    assert list(madke_calls(console)) == [["ask", "Who?", "--sources", "none"], ["score", "runs/a", "-x"]]
-    assert bash.needs == "key"
-    assert [call[:2] for call in madke_calls(bash)] == [["pool", "build"]]
-    assert (python.title, python.is_file, python.text) == ("mine.py", True, "x = 1\n")
-    assert output.is_output
-
-
-def test_unknown_verbs_and_options_are_found(command_line: Any) -> None:
-    calls = [["pool", "build", "--no-such-option"], ["rnu", "x"], ["run", "x", "--out", "y", "-p", "-1"], ["--version"]]
-    assert [list(unknown(call, command_line)) for call in calls] == [["--no-such-option"], ["rnu"], [], []]
-
-
-@pytest.mark.parametrize(
-    ("shown", "first_missing"),
-    [
-        (["one", "...", "three"], None),
-        (["  o...  2 "], None),
-        (["three", "one"], "one"),
-        (["four"], "four"),
-        ([], None),
-    ],
-)
-def test_shown_lines_come_in_order(shown: list[str], first_missing: str | None) -> None:
-    assert missing(shown, "one\none   and 2\nthree\n") == first_missing
-
-
-def test_a_page_is_followed_like_a_reader(tmp_path: Path, programs: Path) -> None:
-    page = """
-```bash
-export NAME=value
-mkdir -p inner && cd inner
-```
-
-```console
-$ echo "$NAME in $(basename "$PWD")"
-value in inner
-```
-
-```python
-import os
-first = 2
-```
-
-```python
-print(first + 1, os.environ["OPENAI_BASE_URL"] == "http://localhost:8000/v1")
-```
-"""
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner:
-        assert [runner.run(block) for block in blocks(page)] == ["", "value in inner\n", "", "3 True\n"]
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        "```bash\nfalse\ntrue\n```",
-        "```python\n1 / 0\n```",
-        "```python\nimport os; os._exit(3)\n```",
-        "```console\n$ echo a\nb\n```",
-    ],
-)
-def test_a_block_that_fails_is_told(block: str, tmp_path: Path, programs: Path) -> None:
-    (only,) = blocks(block)
-    with page_runner(tmp_path, "http://127.0.0.1:9/v1", programs) as runner, pytest.raises(AssertionError):
-        runner.run(only)

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from madke.core.chat import ChatRequest, Completion
+from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.core.knowledge import EMPTY_POOL, KnowledgePool, Passage
 from madke.core.question import Question
 from madke.core.schema import Schema, SchemaField
-from madke.core.transcript import Transcript, to_json
+from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
-from madke.engine.parse import parse_quotes, read_bound
+from madke.engine.parse import read_bound
 from madke.engine.scene import Scene
 from madke.tasks import TASKS
 from madke.variants import Variant, load_variant
@@ -72,20 +72,6 @@ def test_selections_verdicts_and_the_final_answer_are_bound_and_stances_are_free
     assert (transcript.answer, transcript.final.rule, transcript.status) == ("Lake Baikal", "schema", "ok")
 
 
-def test_reasoning_comes_first_and_is_bounded() -> None:
-    model = Bound()
-    play("madke", model)
-    for request in model.requests:
-        if request.bound is not None:
-            first, *rest = request.bound.schema.fields
-            assert first.name == "reasoning"
-            assert first.max_length
-            assert rest
-    (select, _) = model.asked("select")
-    assert select.bound
-    assert select.bound.schema.fields[1].numbers == (0, 1, 2, 3, 4)
-
-
 def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
     free, model = Bound(), Bound()
     play("madke", free, settings={"structured": "off"})
@@ -101,20 +87,6 @@ def test_only_the_end_of_the_last_message_differs_from_the_free_form() -> None:
         assert "JSON" not in plain
         assert "Selected:" not in bound
         assert "Verdict:" not in bound
-
-
-def test_texts_are_readable_and_only_bound_calls_are_marked() -> None:
-    transcript = play("madke", Bound(at("select", {"reasoning": "Both name it.", "selected": [3, 1]})))
-    turn = transcript.rounds[0].turns[0]
-    assert turn.selection
-    assert turn.selection.text == "Both name it.\nSelected: [3] [1]"
-    assert transcript.final.text == "Lake Baikal\nAnswer: Lake Baikal"
-    line = json.loads(to_json(transcript))
-    assert line["rounds"][0]["turns"][0]["selection"]["bound"] is True
-    assert line["final"]["bound"] is True
-    assert line["rounds"][0]["verdict"]["bound"] is True
-    assert "bound" not in line["rounds"][0]["turns"][0]["stance"]
-    assert b"bound" not in to_json(play("madke", Bound(), settings={"structured": "off"}))
 
 
 QUOTED = {
@@ -149,17 +121,6 @@ def test_a_stance_that_is_to_quote_is_bound_and_its_quotes_are_looked_up() -> No
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"cite": True, "marker": "text", "stop": "never"}, {"cite": True, "structured": "off"}],
-    ids=str,
-)
-def test_other_stances_stay_free_text(settings: dict[str, Any]) -> None:
-    model = Bound()
-    play("madke", model, settings=settings)
-    assert all(request.bound is None for request in model.asked("speak"))
-
-
-@pytest.mark.parametrize(
     "quotes",
     [
         [{"passage": 7, "text": "Lake 7 is deep."}],
@@ -175,18 +136,6 @@ def test_other_stances_stay_free_text(settings: dict[str, Any]) -> None:
 def test_quotes_of_another_form_are_no_bound_reply(quotes: Any) -> None:
     field = SchemaField(name="quotes", numbers=(0, 1), with_texts=True)
     assert read_bound(json.dumps({"quotes": quotes}), Schema(name="stance", fields=(field,))) is None
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=60)), max_size=8))
-def test_quotes_of_a_bound_stance_read_the_same_in_its_text(quotes: list[tuple[int, str]]) -> None:
-    field = SchemaField(name="quotes", numbers=tuple(range(10)), with_texts=True)
-    text = json.dumps({"quotes": [{"passage": n, "text": quote} for n, quote in quotes]})
-    reply = read_bound(text, Schema(name="stance", fields=(field,)))
-    assert reply
-    assert reply.quotes is not None
-    plain = [quote for quote in reply.quotes if not set('"\u201c\u201d') & set(quote.text)]
-    read = parse_quotes(reply.text)
-    assert [quote for quote in plain if (" ".join(quote.text.split()), quote.passage) not in read] == []
 
 
 @pytest.mark.parametrize(
@@ -210,17 +159,6 @@ def test_selected_numbers_are_distinct_and_limited(selected: Any, ids: Any, drop
     )
 
 
-def test_numbers_that_were_not_shown_are_not_selected() -> None:
-    transcript = play("madke", Bound(at("select", {"selected": [7, 0]})))
-    selection = transcript.rounds[0].turns[0].selection
-    assert selection
-    assert (selection.ids, selection.rule) == ((0,), "ids")
-    transcript = play("madke", Bound(at("select", {"selected": [7]})))
-    selection = transcript.rounds[0].turns[0].selection
-    assert selection
-    assert (selection.ids, selection.status) == ((), "unmarked")
-
-
 @pytest.mark.parametrize(
     ("said", "consensus"),
     [
@@ -240,17 +178,6 @@ def test_what_does_not_keep_to_the_schema_is_read_as_free_text(said: Any, consen
     assert (verdict.rule == "schema") == (consensus is False)
 
 
-def test_a_cut_record_is_cut_and_no_answer() -> None:
-    class Cut(Bound):
-        async def complete(self, request: ChatRequest) -> Completion:
-            if request.purpose.stage == "summarize":
-                return Completion(text='{"reasoning": "Both debaters say that', finish_reason="length", bound=True)
-            return await super().complete(request)
-
-    final = play("madke", Cut()).final
-    assert (final.answer, final.status, final.bound) == (None, "cut", True)
-
-
 def test_choices_are_answered_with_a_letter_that_exists() -> None:
     model = Bound(at("summarize", {"answer": "B"}))
     transcript = play("madke", model, question=CHOICE)
@@ -260,15 +187,6 @@ def test_choices_are_answered_with_a_letter_that_exists() -> None:
     assert (transcript.answer, transcript.final.rule) == ("B", "schema")
     transcript = play("madke", Bound(at("summarize", {"answer": "C"})), question=CHOICE)
     assert transcript.answer is None
-
-
-def test_claims_are_answered_with_a_label() -> None:
-    model = Bound()
-    claim = Question(id="c", question="Lake Baikal is deep.", task="claim", answers=("SUPPORTS",))
-    assert play("madke", model, question=claim).answer == "SUPPORTS"
-    (asked,) = model.asked("summarize")
-    assert asked.bound
-    assert asked.bound.schema.fields[-1].words == ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
 
 @pytest.mark.parametrize(
@@ -303,55 +221,6 @@ def test_a_judge_that_settles_names_the_debater_and_its_answer() -> None:
     assert "SETTLED" in asked.bound.task
 
 
-def test_an_open_debate_names_nobody_and_the_extraction_is_bound() -> None:
-    def reply(request: ChatRequest) -> Values | None:
-        if request.purpose.stage == "judge":
-            return {"verdict": "OPEN", "side": "none", "answer": "none"}
-        return {"side": "Affirmative", "answer": "Lake Ladoga"} if request.purpose.stage == "extract" else None
-
-    model = Bound(reply)
-    transcript = play("liang", model)
-    verdict = transcript.rounds[-1].verdict
-    assert verdict
-    assert (verdict.consensus, verdict.side, verdict.answer) == (False, None, None)
-    assert (transcript.answer, transcript.final.agent, transcript.final.rule) == (
-        "Lake Ladoga",
-        "Affirmative",
-        "schema",
-    )
-    (asked,) = model.asked("extract")
-    assert asked.bound
-    assert '"side"' in asked.bound.task
-    assert "Side:" not in asked.bound.task
-
-
-def test_a_review_keeps_or_revises() -> None:
-    def reply(request: ChatRequest) -> Values | None:
-        return {"verdict": "REVISE" if request.purpose.round == 1 else "KEEP"} if request.bound else None
-
-    transcript = play("self-reflect", Bound(reply))
-    reviews = [entry.turns[0].reflection for entry in transcript.rounds]
-    assert [review.satisfied for review in reviews if review] == [False, True]
-    assert all(review.bound and review.text.endswith(("REVISE", "KEEP")) for review in reviews if review)
-
-
-@pytest.mark.parametrize("settings", [{"structured": "off"}, {"marker": "text", "finish": "summarizer"}])
-def test_no_schema_without_a_need(settings: dict[str, Any]) -> None:
-    model = Bound()
-    play("madke", model, settings=settings)
-    bound = {request.purpose.stage for request in model.requests if request.bound is not None}
-    assert bound == (set() if "structured" in settings else {"select", "judge"})
-
-
-def test_a_selection_that_may_ask_for_a_search_and_one_of_nothing_stay_free_text() -> None:
-    from madke.engine.schemas import schema_of
-
-    live, plain = load_variant("madke-live").protocol, load_variant("madke").protocol
-    assert live.needs_search
-    assert schema_of("select", live, TASKS["short_answer"], QUESTION, (0, 1)) is None
-    assert schema_of("select", plain, TASKS["short_answer"], QUESTION, ()) is None
-
-
 def test_the_papers_own_protocol_never_binds_and_cannot_be_made_to() -> None:
     model = Bound(lambda request: "[Yes]" if request.purpose.stage == "judge" else None)
     transcript = play("madke-reference", model)
@@ -377,12 +246,6 @@ def test_a_model_without_schemas_gets_the_free_form_and_is_refused_where_one_is_
     assert refused.requests == []
 
 
-def test_a_required_schema_is_part_of_the_request() -> None:
-    model = Bound()
-    play("madke", model, settings={"structured": "require"})
-    assert all(request.bound.required for request in model.requests if request.bound)
-
-
 def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Path) -> None:
     shipped = load_variant("madke")
     folder = tmp_path / "own"
@@ -402,21 +265,6 @@ def test_a_template_that_says_nothing_of_schemas_is_asked_as_it_is(tmp_path: Pat
     )
     with pytest.raises(UserError, match="structured = require: no template"):
         load_variant("own", tmp_path)
-
-
-def test_a_shortened_prompt_offers_only_what_it_shows() -> None:
-    class Narrow(Bound):
-        async def complete(self, request: ChatRequest) -> Completion:
-            if request.purpose.stage == "select" and "Lake 4" in request.messages[-1].content:
-                self.requests.append(request)
-                return Completion(outcome="too_long", error="too long")
-            return await super().complete(request)
-
-    model = Narrow()
-    play("madke", model, settings={"overflow": "drop"})
-    offered = [request.bound.schema.fields[1].numbers for request in model.asked("select") if request.bound]
-    assert offered[0] == (0, 1, 2, 3, 4)
-    assert offered[-1] == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -454,11 +302,6 @@ _SCHEMA = Schema(
         SchemaField(name="verdict", words=("SAME", "DIFFERENT")),
     ),
 )
-
-
-@given(st.text(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps))
-def test_no_text_raises(text: str) -> None:
-    assert read_bound(text, _SCHEMA) is None
 
 
 @given(

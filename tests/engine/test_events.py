@@ -5,7 +5,6 @@ import logging
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,23 @@ from madke.core.events import (
     DebateFinished,
     DebateStarted,
     RoundEnded,
-    SearchMade,
     SelectionMade,
     StanceGiven,
     VerdictGiven,
     never_raising,
 )
-from madke.core.knowledge import Hits, KnowledgePool, Passage
+from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Transcript
 from madke.engine.debate import hold_debate
 from madke.engine.scene import Scene
 from madke.llm import CallStore, ScriptedChat, Stored
 from madke.tasks import get_task
 from madke.variants import load_variant
-from tests.support.plain import QUESTION, calls, given_turn, play, sign, signed
+from tests.support.plain import QUESTION, play, sign
 
 POOL = KnowledgePool(
     passages=tuple(Passage(source="wiki", key=str(n), title=f"T{n}", text=f"p{n}", score=1, rank=n) for n in range(3))
 )
-KNOWLEDGE = {"sources": ["wiki"], "select": "adaptive"}
 
 
 def heard(replies: Callable[..., Any] | None = None, **settings: Any) -> tuple[list[Any], Transcript, Any]:
@@ -45,15 +42,6 @@ def heard(replies: Callable[..., Any] | None = None, **settings: Any) -> tuple[l
     told: list[Any] = []
     transcript, model = play(replies, listen=told.append, **settings)
     return told, transcript, model
-
-
-def names(told: list[Any]) -> list[str]:
-    """The events, each as its name and whatever says whose it is."""
-    shown = []
-    for event in told:
-        of = event.purpose.stage if hasattr(event, "purpose") else getattr(event, "agent", getattr(event, "n", ""))
-        shown.append(f"{type(event).__name__} {of}".strip())
-    return shown
 
 
 @pytest.mark.parametrize("name", ["madke", "mad"])
@@ -82,98 +70,6 @@ def test_a_shipped_protocol_is_told_from_its_start_to_its_transcript(name: str) 
     assert chose == [turn.selection for played in transcript.rounds for turn in played.turns if turn.selection]
     verdicts = [event.verdict for event in told if isinstance(event, VerdictGiven)]
     assert verdicts == [played.verdict for played in transcript.rounds if played.verdict]
-
-
-def test_events_come_in_the_order_in_which_things_happen() -> None:
-    told, _, _ = heard(
-        signed(judge="[SAME]", select="[0]"),
-        debaters=[{"name": "A"}, {"name": "B"}],
-        knowledge=KNOWLEDGE,
-        pool=POOL,
-        talk={"first": "sequential", "later": "sequential"},
-        sees={"peers": "latest"},
-        stop="judge",
-    )
-    turn = ("CallStarted select", "CallFinished select", "SelectionMade {}", "CallStarted {}", "CallFinished {}")
-    assert names(told) == [
-        "DebateStarted",
-        "RoundStarted 1",
-        *(line.format(of) for line, of in zip(turn, ("", "", "A", "speak", "speak"), strict=True)),
-        "StanceGiven A",
-        *(line.format(of) for line, of in zip(turn, ("", "", "B", "reply", "reply"), strict=True)),
-        "StanceGiven B",
-        "CallStarted judge",
-        "CallFinished judge",
-        "VerdictGiven 1",
-        "RoundEnded",
-        "DebateFinished",
-    ]
-
-
-def test_a_stop_rule_ends_the_rounds_that_are_told() -> None:
-    told, transcript, _ = heard(rounds=3, stop="agreement")
-    assert transcript.stop_reason == "agreement"
-    assert names(told).count("RoundEnded") == 1
-    assert names(told)[-2:] == ["RoundEnded", "DebateFinished"]
-
-
-def test_given_stances_are_told_as_the_first_round() -> None:
-    told, _, _ = heard(first_round_given=True, turns=(given_turn("X", "Oslo"), given_turn("A")))
-    assert names(told)[:5] == ["DebateStarted", "RoundStarted 1", "StanceGiven X", "StanceGiven A", "RoundEnded"]
-
-
-def test_a_search_is_told_with_what_it_found() -> None:
-    async def retrieve(query: str, purpose: Purpose) -> Hits:
-        return Hits(passages=(replace(POOL.passages[0], key="new", text="new", title=query),))
-
-    told, transcript, _ = heard(
-        signed(select="[0] [SEARCH: depth of Baikal]"),
-        knowledge={**KNOWLEDGE, "allow_search": True},
-        pool=POOL,
-        rounds=1,
-        retrieve=retrieve,
-    )
-    made = {event.agent: event.search for event in told if isinstance(event, SearchMade)}
-    assert made == {turn.agent: turn.search for turn in transcript.rounds[0].turns}
-    assert {search.ids for search in made.values()} == {(3,)}
-
-
-def test_a_call_that_fails_and_one_too_long_are_told_each() -> None:
-    long = iter([Completion(outcome="too_long", error="too long")])
-
-    def reply(request: ChatRequest) -> str | Completion:
-        if request.purpose.agent == "A":
-            return Completion(outcome="failed", error="gone")
-        return next(long, None) or sign(request.purpose.agent, 2, "Oslo")
-
-    told, transcript, model = heard(
-        reply,
-        first_round_given=True,
-        turns=(given_turn("X"), given_turn("Y")),
-        overflow="drop",
-        debaters=[{"name": "A"}, {"name": "B"}],
-    )
-    outcomes = [(e.purpose.agent, e.completion.outcome) for e in told if isinstance(e, CallFinished)]
-    assert sorted(outcomes) == [("A", "failed"), ("B", "ok"), ("B", "too_long")]
-    assert len(outcomes) == len(calls(model))
-    assert transcript.degraded
-    assert [e.stance.status for e in told if isinstance(e, StanceGiven) and e.agent == "A"] == ["failed"]
-
-
-def test_times_are_seconds_since_the_debate_began() -> None:
-    ticks = count(100.0)
-    told, _, _ = heard(clock=lambda: next(ticks), repeat=2)
-    assert [event.at for event in told] == [float(n) for n in range(1, len(told) + 1)]
-    assert {(event.question, event.repeat) for event in told} == {("q1", 2)}
-    assert {event.at for event in heard()[0]} == {0.0}
-
-
-def test_a_listener_changes_nothing() -> None:
-    alone, quiet = play(signed(judge="[DIFFERENT]"), stop="judge", seed=1)
-    told, listened, model = heard(signed(judge="[DIFFERENT]"), stop="judge", seed=1)
-    assert told
-    assert listened == alone
-    assert model.requests == quiet.requests
 
 
 def test_what_a_listener_raises_is_logged_once_a_kind_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:

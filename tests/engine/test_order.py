@@ -13,10 +13,9 @@ from madke.core.question import Question
 from madke.core.transcript import Stance, Transcript, Turn
 from madke.engine.agreement import answer_groups, matcher
 from madke.tasks import TASKS
-from tests.support import plain
-from tests.support.debates import asked, failing, own_and_others
+from tests.support.debates import asked, own_and_others
 from tests.support.debates import play as play_variant
-from tests.support.plain import play, read_by, signed
+from tests.support.plain import play, signed
 
 SAME = matcher(TASKS["short_answer"], Question(id="q", question="?"))
 SUM = Question(id="m1", question="How many handshakes are there in total?", answers=("342",), task="math")
@@ -72,18 +71,6 @@ def test_the_example_of_the_appendix_as_its_reader_saw_it(score: str) -> None:
     assert read["Debater 1"] == APPENDIX
 
 
-def test_the_score_is_how_many_others_hold_the_same_answer_under_the_tasks_matcher() -> None:
-    replies = signed({"A": "Lake Baikal", "B": "Lake Chad", "C": "the lake baikal"})
-    transcript, model = play(replies, order="madc")
-    assert transcript.rounds[1].scores == {"A": 1, "B": 0, "C": 1}
-    assert transcript.rounds[1].order == ("B", "A", "C")
-    assert {agent: read_by(model, agent, 2) for agent in "ABC"} == {
-        "A": ["A@1", "B@1", "C@1"],
-        "B": ["B@1", "A@1", "C@1"],
-        "C": ["C@1", "B@1", "A@1"],
-    }, "each its own first, then the others in the order of the list"
-
-
 @pytest.mark.parametrize(
     ("answers", "order"),
     [
@@ -95,43 +82,6 @@ def test_the_score_is_how_many_others_hold_the_same_answer_under_the_tasks_match
 )
 def test_ties_go_by_answer_group_and_then_by_the_agents_number(answers: list[str], order: str) -> None:
     assert ordered(answers) == order
-
-
-@pytest.mark.parametrize(
-    ("answers", "order"),
-    [
-        (["x", None, "y", "y"], "ABCD"),
-        ([None, "x", "y", "y"], "ABCD"),
-        (["y", "y", None, "x"], "CDAB"),
-        (["y", "y", None, None, None], "CDEAB"),
-        ([None, None, None], "ABC"),
-    ],
-)
-def test_an_unparsed_stance_scores_nothing_keeps_its_place_and_counts_for_nobody(
-    answers: list[Any], order: str
-) -> None:
-    assert ordered(answers) == order
-
-
-def test_a_failed_turn_scores_nothing_and_is_read_by_nobody() -> None:
-    replies = failing(signed({"A": "x", "B": "x", "C": "y", "D": "y"}), agent="B", round=1)
-    transcript, _ = play(replies, debaters=cast("ABCD"), order="madc")
-    second = transcript.rounds[1]
-    assert second.scores == {"A": 0, "B": 0, "C": 1, "D": 1}
-    assert second.order == ("A", "B", "C", "D")
-    assert [turn.reads for turn in second.turns] == [("C", "D"), ("A", "C", "D"), ("A", "D"), ("A", "C")]
-
-
-def test_each_round_is_ordered_by_the_answers_of_the_round_before() -> None:
-    answers = {1: "xyyz", 2: "xxyz", 3: "zzzz"}
-    transcript, _ = play(
-        signed(lambda agent, n: answers[n]["ABCD".index(agent)]), debaters=cast("ABCD"), order="madc", rounds=3
-    )
-    assert ["".join(entry.order) for entry in transcript.rounds] == ["ABCD", "ADBC", "CDAB"]
-
-
-def test_the_fixed_order_is_the_casts() -> None:
-    assert ordered(["x", "y", "y", "x"], by="fixed") == "ABCD"
 
 
 def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated() -> None:
@@ -149,35 +99,9 @@ def test_a_random_order_is_drawn_anew_in_every_round_and_can_be_repeated() -> No
     assert once not in (orders(seed=8), orders(seed=7, repeat=1), orders(seed=7, question=other))
 
 
-def test_a_random_order_is_the_same_for_all_readers() -> None:
-    transcript, _ = play(debaters=cast("ABCDEF"), order="random", seed=3)
-    second = transcript.rounds[1]
-    for turn in second.turns:
-        assert turn.reads == tuple(agent for agent in second.order if agent != turn.agent)
-
-
-@pytest.mark.parametrize(("by", "order"), [("truth_first", "BDACE"), ("truth_last", "ACEBD")])
-def test_who_is_right_stands_first_or_last_and_the_others_keep_their_places(by: str, order: str) -> None:
-    answers = ["Lake Chad", "Lake Baikal", "Lake Chad", "lake baikal", None]
-    assert ordered(answers, by=by) == order
-
-
-def test_a_debate_that_reads_the_golds_is_marked_as_an_analysis() -> None:
-    oracle = {by: play(order=by)[0].oracle for by in ("fixed", "random", "madc", "truth_first", "truth_last")}
-    assert oracle == {"fixed": False, "random": False, "madc": False, "truth_first": True, "truth_last": True}
-
-
 def test_an_order_that_reads_the_golds_refuses_a_question_without_them() -> None:
     with pytest.raises(UserError, match="question 'q9' has none"):
         play(order="truth_last", question=Question(id="q9", question="Which?", answers=()))
-
-
-def test_per_reader_the_readers_own_answer_does_not_count() -> None:
-    answers = {"A": "x", "B": "y", "C": "x", "D": "y"}
-    transcript, _ = play(signed(answers), debaters=cast("ABCD"), order={"by": "madc", "score": "per_reader"})
-    reads = {turn.agent: "".join(turn.reads) for turn in transcript.rounds[1].turns}
-    assert reads == {"A": "CBD", "B": "DAC", "C": "ABD", "D": "BAC"}
-    assert "".join(transcript.rounds[1].order) == "ACBD", "the round keeps the one list of all"
 
 
 def test_power_decay_halves_the_score_of_who_stood_last_before() -> None:
@@ -190,43 +114,6 @@ def test_power_decay_halves_the_score_of_who_stood_last_before() -> None:
     assert ["".join(entry.order) for entry in transcript.rounds[1:]] == ["ABCD", "ADBC", "ACDB", "ABCD"]
     assert [entry.scores["D"] for entry in transcript.rounds[1:]] == [2, 1, 1, 1]
     assert transcript.rounds[4].scores == {"A": 0, "B": 1, "C": 1, "D": 1}
-
-
-def test_without_decay_the_same_agent_stands_last_again() -> None:
-    assert {ordered(["x", "y", "y", "y"], rounds=n)[-1] for n in (2, 3, 4)} == {"D"}
-
-
-def test_personas_move_on_to_the_next_debater_with_every_round() -> None:
-    debaters = [{"name": name, "persona": f"persona of {name}"} for name in "ABC"]
-    _, model = play(debaters=debaters, order={"by": "madc", "rotate_personas": True}, rounds=4)
-    plays = {
-        (r.purpose.agent, r.purpose.round): r.messages[0].content.rpartition("persona of ")[2][0]
-        for r in model.requests
-    }
-    assert ["".join(plays[agent, n] for agent in "ABC") for n in (1, 2, 3, 4)] == ["ABC", "CAB", "BCA", "ABC"]
-
-
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ({"by": "random", "decay": 0.5}, "order.decay needs order.by = madc"),
-        ({"by": "fixed", "score": "per_reader"}, "order.score needs order.by = madc"),
-        ({"by": "madc", "score": "per_reader", "decay": 0.5}, "order.decay needs order.score = global"),
-        ({"by": "madc", "rotate_personas": True}, "order.rotate_personas needs debaters with personas"),
-    ],
-)
-def test_orders_that_contradict_themselves_are_refused(order: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        plain.protocol(order=order)
-
-
-def test_debaters_who_take_turns_speak_in_the_order_in_which_they_are_read() -> None:
-    answers = {"A": "x", "B": "x", "C": "y"}
-    talk, sees = {"later": "sequential"}, {"peers": "latest"}
-    transcript, _ = play(signed(answers), order="madc", talk=talk, sees=sees)
-    second = transcript.rounds[1]
-    assert second.order == ("C", "A", "B")
-    assert [turn.agent for turn in second.turns] == ["C", "A", "B"]
 
 
 @given(

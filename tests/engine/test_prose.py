@@ -126,14 +126,6 @@ def test_texts_without_a_consensus_are_a_split_with_each_text_and_what_it_cites(
     assert done.agreement.cited == (0, 1)
 
 
-def test_the_aggregator_of_moa_writes_the_text() -> None:
-    done, model = play("moa", debating(""), question=QUESTION, pool=POOL, sources=["w"])
-    assert done.answer == f"{BAIKAL} {TANGANYIKA}"
-    assert len(model.requests) == 7
-    assert done.agreement is not None
-    assert done.agreement.cited == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("protocol", "settings", "reason"),
     [

@@ -1,17 +1,11 @@
 """What a protocol may say, and what contradicts itself and is refused."""
 
-from collections.abc import Callable
-from itertools import combinations
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from madke.core.chat import ChatRequest, Completion
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
-from madke.core.question import Question
-from madke.engine.protocol import Protocol
-from tests.support.plain import play, protocol, signed, tokens
+from tests.support.plain import protocol
 
 PAIR = [{"name": "A"}, {"name": "B"}]
 ONE = [{"name": "A"}]
@@ -165,21 +159,6 @@ def test_unknown_keys_and_impossible_values_are_refused_where_they_stand(setting
     assert any(place.startswith(first) and place.endswith(last) for place in places)
 
 
-def test_a_protocol_cannot_be_changed() -> None:
-    rules = protocol()
-    with pytest.raises(ValidationError, match="frozen"):
-        rules.rounds = 5  # type: ignore[misc]
-
-
-def test_the_defaults_are_madkes_reference_settings() -> None:
-    rules = Protocol(source="x")
-    assert [debater.name for debater in rules.cast] == ["Debater 1", "Debater 2"]
-    assert (rules.rounds, rules.temperature, rules.stop, rules.finish) == (3, 0.5, "judge", "summarizer")
-    assert (rules.knowledge.select, rules.knowledge.count("wiki"), rules.knowledge.max_selected) == ("adaptive", 5, 3)
-    assert (rules.sees.peers, rules.sees.own, rules.sees.topology) == ("last_round", "last", "full")
-    assert rules.level == 2
-
-
 def test_knowledge_none_and_an_orders_name_are_shorthands() -> None:
     assert protocol(knowledge="none").knowledge is None
     assert protocol(order="madc") == protocol(order={"by": "madc"})
@@ -216,125 +195,3 @@ def test_a_protocol_says_who_may_be_called_and_which_templates_it_needs(
     names = tuple(debater.name for debater in rules.cast)
     assert rules.roles == (*names, *roles.split())
     assert rules.stages == tuple(stages.split())
-
-
-def literals(model: type[Any], path: str = "") -> dict[str, Any]:
-    """Dotted path -> values, for every field of a protocol that takes one of a fixed set."""
-    found = {}
-    for name, field in model.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if get_origin(kind) is Literal:
-                found[path + name] = set(get_args(kind))
-            elif isinstance(kind, type) and issubclass(kind, BaseModel):
-                found |= literals(kind, f"{path}{name}.")
-    return found
-
-
-def one_by_one(agent: str, round_n: int) -> str:
-    """Debaters all of whose answers differ in rounds 1 and 2, and agree from round 3 on."""
-    return "Oslo" if round_n > 2 else f"{agent} town"
-
-
-async def by_last_letter(question: Question, candidates: list[str]) -> list[int]:
-    return [ord(candidate[-1]) for candidate in candidates]
-
-
-FIVE = [{"name": name, "persona": f"You are {name}."} for name in "ABCDE"]
-MIXED = dict(zip("ABCDE", ("Oslo", "Rome", "Lake Baikal", "Oslo", "Lake Baikal"), strict=True))
-HISTORY = {"peers": "history", "own": "history"}
-WORDS = {
-    "A": "[Oslo] surely",
-    "B": "perhaps [Oslo]",
-    "C": "[Bern]\nConfidence: 1.0",
-    "D": "this is it, it is [Ulmz]",
-    "E": "this is it, surely, perhaps [Rome]",
-}
-
-
-def worded(**stages: Any) -> Callable[..., Any]:
-    said = signed(**stages)
-    return lambda request: WORDS.get(request.purpose.agent) if request.purpose.stage == "speak" else said(request)
-
-
-def narrow(request: ChatRequest) -> str | Completion:
-    """A model whose window holds two stances."""
-    fits = len(tokens(request.messages[-1].content)) <= 2
-    return signed()(request) if fits else Completion(outcome="too_long")
-
-
-ENDING = signed(
-    one_by_one,
-    judge=lambda purpose: "[Yes]" if purpose.round == 4 else "[No]",
-    reflect=lambda purpose: "[Yes]" if purpose.round == 5 else "[No]",
-)
-CLOSING = {"judge": "[No]", "extract": "[Kyiv]", "pick": "[A]", "summarize": "[Bonn]"}
-
-SHOWN: dict[str, tuple[dict[str, Any], Any]] = {
-    "knowledge.select": ({"rounds": 1}, [signed(select="Knowledge [1]")]),
-    "talk.first": ({"talk": {"later": "sequential"}, "sees": {"peers": "latest"}}, [signed()]),
-    "talk.later": ({"sees": {"peers": "history"}}, [signed(digest="sum")]),
-    "sees.peers": ({"rounds": 3, "talk": {"later": "sequential"}}, [signed()]),
-    "sees.own": ({"rounds": 3}, [signed()]),
-    "sees.form": ({"sees": HISTORY}, [signed()]),
-    "order.by": ({"debaters": FIVE, "seed": 5}, [signed(MIXED)]),
-    "order.score": ({"debaters": FIVE, "order": {"by": "madc"}}, [signed(MIXED)]),
-    "marker": (
-        {"debaters": 1, "rounds": 1},
-        [
-            lambda _, said=said: said
-            for said in ("It is [Oslo].", "It was (1981).", r"It is \boxed{Rome}.", "The answer is a clear sky.")
-        ],
-    ),
-    "level": ({}, [signed()]),
-    "overflow": ({}, [narrow]),
-    "stop": ({"rounds": 6}, [ENDING]),
-    "judge_sees": ({"stop": "judge"}, [signed(judge="[No]")]),
-    "extract": (
-        {"finish": "judge_extract", "stop": "judge"},
-        [signed(judge='{"settled": true, "answer": "Oslo"}', extract="[Oslo]"), signed(judge="[No]", extract="[Oslo]")],
-    ),
-    "finish": ({"debaters": FIVE, "rounds": 1}, [worded(**CLOSING), signed(**CLOSING)]),
-}
-"""Field -> the rest of a protocol, and replies, under which each of its values makes another debate."""
-
-NEEDS: dict[tuple[str, Any], dict[str, Any]] = {
-    ("knowledge.select", "one_each"): {"knowledge.per_source": 1},
-    ("stop", "budget"): {"token_budget": 1},
-    ("finish", "only"): {"debaters": 1},
-}
-"""What a value needs besides."""
-
-
-def test_every_field_with_a_fixed_set_of_values_is_shown_below() -> None:
-    # The debate gets a pool, however it was made: these are shown where pools are built and loaded. What schemas change
-    # is shown in test_bound_stages.
-    assert set(literals(Protocol)) - {"knowledge.fusion", "knowledge.query", "structured"} == set(SHOWN)
-
-
-@pytest.mark.parametrize("field", sorted(SHOWN))
-def test_every_value_of_a_field_makes_another_debate(field: str, pool: KnowledgePool) -> None:
-    traces = {value: trace(field, value, pool) for value in literals(Protocol)[field]}
-    same = [pair for pair in combinations(traces, 2) if traces[pair[0]] == traces[pair[1]]]
-    assert same == []
-
-
-def trace(field: str, value: int | str, pool: KnowledgePool) -> list[Any]:
-    """Everything that a value of a field can change: who was asked what, why it ended, and the answer."""
-    settings, scenarios = SHOWN[field]
-    said = []
-    for replies in scenarios:
-        chosen = set_in(settings, {field: value, **NEEDS.get((field, value), {})})
-        known = pool if "knowledge" in chosen else EMPTY_POOL
-        transcript, model = play(replies, pool=known, score_answers=by_last_letter, **chosen)
-        asked = [(r.purpose.stage, r.purpose.agent, r.purpose.round, r.messages) for r in model.requests]
-        said.append((asked, transcript.stop_reason, transcript.answer))
-    return said
-
-
-def set_in(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings with values set at dotted paths."""
-    for path, value in changes.items():
-        outer, dot, inner = path.partition(".")
-        old = settings.get(outer, {})
-        settings = {**settings, outer: set_in(old if isinstance(old, dict) else {}, {inner: value}) if dot else value}
-    return settings

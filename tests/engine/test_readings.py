@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest, Completion
-from madke.core.knowledge import KnowledgePool, Passage
 from madke.core.transcript import Final, Stance, Transcript, Verdict, from_json, reading, to_json
 from madke.scoring.scores import scores_of
 from tests.support.plain import play, signed
-
-POOL = KnowledgePool(
-    passages=tuple(
-        Passage(source="wiki", key=str(n), title=f"Lake {n}", text="It is deep and old.", score=1.0, rank=n)
-        for n in range(3)
-    )
-)
 
 
 class Cut:
@@ -75,23 +67,6 @@ def test_a_reply_that_was_cut_off_before_its_answer_says_so(text: str, status: s
     unread = status == "cut"
     assert scores.cut == ({"speak": len(played.rounds[0].turns)} if unread else {})
     assert (scores.unread, scores.abstained) == ({"cut": 1} if unread else {}, int(status == "abstained"))
-
-
-def test_a_verdict_and_a_selection_have_one_too() -> None:
-    played, _ = play(model=Cut("judge", "I compare all of the"), stop="judge", finish="summarizer", rounds=1)
-    assert played.rounds[0].verdict is not None
-    assert (played.rounds[0].verdict.status, played.rounds[0].verdict.consensus) == ("cut", None)
-    played, _ = play(model=Cut("select", "I compare all of the"), pool=POOL, knowledge={"select": "adaptive"}, rounds=1)
-    assert {turn.selection.status for turn in played.rounds[0].turns if turn.selection} == {"cut"}
-
-
-def test_the_example_of_the_prompt_is_an_echo_and_what_the_pool_holds_is_not() -> None:
-    def copied(request: ChatRequest) -> str:
-        return "\n".join(message.content for message in request.messages)
-
-    played, _ = play(lambda r: copied(r) if r.purpose.stage == "speak" else signed()(r), rounds=1, finish="majority")
-    assert {turn.stance.answer for turn in played.rounds[0].turns} == {None}
-    assert played.status == "abstained"
 
 
 @pytest.mark.parametrize(

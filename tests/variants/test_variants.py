@@ -17,19 +17,6 @@ QUESTION = Question(id="q", question="Which metal is liquid?", task="choice", ch
 VALUES = {"question": QUESTION, "round": 1, "rounds": 3}
 
 
-def test_madkes_defaults_are_the_papers() -> None:
-    protocol = load_variant("madke").protocol
-    assert (len(protocol.cast), protocol.rounds, protocol.temperature) == (2, 3, 0.5)
-    knowledge = protocol.knowledge
-    assert (knowledge.sources, knowledge.per_source, knowledge.max_selected) == (("wiki", "google"), 5, 3)
-    assert (protocol.talk.first, protocol.talk.later, protocol.sees.peers) == (
-        "simultaneous",
-        "simultaneous",
-        "last_round",
-    )
-    assert (protocol.stop, protocol.finish) == ("judge", "summarizer")
-
-
 def test_a_setting_is_a_path_and_a_yaml_value() -> None:
     variant = load_variant("madke").with_settings(dict(map(setting, ["knowledge.per_source=3", "sees={peers: none}"])))
     assert variant.protocol.knowledge.per_source == 3
@@ -43,21 +30,6 @@ def test_sources_can_be_chosen_dropped_and_given_back() -> None:
     assert without.protocol.knowledge is None
     assert without.with_sources(["wiki"]).protocol.knowledge.select == "all"
     assert variant.with_settings({"knowledge": "none"}).protocol == without.protocol
-
-
-def test_options_are_lettered_and_stand_with_the_question() -> None:
-    (_, user) = load_variant("madke").render("judge", "choice", {**VALUES, "stances": ()})
-    assert user.content.startswith("Question: Which metal is liquid?\n(A) tin\n(B) mercury\n\n")
-
-
-def test_a_persona_is_part_of_the_system_text() -> None:
-    settings = {"debaters": [{"name": "Ada", "persona": "You are a chemist."}, {"name": "Bo"}]}
-    variant = load_variant("madke").with_settings(settings)
-    assert [debater.name for debater in variant.protocol.cast] == ["Ada", "Bo"]
-    (system, _) = variant.render(
-        "speak", "choice", {**VALUES, "persona": "You are a chemist.", "knowledge": [], "prepared": {}}
-    )
-    assert system.content.endswith("You are a chemist.")
 
 
 @pytest.mark.parametrize(

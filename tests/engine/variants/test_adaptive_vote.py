@@ -10,7 +10,7 @@ from madke.core.knowledge import KnowledgePool
 from madke.engine.signals import signals
 from madke.llm.call_key import call_key
 from madke.tasks import TASKS
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import play
 
 A, B, C = "Lake Baikal", "Lake Tanganyika", "Lake Chad"
 
@@ -45,13 +45,6 @@ def test_it_stops_after_2_or_4_samples_where_three_quarters_agree(
     assert [len(entry.turns) for entry in transcript.rounds] == [2, 2, 4][: len(transcript.rounds)]
 
 
-def test_a_vote_of_all_samples_decides_not_that_of_the_last_group(pool: KnowledgePool) -> None:
-    transcript, _ = play("adaptive-vote", answering(A, A.replace("Lake", "lake"), None, None), pool=pool)
-    assert transcript.answer == A
-    transcript, _ = play("adaptive-vote", answering(A, B, A, B, A, B, C, A), pool=pool)
-    assert (transcript.answer, transcript.final.tie) == (A, False)
-
-
 def test_the_agreement_is_that_of_all_samples(pool: KnowledgePool) -> None:
     transcript, _ = play("adaptive-vote", answering(A, B, A, A), pool=pool)
     agreement = transcript.agreement
@@ -61,12 +54,6 @@ def test_the_agreement_is_that_of_all_samples(pool: KnowledgePool) -> None:
     assert supporters == {A: ("Debater 1", "Debater 3", "Debater 4"), B: ("Debater 2",)}
     assert agreement.dissent == ("Debater 2",)
     assert signals(transcript, TASKS["short_answer"])["agreement_last"] == 0.75
-
-
-def test_no_sample_sees_another(pool: KnowledgePool) -> None:
-    _, model = play("adaptive-vote", answering(A, B, A, B, C, B, B, A), pool=pool)
-    assert len({shown(request) for request in model.requests}) == 1
-    assert {request.purpose.stage for request in model.requests} == {"speak"}
 
 
 def test_its_samples_are_the_first_ones_of_self_consistency(pool: KnowledgePool) -> None:
@@ -80,9 +67,3 @@ def test_its_samples_are_the_first_ones_of_self_consistency(pool: KnowledgePool)
     assert [call_key("m", request) for request in adaptive.requests] == [
         call_key("m", request) for request in vote.requests
     ]
-
-
-def test_a_failed_sample_is_left_out_of_the_share(pool: KnowledgePool) -> None:
-    transcript, model = play("adaptive-vote", failing(answering(A, A, A, A), agent="Debater 2"), pool=pool)
-    assert (len(model.requests), transcript.stop_reason, transcript.degraded) == (4, "agreement", True)
-    assert asked(model, agent="Debater 5") == []

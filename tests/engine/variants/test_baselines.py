@@ -52,19 +52,6 @@ def test_rag_gets_the_whole_pool_and_the_others_none(pool: KnowledgePool) -> Non
         assert all(("Passages from a search." in prompt) == shown for prompt in prompts), name
 
 
-def test_any_of_them_can_be_given_a_pool(pool: KnowledgePool) -> None:
-    for name in ("standard", "cot", "self-consistency"):
-        transcript, model = run(name, pool=pool, sources=("wiki", "google"))
-        assert all("Passage 2 (Deep lakes):" in request.messages[-1].content for request in model.requests), name
-        assert transcript.rounds[0].turns[0].selection is None
-
-
-def test_standard_prompting_asks_for_no_reasoning() -> None:
-    (_, standard), (_, cot) = run("standard"), run("cot")
-    assert "step by step" not in standard.requests[0].messages[-1].content
-    assert "step by step" in cot.requests[0].messages[-1].content
-
-
 def test_self_consistency_is_a_vote_under_the_tasks_matcher() -> None:
     transcript, model = run("self-consistency", answers=("Lake Tanganyika", "Lake Baikal", "the lake baikal", "x", "y"))
     assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", False)

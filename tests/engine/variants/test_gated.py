@@ -7,10 +7,9 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.knowledge import KnowledgePool
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import asked, play, shown
 
 THREE = {"debaters": 3, "rounds": 3}
-SELECTING = {"knowledge.select": "adaptive", "knowledge.max_selected": 3}
 NAMES = ["Debater 1", "Debater 2", "Debater 3"]
 SAME = ("Lake Baikal", "the lake baikal", "Lake Baikal")
 OTHER = ("Lake Baikal", "Baikal, in Siberia", "Lake Baikal")
@@ -55,19 +54,6 @@ def test_calls_stop_reason_and_final_rule(
     assert transcript.answer == ("Lake Baikal" if by == "agreement" else "summed up")
 
 
-def test_three_debaters_who_select_take_2nr_and_a_verdict_for_each_round_but_the_last(pool: KnowledgePool) -> None:
-    transcript, model = play("gated", holding([OTHER]), pool=pool, settings=THREE | SELECTING)
-    assert (model.calls, transcript.stop_reason) == (2 * 3 * 3 + 2 + 1, "rounds")
-    assert [r.purpose.round for r in asked(model, stage="judge")] == [1, 2]
-
-
-def test_where_the_matcher_sees_agreement_nobody_is_asked_for_a_verdict(pool: KnowledgePool) -> None:
-    transcript, model = play("gated", holding([OTHER, SAME]), pool=pool)
-    assert [r.purpose.round for r in asked(model, stage="judge")] == [1]
-    assert [entry.verdict and entry.verdict.consensus for entry in transcript.rounds] == [False, None]
-    assert asked(model, agent="summarizer") == []
-
-
 def test_of_three_each_reads_the_next_one_in_a_circle(pool: KnowledgePool) -> None:
     transcript, model = play("gated", holding([OTHER]), pool=pool, settings=THREE)
     for entry in transcript.rounds:
@@ -78,24 +64,3 @@ def test_of_three_each_reads_the_next_one_in_a_circle(pool: KnowledgePool) -> No
                 (request,) = asked(model, agent=turn.agent, round=entry.n, stage="reply")
                 for name in NAMES:
                     assert (f"{name} in round {entry.n - 1}:" in shown(request)) == (name in (turn.agent, neighbour))
-
-
-def test_a_judge_that_is_asked_reads_all_three(pool: KnowledgePool) -> None:
-    _, model = play("gated", holding([OTHER]), pool=pool, settings=THREE)
-    (request,) = asked(model, stage="judge", round=2)
-    assert all(f"{name} in round 2:" in shown(request) for name in NAMES)
-
-
-def test_an_unreadable_answer_is_no_agreement(pool: KnowledgePool) -> None:
-    transcript, _ = play("gated", holding([("x", None)]), pool=pool)
-    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
-
-
-def test_two_survivors_can_agree_but_one_cannot(pool: KnowledgePool) -> None:
-    two = failing(holding([SAME]), agent="Debater 3")
-    transcript, model = play("gated", two, pool=pool, settings=THREE)
-    assert (transcript.stop_reason, transcript.degraded, len(model.requests)) == ("agreement", True, 3)
-    one = failing(two, agent="Debater 2")
-    transcript, model = play("gated", one, pool=pool, settings=THREE)
-    assert (transcript.stop_reason, transcript.final.by) == ("rounds", "summarizer")
-    assert asked(model, stage="judge") == []

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import EMPTY_POOL, KnowledgePool
+from madke.core.knowledge import KnowledgePool
 from tests.support.debates import play, shown
 
 
@@ -26,20 +26,9 @@ def test_each_passage_is_read_alone_and_the_answers_are_voted_on(pool: Knowledge
         assert [passage.text in shown(request) for passage in pool.passages] == [m == n for m in range(4)]
 
 
-def test_a_passage_without_an_answer_has_no_vote_and_ties_go_to_the_rank(pool: KnowledgePool) -> None:
-    pool = replace(pool, passages=pool.passages[:3])
-    transcript, _ = play("isolate", from_own_passage, pool=pool)
-    assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", True)
-
-
 def test_its_prompts_are_those_of_the_first_round_of_per_document(pool: KnowledgePool) -> None:
     pool = replace(pool, passages=pool.passages[:3])
     _, isolate = play("isolate", from_own_passage, pool=pool)
     _, debate = play("per-document", from_own_passage, pool=pool)
     first = [request for request in debate.requests if request.purpose.round == 1]
     assert [(r.purpose, r.messages) for r in isolate.requests] == [(r.purpose, r.messages) for r in first]
-
-
-def test_without_passages_it_is_one_call() -> None:
-    _, model = play("isolate", from_own_passage, pool=EMPTY_POOL)
-    assert model.calls == 1

@@ -56,27 +56,6 @@ def test_each_reads_its_own_stance_and_two_about_the_other_question() -> None:
         assert others.count("on rivers") == 2
 
 
-def test_its_prompts_are_those_of_mad_but_for_the_texts() -> None:
-    _, noise = play("mad-noise", reply, first_round=GIVEN.reordered("other_question").of("hills", 0))
-    same = tuple(turn for turn in first_round("hills"))
-    _, mad = play("mad", reply, first_round=same, settings={"first_round_given": True})
-    for one, other in zip(noise.requests, mad.requests, strict=True):
-        assert one.purpose == other.purpose
-        said = [m.content.replace("rivers", "hills") for m in one.messages], [m.content for m in other.messages]
-        assert [
-            sorted(text.replace("Debater 2", "Debater 1").replace("Debater 3", "Debater 1")) for text in said[0]
-        ] == [sorted(text.replace("Debater 2", "Debater 1").replace("Debater 3", "Debater 1")) for text in said[1]]
-
-
-def test_strangers_have_no_vote() -> None:
-    def split(request: ChatRequest) -> str:
-        return f"The answer is {'hills' if request.purpose.agent == 'Debater 1' else 'lakes'}."
-
-    transcript, _ = play("mad-noise", split, first_round=GIVEN.reordered("other_question").of("hills", 0))
-    assert (transcript.answer, transcript.final.tie) == ("lakes", False)
-    assert [turn.agent for turn in transcript.rounds[1].turns] == [*NAMES]
-
-
 def test_without_a_first_round_it_says_what_is_missing() -> None:
     with pytest.raises(UserError, match="--first-round"):
         play("mad-noise", reply, first_round=())

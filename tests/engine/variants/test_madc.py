@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
 from madke.tasks import TASKS
 from madke.variants import load_variant
-from tests.support.debates import asked, failing, own_and_others, play, shown
+from tests.support.debates import asked, own_and_others, play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 11)]
 FIRST = ["Lake Chad"] * 2 + ["Lake Baikal"] * 3 + ["Lake Como"] + ["Lake Geneva"] * 4
@@ -33,10 +32,6 @@ def test_a_question_takes_n_times_r_calls(debaters: int, rounds: int) -> None:
     transcript, model = play("madc", debating(), settings=settings)
     assert model.calls == debaters * rounds
     assert (transcript.stop_reason, transcript.final.by) == ("rounds", "majority")
-
-
-def test_without_settings_ten_agents_debate_once() -> None:
-    assert play("madc", debating())[1].calls == 20
 
 
 def test_the_first_round_shows_four_worked_examples_and_nobody_elses_answer() -> None:
@@ -63,38 +58,6 @@ def test_each_agent_reads_all_others_in_one_order_with_the_most_consistent_last(
         assert said == list(turn.reads)
 
 
-def test_the_majority_of_the_last_round_is_the_answer() -> None:
-    transcript, _ = play("madc", debating(then="Lake Como"))
-    assert (transcript.answer, transcript.final.tie) == ("Lake Como", False)
-
-
-def test_a_tie_goes_to_the_earliest_agent_and_is_recorded() -> None:
-    transcript, _ = play(
-        "madc", debating(["x", "y", "y", "x"]), settings={"debaters": 4, "rounds": 1, "order": "fixed"}
-    )
-    assert (transcript.answer, transcript.final.tie) == ("x", True)
-
-
-def test_a_failed_agent_is_read_by_nobody_and_speaks_again() -> None:
-    transcript, model = play("madc", failing(debating(), agent="Debater 10", round=1))
-    assert transcript.degraded
-    assert not any("Debater 10" in turn.reads for turn in transcript.rounds[1].turns)
-    (request,) = asked(model, agent="Debater 10", round=2)
-    assert [message.role for message in request.messages] == ["system", "user"]
-    assert transcript.rounds[1].turns[9].stance.answer == "Lake Baikal"
-
-
-@pytest.mark.parametrize("by", ["fixed", "random", "truth_first", "truth_last"])
-def test_another_order_is_one_setting(by: str) -> None:
-    transcript, model = play("madc", debating(), settings={"order": by}, seed=1)
-    assert model.calls == 20
-    assert sorted(transcript.rounds[1].order) == sorted(NAMES)
-    assert transcript.oracle == by.startswith("truth")
-    right = [NAMES.index(agent) in (2, 3, 4) for agent in transcript.rounds[1].order]
-    if by.startswith("truth"):
-        assert right == sorted(right, reverse=by == "truth_first")
-
-
 def test_personas_rotate_and_stand_in_the_prompts() -> None:
     debaters = [{"name": name, "persona": f"You are {name}."} for name in ("a chemist", "a poet")]
     settings = {"debaters": debaters, "order.rotate_personas": True}
@@ -104,19 +67,6 @@ def test_personas_rotate_and_stand_in_the_prompts() -> None:
     }
     assert shown_to["a chemist", 1] == shown_to["a poet", 2] == "a chemist."
     assert shown_to["a poet", 1] == shown_to["a chemist", 2] == "a poet."
-
-
-def test_a_pool_can_be_given(pool: KnowledgePool) -> None:
-    _, model = play("madc", debating(), sources=("wiki", "google"), pool=pool)
-    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)
-
-
-def test_an_answer_may_hold_parentheses_of_its_own() -> None:
-    question = Question(id="m2", question="Where does its centre go?", answers=("(2, -2)",), task="math")
-    settings = {"debaters": 2, "marker": "parentheses"}
-    transcript, model = play("madc", lambda r: "The answer is: ((2,-2)).", question=question, settings=settings)
-    assert TASKS["math"].accepts(transcript.answer, question)
-    assert '"The answer is (X)."' in shown(model.requests[0])
 
 
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {"text"}))

@@ -10,7 +10,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.core.transcript import Transcript, to_json
 from madke.llm.scripted import ScriptedChat
-from tests.support.debates import QUESTION, disagreeing_until, failing, play, shown
+from tests.support.debates import QUESTION, disagreeing_until, play, shown
 
 
 def run(
@@ -88,87 +88,12 @@ def test_judge_and_summarizer_see_the_rounds_stances_and_no_pool(pool: Knowledge
         assert "1,642" not in prompt
 
 
-def test_without_adaptive_selection_everyone_gets_the_whole_pool(pool: KnowledgePool) -> None:
-    _, model = run(disagreeing_until(1), pool, {"knowledge.select": "all"})
-    assert all("Passage 1 (Lake Tanganyika):" in prompt for prompt in prompts_of(model, "speak", 1))
-
-
-def test_the_question_stands_once_and_all_debaters_share_their_system_text(pool: KnowledgePool) -> None:
-    _, model = run(disagreeing_until(2), pool)
-    for request in model.requests:
-        asked_in = [m for m in request.messages if m.role == "user" and f"Question: {QUESTION.question}" in m.content]
-        assert len(asked_in) == 1
-    systems = {r.messages[0].content for r in model.requests if r.purpose.agent.startswith("Debater")}
-    assert len(systems) == 1
-
-
 def test_debaters_with_identical_prompts_make_different_calls(pool: KnowledgePool) -> None:
     _, model = run(disagreeing_until(1), pool, seed=7)
     one, other = (r for r in model.requests if r.purpose.stage == "select")
     assert one.messages == other.messages
     assert one.purpose != other.purpose
     assert one.seed != other.seed
-
-
-def test_sequential_later_rounds_show_what_was_said_this_round(pool: KnowledgePool) -> None:
-    settings = {"talk.later": "sequential", "sees.peers": "latest"}
-    _, model = run(disagreeing_until(9), pool, settings)
-    (first,) = prompts_of(model, "reply", 2, "Debater 1")
-    (second,) = prompts_of(model, "reply", 2, "Debater 2")
-    assert "Debater 2 in round 1" in first
-    assert "Debater 1 in round 2" in second
-    assert "Debater 2 in round 1" in second
-
-
-def test_anonymous_peers_have_no_names(pool: KnowledgePool) -> None:
-    _, model = run(disagreeing_until(9), pool, {"sees.anonymous": True})
-    (prompt,) = prompts_of(model, "reply", 2, "Debater 1")
-    assert "Another agent wrote:\n> Debater 2 in round 1" in prompt
-
-
-def test_agreement_and_majority_need_no_judge(pool: KnowledgePool) -> None:
-    transcript, model = run(disagreeing_until(2), pool, {"stop": "agreement", "finish": "majority"})
-    assert model.calls == 2 * 2 * 2
-    assert (transcript.stop_reason, transcript.answer, transcript.final.tie) == ("agreement", "Lake Baikal", False)
-
-
-def test_a_tie_goes_to_the_earliest_debater_and_is_recorded(pool: KnowledgePool) -> None:
-    transcript, _ = run(disagreeing_until(9), pool, {"stop": "never", "finish": "majority"})
-    assert (transcript.answer, transcript.final.tie) == ("Lake Baikal", True)
-
-
-@pytest.mark.parametrize("stage", ["select", "speak"])
-def test_one_surviving_debater_is_no_consensus_and_the_debate_goes_on(pool: KnowledgePool, stage: str) -> None:
-    transcript, model = run(failing(disagreeing_until(1), stage=stage, agent="Debater 2"), pool)
-    assert transcript.rounds[0].verdict.consensus is None
-    assert prompts_of(model, "judge", 1) == []
-    assert transcript.degraded
-    assert "server" not in transcript.answer
-
-
-def test_with_all_failed_the_question_failed_and_has_no_answer(pool: Any) -> None:
-    reply = Completion(outcome="failed", error="the server is gone")
-    transcript, model = run(lambda request: reply, pool)
-    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "all_failed")
-    assert transcript.final.error
-    assert model.calls == 2
-
-
-def test_a_failed_summary_fails_the_question_and_is_not_replaced_by_a_vote(pool: KnowledgePool) -> None:
-    transcript, _ = run(failing(disagreeing_until(1), stage="summarize"), pool)
-    assert (transcript.status, transcript.answer) == ("failed", None)
-
-
-def test_an_unreadable_summary_is_an_abstention(pool: KnowledgePool) -> None:
-    base = disagreeing_until(1)
-    transcript, _ = run(lambda r: "They agree." if r.purpose.stage == "summarize" else base(r), pool)
-    assert (transcript.status, transcript.answer) == ("abstained", None)
-
-
-def test_an_unreadable_verdict_is_no_consensus(pool: KnowledgePool) -> None:
-    base = disagreeing_until(1)
-    transcript, _ = run(lambda r: "They agree." if r.purpose.stage == "judge" else base(r), pool)
-    assert [entry.verdict.consensus for entry in transcript.rounds] == [None, None, None]
 
 
 def test_a_refusal_is_not_a_stance(pool: KnowledgePool) -> None:
@@ -188,12 +113,6 @@ def test_half_characters_of_a_model_can_be_written(pool: KnowledgePool) -> None:
 def test_bad_input_inside_a_debate_is_one_error_not_a_group(pool: KnowledgePool) -> None:
     with pytest.raises(UserError, match="no encoder"):
         run(lambda r: UserError("no encoder"), pool)
-
-
-def test_a_pool_that_nobody_may_see_stays_in_the_transcript(pool: KnowledgePool) -> None:
-    transcript, model = run(disagreeing_until(1), pool, {"knowledge.select": "none"})
-    assert len(transcript.pool) == 3
-    assert not any("1,642" in message.content for request in model.requests for message in request.messages)
 
 
 def test_hidden_reasoning_is_not_shown_to_peers(pool: KnowledgePool) -> None:

@@ -1,6 +1,5 @@
 """``madke-live``: a debater may ask for one search a round; the pool grows, and says where it grew from."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,40 +65,6 @@ def test_what_a_search_finds_joins_the_pool_with_its_provenance(pool: KnowledgeP
     assert library.asked == [("deepest lake", "search", ONE, 1), ("lake depths", "search", TWO, 2)]
 
 
-def test_its_debater_reads_it_in_the_same_turn_and_everybody_may_choose_it_in_the_next_round(
-    pool: KnowledgePool,
-) -> None:
-    library = Library({"deepest lake": [book("a")]})
-    _, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
-    new = "Passage 3 (Title of a): A new text a."
-    first = {r.purpose.agent: shown(r) for r in asked(model, stage="speak")}
-    assert (new in first[ONE], new in first[TWO]) == (True, False)
-    assert "Passage 0 (Lake Baikal):" in first[ONE]
-    assert not any(new in shown(request) for request in asked(model, stage="select", round=1))
-    assert all(new in shown(request) for request in asked(model, stage="select", round=2))
-    assert not any(new in shown(request) for request in asked(model, stage="reply", round=2))
-
-
-def test_numbers_go_by_the_debaters_whoever_was_answered_first(pool: KnowledgePool) -> None:
-    second_answered = asyncio.Event()
-
-    async def slow_for_the_first(query: str, purpose: Purpose) -> Hits:
-        if purpose.agent == ONE:
-            await second_answered.wait()
-        else:
-            second_answered.set()
-        return Hits(passages=(book(f"{query} 1"), book(f"{query} 2")))
-
-    queries = {(ONE, 1): "mine", (TWO, 1): "theirs"}
-    transcript, _ = play("madke-live", asking(queries), pool=pool, retrieve=slow_for_the_first)
-    assert [(e.n, e.key, e.asked_by) for e in transcript.pool[3:]] == [
-        (3, "mine 1", ONE),
-        (4, "mine 2", ONE),
-        (5, "theirs 1", TWO),
-        (6, "theirs 2", TWO),
-    ]
-
-
 def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> None:
     library = Library({"baikal": [pool.passages[2], book("a")], "again": [book("a"), pool.passages[0]]})
     queries = {(ONE, 1): "baikal", (TWO, 1): "again"}
@@ -110,23 +75,6 @@ def test_a_passage_that_the_pool_holds_keeps_its_number(pool: KnowledgePool) -> 
     assert shown(request).count("Passage 0 (Lake Baikal):") == 1
 
 
-def test_a_failed_search_is_recorded_and_its_error_becomes_no_knowledge(pool: KnowledgePool) -> None:
-    library = Library({"deepest lake": "the search engine is gone"})
-    transcript, model = play("madke-live", asking({(ONE, 1): "deepest lake"}), pool=pool, retrieve=library)
-    search = transcript.rounds[0].turns[0].search
-    assert (search.query, search.ids, search.error) == ("deepest lake", (), "the search engine is gone")
-    assert (len(transcript.pool), transcript.degraded) == (3, True)
-    assert not any("engine is gone" in shown(request) for request in model.requests)
-    (request,) = asked(model, stage="speak", agent=ONE)
-    assert "Passage 0 (Lake Baikal):" in shown(request)
-
-
-def test_a_search_that_finds_nothing_changes_nothing(pool: KnowledgePool) -> None:
-    transcript, _ = play("madke-live", asking({(ONE, 1): "q"}), pool=pool, retrieve=Library({"q": []}))
-    search = transcript.rounds[0].turns[0].search
-    assert (search.ids, search.error, len(transcript.pool), transcript.degraded) == ((), None, 3, False)
-
-
 @pytest.mark.parametrize(("agree_in", "rounds"), [(1, 1), (2, 2), (9, 3)])
 def test_searches_are_no_calls_of_a_model(pool: KnowledgePool, agree_in: int, rounds: int) -> None:
     queries = {(agent, n): f"{agent} {n}" for agent in (ONE, TWO) for n in (1, 2, 3)}
@@ -135,14 +83,6 @@ def test_searches_are_no_calls_of_a_model(pool: KnowledgePool, agree_in: int, ro
     assert model.calls == 4 * rounds + rounds + 1
     assert len(library.asked) == 2 * rounds
     assert "search" not in transcript.usage
-
-
-def test_an_empty_pool_can_be_filled() -> None:
-    library = Library({"deepest lake": [book("a")]})
-    transcript, model = play("madke-live", asking({(TWO, 1): "deepest lake"}), retrieve=library)
-    assert model.calls == 4 * 2 + 2 + 1
-    assert [(e.n, e.key, e.asked_by) for e in transcript.pool] == [(0, "a", TWO)]
-    assert "No passages have been found so far." in shown(model.requests[0])
 
 
 def test_of_two_searches_in_one_reply_one_is_made(pool: KnowledgePool) -> None:
@@ -159,39 +99,9 @@ def test_an_echoed_placeholder_is_no_search(pool: KnowledgePool) -> None:
     assert transcript.rounds[0].turns[0].search is None
 
 
-def test_who_declines_the_pool_may_still_search(pool: KnowledgePool) -> None:
-    base = asking({})
-
-    def reply(request: ChatRequest) -> str:
-        return "[No Found] [Search: deepest lake]" if request.purpose.stage == "select" else base(request)
-
-    transcript, model = play("madke-live", reply, pool=pool, retrieve=Library({"deepest lake": [book("a")]}))
-    turn = transcript.rounds[0].turns[0]
-    assert (turn.selection.rule, turn.selection.ids, turn.search.ids) == ("no_found", (), (3,))
-    (request,) = asked(model, stage="speak", agent=ONE)
-    assert [line for line in shown(request).splitlines() if line.startswith("Passage ")] == [
-        "Passage 3 (Title of a): A new text a."
-    ]
-
-
-def test_under_sequential_talk_who_comes_later_can_choose_what_the_earlier_found(pool: KnowledgePool) -> None:
-    settings = {"talk.later": "sequential", "sees.peers": "latest"}
-    library = Library({"deepest lake": [book("a")]})
-    _, model = play("madke-live", asking({(ONE, 2): "deepest lake"}), pool=pool, settings=settings, retrieve=library)
-    (request,) = asked(model, stage="select", agent=TWO, round=2)
-    assert "Passage 3 (Title of a): A new text a." in shown(request)
-
-
 def test_without_anybody_to_search_it_is_refused(pool: KnowledgePool) -> None:
     with pytest.raises(UserError, match="needs sources that can be searched"):
         play("madke-live", asking({}), pool=pool)
-
-
-def test_only_here_is_a_search_offered(pool: KnowledgePool) -> None:
-    _, live = play("madke-live", asking({}), pool=pool, retrieve=Library({}))
-    _, plain = play("madke", asking({}), pool=pool)
-    offers = [["[Search: ...]" in shown(r) for r in asked(m, stage="select")] for m in (live, plain)]
-    assert offers == [[True] * 4, [False] * 4]
 
 
 def test_a_passage_that_the_pool_holds_under_another_key_gets_no_second_number(pool: KnowledgePool) -> None:

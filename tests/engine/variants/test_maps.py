@@ -1,11 +1,8 @@
 """MAPS, a baseline of Liang et al., 2023, section 4.1: analyse, then make candidates, let an answer scorer pick."""
 
-import pytest
-
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import KnowledgePool
 from madke.core.question import Question
-from tests.support.debates import SENTENCE, asked, failing, play, shown
+from tests.support.debates import SENTENCE, asked, play, shown
 
 NOTES = {"Keywords": "keywords", "Topics": "topics", "Example": "example"}
 ANSWERS = {
@@ -53,17 +50,3 @@ def test_each_sees_its_own_notes_alone() -> None:
         (request,) = asked(model, stage=stage)
         assert request.purpose.agent == agent
         assert "Notes of" not in shown(request)
-
-
-@pytest.mark.parametrize("agent", NOTES)
-def test_who_could_not_prepare_makes_no_candidate(agent: str) -> None:
-    transcript, model = play("maps", failing(reply, stage=NOTES[agent]), question=SENTENCE, score_answers=longest)
-    assert model.calls == 3 + 3
-    assert asked(model, stage="speak", agent=agent) == []
-    assert set(transcript.final.scores) == set(ANSWERS) - {agent}
-    assert (transcript.status, transcript.degraded) == ("ok", True)
-
-
-def test_it_can_be_given_a_pool(pool: KnowledgePool) -> None:
-    _, model = play("maps", reply, sources=("wiki", "google"), pool=pool, score_answers=longest)
-    assert all("Passage 2 (Deep lakes):" in shown(request) for request in asked(model, stage="speak"))

@@ -4,8 +4,7 @@ import pytest
 
 from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
-from madke.core.knowledge import KnowledgePool
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import play, shown
 
 NAMES = [f"Debater {n}" for n in range(1, 8)]
 
@@ -20,11 +19,6 @@ def test_it_takes_a_call_for_each_agent_of_each_layer() -> None:
     transcript, model = play("moa", reply)
     assert [[turn.agent for turn in entry.turns] for entry in transcript.rounds] == [NAMES[:3], NAMES[3:6], NAMES[6:]]
     assert (model.calls, transcript.stop_reason) == (7, "rounds")
-
-
-def test_the_aggregator_alone_gives_the_answer() -> None:
-    transcript, _ = play("moa", reply)
-    assert (transcript.final.by, transcript.answer) == ("only", "7")
 
 
 def test_an_agent_of_a_later_layer_may_take_an_answer_word_for_word() -> None:
@@ -42,31 +36,6 @@ def test_each_layer_reads_the_whole_layer_before_and_nothing_else() -> None:
         for name in NAMES:
             assert (f"Said by {name} in" in shown(request)) == (name in read), (request.purpose, name)
     assert [turn.reads for turn in transcript.rounds[2].turns] == [tuple(NAMES[3:6])]
-
-
-def test_the_answers_have_no_names() -> None:
-    _, model = play("moa", reply)
-    (request,) = asked(model, round=3)
-    assert "Debater" not in shown(request).replace("Said by Debater", "")
-    assert shown(request).count("Another agent wrote:") == 3
-
-
-def test_with_a_pool_all_layers_see_it(pool: KnowledgePool) -> None:
-    _, model = play("moa", reply, pool=pool, sources=("wiki", "google"))
-    assert all(pool.passages[0].text in shown(request) for request in model.requests)
-
-
-def test_the_papers_number_of_proposers_and_moa_lite() -> None:
-    assert play("moa", reply, settings={"debaters": 13, "talk.groups": [6, 6, 1]})[1].calls == 13
-    lite = {"debaters": 4, "rounds": 2, "talk.groups": [3, 1]}
-    transcript, model = play("moa", reply, settings=lite)
-    assert (model.calls, transcript.answer) == (4, "4")
-
-
-def test_a_failed_proposer_is_left_out() -> None:
-    transcript, model = play("moa", failing(reply, agent="Debater 2"))
-    assert (len(model.requests), transcript.answer, transcript.degraded) == (7, "7", True)
-    assert transcript.rounds[1].turns[0].reads == ("Debater 1", "Debater 3")
 
 
 @pytest.mark.parametrize(

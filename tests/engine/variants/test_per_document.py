@@ -9,8 +9,7 @@ from madke.core.chat import ChatRequest
 from madke.core.errors import UserError
 from madke.core.knowledge import KnowledgePool
 from madke.variants import load_variant
-from tests.conftest import passage
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import asked, play, shown
 
 TEXTS = ["Lake Baikal is 1,642 metres deep.", "Lake Tanganyika is 1,470 metres deep.", "Baikal is the deepest lake"]
 
@@ -49,43 +48,6 @@ def test_each_debater_has_one_passage_in_every_round_and_nobody_elses(pool: Know
         assert turn.selection is None
 
 
-def test_ten_passages_have_ten_debaters() -> None:
-    many = KnowledgePool(passages=tuple(passage("wiki", f"k{n}", f"Title {n}", "Text.") for n in range(10)))
-    transcript, model = play("per-document", changing_until(1), pool=many)
-    assert len(transcript.rounds[0].turns) == 10
-    assert model.calls == 10 * 2 + 1
-    assert [f"Passage {n} (Title {n}):" in shown(r) for n, r in enumerate(asked(model, round=1))] == [True] * 10
-
-
-def test_without_a_passage_one_debater_answers_alone() -> None:
-    transcript, model = play("per-document", changing_until(1))
-    assert model.calls == 1 + 1
-    assert "passage" not in shown(model.requests[0]).casefold()
-    assert transcript.answer == "Lake Baikal"
-
-
-def test_who_is_alone_is_told_of_no_others_and_aggregated_like_any_debate() -> None:
-    one = KnowledgePool(passages=(passage("wiki", "k", "Title", "Text."),))
-    transcript, model = play("per-document", changing_until(1), pool=one)
-    speak, summarize = map(shown, model.requests)
-    assert "You have one passage. It may be wrong" in speak
-    assert "debater" not in speak
-    assert "every debater read a different passage" not in summarize
-    assert "You add no answer of your own" in summarize
-    assert transcript.answer == "Lake Baikal"
-
-
-def test_later_rounds_read_everyones_answer_of_the_round_before(pool: KnowledgePool) -> None:
-    transcript, model = play("per-document", changing_until(3), pool=pool)
-    names = [f"Debater {n}" for n in (1, 2, 3)]
-    for entry in transcript.rounds:
-        for turn in entry.turns:
-            assert turn.reads == (tuple(name for name in names if name != turn.agent) if entry.n > 1 else ())
-            (request,) = asked(model, agent=turn.agent, round=entry.n)
-            for n in (1, 2, 3):
-                assert all((f"{name} in round {n}:" in shown(request)) == (n == entry.n - 1) for name in names)
-
-
 def test_the_aggregator_reads_the_last_round_and_no_passage(pool: KnowledgePool) -> None:
     _, model = play("per-document", changing_until(2), pool=pool)
     (request,) = asked(model, agent="summarizer")
@@ -104,25 +66,6 @@ def test_another_wording_of_an_answer_is_no_change(pool: KnowledgePool) -> None:
         )
 
     assert play("per-document", reply, pool=pool)[0].stop_reason == "stability"
-
-
-def test_an_unreadable_answer_is_never_stable(pool: KnowledgePool) -> None:
-    base = changing_until(1)
-    transcript, _ = play("per-document", lambda r: "No idea." if r.purpose.agent == "Debater 2" else base(r), pool=pool)
-    assert (transcript.stop_reason, len(transcript.rounds)) == ("rounds", 3)
-
-
-def test_a_failed_turn_is_left_out_and_who_comes_back_is_no_stability(pool: KnowledgePool) -> None:
-    transcript, model = play("per-document", failing(changing_until(1), agent="Debater 2", round=1), pool=pool)
-    assert transcript.degraded
-    assert transcript.rounds[1].turns[0].reads == ("Debater 3",)
-    assert (transcript.stop_reason, len(transcript.rounds)) == ("stability", 3)
-    assert model.calls == 10
-
-
-def test_a_failed_aggregation_fails_the_question(pool: KnowledgePool) -> None:
-    transcript, _ = play("per-document", failing(changing_until(1), stage="summarize"), pool=pool)
-    assert (transcript.status, transcript.answer) == ("failed", None)
 
 
 def test_more_passages_than_debaters_are_refused() -> None:

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from madke.core.chat import ChatRequest
-from madke.core.knowledge import KnowledgePool
-from madke.variants import load_variant
-from tests.support.debates import asked, failing, play, shown
+from tests.support.debates import play, shown
 
 
 def satisfied_with(attempt: int | None = None) -> Callable[..., Any]:
@@ -48,36 +46,3 @@ def test_a_review_sees_its_attempt_and_the_next_attempt_sees_both() -> None:
         ("reflect", 2): ["Attempt 2:"],
         ("reply", 3): ["Attempt 2:", "Review 2:"],
     }
-
-
-def test_an_unreadable_review_does_not_end_the_debate_and_is_shown() -> None:
-    base = satisfied_with()
-    transcript, model = play("self-reflect", lambda r: "Hm, perhaps." if r.purpose.stage == "reflect" else base(r))
-    assert [entry.turns[0].reflection.satisfied for entry in transcript.rounds[:2]] == [None, None]
-    assert "Your review of your answer:\n> Hm, perhaps.\n" in shown(asked(model, stage="reply", round=2)[0])
-
-
-def test_after_a_failed_review_the_answer_is_refined_without_one() -> None:
-    transcript, model = play("self-reflect", failing(satisfied_with(2), stage="reflect", round=1))
-    assert (transcript.degraded, transcript.stop_reason) == (True, "satisfied")
-    prompt = shown(asked(model, stage="reply", round=2)[0])
-    assert "Attempt 1:" in prompt
-    assert "Your review" not in prompt
-    assert "the server is gone" not in prompt
-
-
-def test_a_failed_attempt_fails_the_question() -> None:
-    transcript, _ = play("self-reflect", failing(satisfied_with(), stage="reply"))
-    assert (transcript.status, transcript.answer, transcript.stop_reason) == ("failed", None, "all_failed")
-
-
-def test_with_a_pool_answers_and_reviews_see_it(pool: KnowledgePool) -> None:
-    _, model = play("self-reflect", satisfied_with(), sources=("wiki", "google"), pool=pool)
-    assert model.calls == 5
-    assert all("Passage 2 (Deep lakes):" in shown(request) for request in model.requests)
-
-
-def test_another_number_of_attempts_can_be_allowed() -> None:
-    _, model = play("self-reflect", satisfied_with(), settings={"rounds": 5})
-    assert model.calls == 2 * 5 - 1
-    assert load_variant("self-reflect").protocol.rounds == 3
