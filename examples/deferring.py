@@ -11,7 +11,7 @@ from pathlib import Path
 import madke
 from madke.core.errors import UserError
 from madke.engine.signals import SIGNALS, signals
-from madke.scoring.calibration import fitted, judged, present
+from madke.scoring.calibration import fitted, judged, quality
 from madke.tasks import get_task
 
 QUESTIONS = Path(__file__).parents[1] / "eval" / "samples" / "questions.jsonl"
@@ -25,9 +25,9 @@ def main() -> None:
         print(f"{len(debates)} answers, {sum(each.wrong for each in debates)} wrong")
         spec = {"run": "dev", "variant": "madke", "tasks": ("short_answer",), "models": ("offline",)}
         calibration = Path(folder) / "calibration.json"
-        names = present(debates)
-        print("signals:", ", ".join(f"{name} ({SIGNALS[name]})" for name in names))
-        made = fitted(debates, [names[0]], spec)
+        found_signals = [name for name in SIGNALS if quality(name, debates)]
+        print("signals:", ", ".join(f"{name} ({SIGNALS[name]})" for name in found_signals))
+        made = fitted(debates, "agreement_last", spec)
         calibration.write_text(made.model_dump_json(), encoding="utf-8")
         try:
             debate = madke.ask("Which lake is the deepest?", error_at_most="40%", calibration=calibration)

@@ -1,27 +1,30 @@
-"""Fit a calibration to finished debates, and test one on others; see :mod:`madke.engine.deferral` for the method."""
+"""How well a debate's signals tell right answers from wrong ones, and thresholds on one of them.
+
+See :mod:`madke.engine.deferral` for the method.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import sha256
-from statistics import fmean, pstdev
+from itertools import groupby
 
 from madke.core.errors import UserError
 from madke.core.transcript import Transcript
 from madke.engine.deferral import Calibration, Weight
 from madke.engine.evidence import recorded_agreement
 from madke.engine.signals import SIGNALS, signals, stated_answer
-from madke.scoring.distributions import same_distribution_p
 from madke.scoring.metrics import METRICS, is_binary, metrics_of, question_of
 from madke.scoring.statistics import Estimate, estimate
 from madke.tasks import get_task
 
 RIGHT_FROM = 0.5
 """The lowest value of a metric that is not yes or no, such as F1, of an answer that counts as right."""
-_RIDGE = 1.0
-_STEPS = 50
 FEWEST = 20
-"""The fewest questions that weights are fitted on, and that thresholds are tested on."""
+"""The fewest questions that thresholds are tested on."""
+
+Points = Sequence[tuple[float, bool]]
+"""The value of a signal, and whether the answer was wrong, for each question."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,13 +51,13 @@ def judged(transcripts: Iterable[Transcript]) -> list[JudgedDebate]:
         held[key] = JudgedDebate(
             id=transcript.id,
             found=signals(transcript, task),
-            wrong=is_wrong(transcript, answer),
+            wrong=_is_wrong(transcript, answer),
             consensus=agreement is not None and agreement.outcome == "consensus",
         )
     return list(held.values())
 
 
-def is_wrong(transcript: Transcript, answer: str) -> bool:
+def _is_wrong(transcript: Transcript, answer: str) -> bool:
     """Whether the answer is wrong by the task's matcher, or else by its first metric."""
     names = metrics_of(get_task(transcript.task))
     name = "match" if "match" in names else names[0]
@@ -62,70 +65,64 @@ def is_wrong(transcript: Transcript, answer: str) -> bool:
     return value < 1 if is_binary(name) else value < RIGHT_FROM
 
 
-def present(debates: Sequence[JudgedDebate]) -> list[str]:
-    """The signals that every debate of these has, and that are not the same for all."""
-    return [
-        name
-        for name in SIGNALS
-        if all(name in each.found for each in debates) and len({each.found[name] for each in debates}) > 1
-    ]
+def risk_coverage(points: Points) -> list[tuple[float, float]]:
+    """(Coverage, share of wrong answers among the n with the highest values) for n = 1, 2, ...
+
+    Equal values have no order: their wrong answers count evenly among them (Geifman and El-Yaniv, 2017).
+    """
+    curve, taken, wrong = [], 0, 0.0
+    for _, group in groupby(sorted(points, key=lambda point: -point[0]), key=lambda point: point[0]):
+        tied = [is_wrong for _, is_wrong in group]
+        rate = sum(tied) / len(tied)
+        curve += [((taken + n) / len(points), (wrong + rate * n) / (taken + n)) for n in range(1, len(tied) + 1)]
+        taken, wrong = taken + len(tied), wrong + sum(tied)
+    return curve
+
+
+def aurc(points: Points) -> float:
+    """The area under the risk-coverage curve: the mean risk over coverages (Geifman et al., 2019). Lower is better."""
+    curve = risk_coverage(points)
+    return sum(risk for _, risk in curve) / len(curve)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignalQuality:
+    """How well one signal of a run's debates tells right answers from wrong ones."""
+
+    name: str
+    n: int
+    """Questions that have it."""
+    wrong: Estimate
+    """Share of wrong answers among them: the risk without deferring, and the AURC of a useless signal."""
+    aurc: float
+    best_aurc: float
+    """The AURC of a signal that knows the right answers."""
+
+
+def quality(name: str, debates: Sequence[JudgedDebate]) -> SignalQuality | None:
+    """The quality of one signal; None if no debate has it, or all have the same value."""
+    points = [(each.found[name], each.wrong) for each in debates if name in each.found]
+    wrong = estimate([float(is_wrong) for _, is_wrong in points])
+    if wrong is None or len({value for value, _ in points}) < 2:
+        return None
+    best = aurc([(float(not is_wrong), is_wrong) for _, is_wrong in points])
+    return SignalQuality(name=name, n=len(points), wrong=wrong, aurc=aurc(points), best_aurc=best)
 
 
 def fitted(
-    debates: Sequence[JudgedDebate], names: Sequence[str], described: Mapping[str, object], *, delta: float = 0.1
+    debates: Sequence[JudgedDebate], signal: str, described: Mapping[str, object], *, delta: float = 0.1
 ) -> Calibration:
-    """A calibration on these signals. One signal is its own score, and all questions test thresholds.
-
-    Several are combined by a logistic regression, fitted on half of the questions, drawn by a hash of their ids; the
-    other half tests thresholds. UserError for too few questions, or signals that a debate lacks.
-    """
-    if unknown := [name for name in names if name not in SIGNALS]:
-        raise UserError(f"unknown signal {unknown[0]!r}; expected {', '.join(SIGNALS)}")
-    lacking = {name: sum(name not in each.found for each in debates) for name in names}
-    if missing := [name for name in names if lacking[name]]:
-        raise UserError(f"signal {missing[0]!r}: {lacking[missing[0]]} of {len(debates)} debates do not have it")
-    if not names or not debates:
-        raise UserError("no signal differs between the debates, so nothing can be calibrated")
-    needed = FEWEST if len(names) == 1 else 2 * FEWEST
-    if len(debates) < needed:
-        raise UserError(f"{len(debates)} questions with an answer and a gold are too few; expected at least {needed}")
-    training, held = ([], list(debates)) if len(names) == 1 else _halves(debates)
-    weights = _weights(training, names) if training else {names[0]: Weight(mean=0.0, scale=1.0, weight=1.0)}
-    blank = Calibration.model_validate(
-        {**described, "weights": weights, "fitted_on": len(training), "points": (), "delta": delta}
-    )
-    points = tuple(sorted((blank.score(each.found), each.wrong) for each in held))
-    return blank.model_copy(update={"points": points})
-
-
-def _halves(debates: Sequence[JudgedDebate]) -> tuple[list[JudgedDebate], list[JudgedDebate]]:
-    ordered = sorted(debates, key=lambda each: sha256(each.id.encode()).hexdigest())
-    return ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
-
-
-def _weights(debates: Sequence[JudgedDebate], names: Sequence[str]) -> dict[str, Weight]:
-    """A logistic regression of right answers on standardised signals, with a ridge penalty, by Newton's method."""
-    import numpy
-
-    columns = {name: [each.found[name] for each in debates] for name in names}
-    means = {name: fmean(values) for name, values in columns.items()}
-    scales = {name: pstdev(values) or 1.0 for name, values in columns.items()}
-    inputs = numpy.array([[(each.found[n] - means[n]) / scales[n] for n in names] + [1.0] for each in debates])
-    right = numpy.array([float(not each.wrong) for each in debates])
-    penalty = numpy.diag([_RIDGE] * len(names) + [1e-6])
-    found = numpy.zeros(len(names) + 1)
-    for _ in range(_STEPS):
-        chance = 1 / (1 + numpy.exp(-inputs @ found))
-        slope = inputs.T @ (right - chance) - penalty @ found
-        curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + penalty
-        step = numpy.linalg.solve(curve, slope)
-        found = found + step
-        if float(abs(step).max()) < 1e-9:
-            break
-    return {
-        name: Weight(mean=means[name], scale=scales[name], weight=float(weight))
-        for name, weight in zip(names, found, strict=False)
-    }
+    """A calibration on this signal. UserError for too few questions, or if a debate lacks the signal."""
+    if signal not in SIGNALS:
+        raise UserError(f"unknown signal {signal!r}; expected {', '.join(SIGNALS)}")
+    if lacking := sum(signal not in each.found for each in debates):
+        raise UserError(f"signal {signal!r}: {lacking} of {len(debates)} debates do not have it")
+    if len(debates) < FEWEST:
+        raise UserError(f"{len(debates)} questions with an answer and a gold are too few; expected at least {FEWEST}")
+    points = tuple(sorted((each.found[signal], each.wrong) for each in debates))
+    weights = {signal: Weight(mean=0.0, scale=1.0, weight=1.0)}
+    fields = {**described, "weights": weights, "fitted_on": 0, "points": points, "delta": delta}
+    return Calibration.model_validate(fields)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,20 +139,12 @@ class Evaluated:
     error_before: Estimate
     caught: Estimate | None
     """Share of the wrong answers on which debaters agreed that are deferred."""
-    shift: float | None
-    """p-value of Kolmogorov and Smirnov's test that the scores are distributed as in the calibration."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the error among answers acted on is compatible with the level."""
-        return self.error is None or self.error.low <= self.level
 
 
 def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: float) -> Evaluated:
     """Test a calibration at a level; ``debates`` is not empty."""
     least = calibration.threshold(level)
-    scores = [calibration.score(each.found) for each in debates]
-    acted = [least is not None and score >= least for score in scores]
+    acted = [least is not None and calibration.score(each.found) >= least for each in debates]
     trapped = [not act for each, act in zip(debates, acted, strict=True) if each.wrong and each.consensus]
     coverage, before = estimate(list(map(float, acted))), estimate([float(each.wrong) for each in debates])
     assert coverage is not None
@@ -167,10 +156,4 @@ def evaluated(calibration: Calibration, debates: Sequence[JudgedDebate], level: 
         error=estimate([float(each.wrong) for each, act in zip(debates, acted, strict=True) if act]),
         error_before=before,
         caught=estimate(list(map(float, trapped))),
-        shift=_shift(tuple(score for score, _ in calibration.points), tuple(scores)),
     )
-
-
-@lru_cache(maxsize=1)  # the same for every level
-def _shift(ours: tuple[float, ...], theirs: tuple[float, ...]) -> float | None:
-    return same_distribution_p(ours, theirs) if ours and theirs else None

@@ -1,8 +1,6 @@
-"""Student's t, the sign test and the Kolmogorov-Smirnov test, in the few forms that scores need, without SciPy."""
+"""Student's t and the sign test, in the few forms that scores need, without SciPy."""
 
 import math
-from bisect import bisect_right
-from collections.abc import Sequence
 from statistics import NormalDist
 
 _TINY = 1e-300
@@ -44,19 +42,6 @@ def fair_coin_p(heads: int, tosses: int) -> float:
         term = term * (tosses - n + 1) // n
         tail += term
     return min(1.0, tail / (1 << (tosses - 1)))
-
-
-def same_distribution_p(one: Sequence[float], two: Sequence[float]) -> float:
-    """The two-sided p value of the Kolmogorov-Smirnov test, from its limit with Stephens' correction (1970)."""
-    left, right = sorted(one), sorted(two)
-    gaps = (bisect_right(left, at) / len(left) - bisect_right(right, at) / len(right) for at in (*left, *right))
-    gap = max(map(abs, gaps))
-    root = math.sqrt(len(left) * len(right) / (len(left) + len(right)))
-    scaled = (root + 0.12 + 0.11 / root) * gap
-    if scaled < 0.2:  # the sum below no longer converges, and the chance is 1 to fifteen digits
-        return 1.0
-    terms = (2 * (-1) ** (n - 1) * math.exp(-2 * (n * scaled) ** 2) for n in range(1, 101))
-    return min(1.0, max(0.0, math.fsum(terms)))
 
 
 def _beta_share(x: float, a: float, b: float) -> float:
