@@ -14,7 +14,7 @@ from madke.core.errors import UserError
 
 if TYPE_CHECKING:
     from madke.engine.deferral import Calibration
-    from madke.report.tables import Table
+    from madke.report.tables import Table, TableRow
     from madke.scoring.arms import Results
     from madke.scoring.calibration import Evaluated, SignalQuality
 
@@ -96,7 +96,7 @@ def _signal_table(found: Sequence[SignalQuality]) -> Table:
     """The best signal first."""
     from madke.report.tables import count_cell, percent_cell, table_of
 
-    rows = [
+    rows: list[TableRow] = [
         {
             "signal": each.name,
             "n": count_cell(each.n),
@@ -117,7 +117,7 @@ def _level_table(made: Calibration) -> Table:
     """What could be acted on at each level, on the questions of the calibration."""
     from madke.report.tables import percent_cell, score_cell, table_of
 
-    rows = []
+    rows: list[TableRow] = []
     for level in _LEVELS:
         least, fewest = made.threshold(level), made.fewest(level)
         few = f"too few questions: {len(made.points)} of at least {fewest}" if len(made.points) < fewest else ""
@@ -137,7 +137,7 @@ def _level_table(made: Calibration) -> Table:
 def _test_table(found: Sequence[Evaluated]) -> Table:
     from madke.report.tables import percent_cell, table_of
 
-    rows = [
+    rows: list[TableRow] = [
         {
             "error at most %": percent_cell(each.level),
             "acted on %": percent_cell(each.coverage),
