@@ -81,6 +81,8 @@ def parse_object(line: bytes, number: int, *, file: Path) -> dict[str, Any]:
     except UnicodeEncodeError:
         why = "contains a lone surrogate, which is not a character"
         raise UserError(why, file=file, line=number) from None
+    except UnicodeDecodeError as error:
+        raise not_utf8(error, file, number) from None
     except (ValueError, RecursionError) as error:
         why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise UserError(f"is not JSON: {why}", file=file, line=number) from None
@@ -102,12 +104,19 @@ def text_lines(path: Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            found = f"is not UTF-8 text: {error.reason} at byte {error.start} of the line; convert the file"
-            raise UserError(found, file=path, line=number) from None
+            raise not_utf8(error, path, number) from None
+
+
+def not_utf8(error: UnicodeDecodeError, path: Path, line: int | None) -> UserError:
+    """The error for a file in another encoding, with how to convert it."""
+    where = f"{error.reason} at byte {error.start} of the {'file' if line is None else 'line'}"
+    how = "save it as 'CSV UTF-8' in Excel or as UTF-8 in an editor, or run iconv -f ENCODING -t UTF-8"
+    return UserError(f"is not UTF-8 text: {where}; convert the file: {how}", file=path, line=line)
 
 
 def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yield (1-based line, cells) of each row of a table. ``strict``: refuse misplaced and open quotes."""
+    csv.field_size_limit(MAX_LINE)
     reader = csv.reader(text_lines(path), delimiter=delimiter, strict=strict)
     begins = 1
     try:
@@ -115,7 +124,7 @@ def cells_of(path: Path, delimiter: str = ",", *, strict: bool = False) -> Itera
             line, begins = begins, reader.line_num + 1
             yield line, cells
     except csv.Error as error:
-        raise _no_csv(error, path, begins) from None
+        raise no_csv(error, path, begins) from None
 
 
 def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -137,10 +146,11 @@ def sheet_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[st
             begins = table.line_num + 1
             yield table.line_num, {name: row[name] or "" for name in needed}
     except csv.Error as error:
-        raise _no_csv(error, path, begins) from None
+        raise no_csv(error, path, begins) from None
 
 
-def _no_csv(error: csv.Error, path: Path, line: int) -> UserError:
+def no_csv(error: csv.Error, path: Path, line: int) -> UserError:
+    """The error for a table whose quotes do not match."""
     return UserError(f"is not CSV: {error}; is a quote not closed?", file=path, line=line)
 
 

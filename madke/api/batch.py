@@ -27,7 +27,7 @@ from madke.knowledge.named import open_source, source_paths, use_files
 from madke.knowledge.source import close_sources
 from madke.pools.pool_file import pool_records, sources_in
 from madke.runs.directory import read_transcripts
-from madke.runs.job import Job, questions_of, resolved, source_specs
+from madke.runs.job import Job, questions_of, refuse_sample, resolved, source_specs
 from madke.runs.meter import Meter
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.own_files import question_files, refuse_own_files
@@ -171,7 +171,7 @@ async def arun(
     use_files(options.sources_file, options.models_file)
     request = requested(questions, asked)
     job = resolved(request)
-    check_pools(job, chosen=request.sources is not None)
+    check_sources(job, chosen=request.sources is not None)
     if out is not None:
         refuse_own_files(Path(out), inputs_of(request, job.spec.source_specs, options))
     path = Path(mkdtemp(prefix="madke-run-") if out is None else out)
@@ -196,13 +196,15 @@ def inputs_of(request: RunRequest, sources: Mapping[str, str | None], options: R
     return [*question_files(None if data is None else Path(data)), *source_paths(sources), *given]
 
 
-def check_pools(job: Job, *, chosen: bool) -> None:
-    """Refuse a pool file or source specifications that the run would not use.
+def check_sources(job: Job, *, chosen: bool) -> None:
+    """Refuse a pool file or source specifications that the run would not use, and the sample for other questions.
 
     Unless the user has ``chosen`` sources, other sources in the file are mentioned.
     """
     knowledge, pools = job.protocol.knowledge, job.pools
     if pools is None:
+        if not chosen:
+            refuse_sample(job.questions, job.spec.source_specs)
         return
     if knowledge is None:
         raise UserError("--pools is given, but the protocol has no knowledge; add --sources or remove --pools")

@@ -81,7 +81,7 @@ Dataset = Annotated[str | None, field_option(RunRequest, "dataset")]
 Ids = Annotated[str | None, field_option(RunRequest, "ids")]
 Limit = Annotated[int | None, field_option(RunRequest, "limit")]
 SampleSeed = Annotated[int | None, field_option(RunRequest, "sample_seed")]
-_FORMATS = "Questions: CSV, TSV, JSON, JSONL, Parquet; see --dataset."
+_FORMATS = "Questions: CSV, TSV, XLSX, JSON, JSONL, Parquet; see --dataset."
 Questions = Annotated[Path, typer.Argument(metavar="DATA", help=_FORMATS)]
 Plan = Annotated[bool, switch("--plan", "Estimate calls, tokens, cost and time, then exit.")]
 ReplyTokens = Annotated[int, option("With --plan: assumed tokens per reply.", "N", COST, min=1)]
@@ -173,7 +173,15 @@ def _as_given(value: Any) -> Any:
     return value
 
 
+def columns_of(text: str | None) -> dict[str, str]:
+    """Field of a question -> column, from ``--columns FIELD=COLUMN,...``."""
+    from madke.data.columns import columns_from
+
+    return {} if text is None else columns_from(text)
+
+
 _READ: Mapping[str, Callable[[Any], Any]] = {
+    "columns": columns_of,
     "settings": settings_of,
     "cast": cast_overrides,
     "seed": lambda seed: seed if seed >= 0 else None,

@@ -74,13 +74,13 @@ def show_run_plan(
     graders: Sequence[Grader] = (),
 ) -> None:
     """Print the plan of a run."""
-    from madke.api.batch import check_pools, inputs_of
+    from madke.api.batch import check_sources, inputs_of
     from madke.experiments.grading_plan import planned_grading
     from madke.experiments.plan import Planner
 
     refuse_limits(options)
     job = resolved(request)
-    check_pools(job, chosen=request.sources is not None)
+    check_sources(job, chosen=request.sources is not None)
     refuse_own_files(out, inputs_of(request, job.spec.source_specs, options))
     own = out / "pools.jsonl"
     file = job.pools or (own if own.exists() else None)

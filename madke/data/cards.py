@@ -12,7 +12,7 @@ from madke._util.yaml_file import read_yaml
 from madke.core.errors import UserError, unknown
 from madke.data.dataset import DatasetEntry, entries
 from madke.data.formats import FORMATS
-from madke.data.published_rows import Row
+from madke.data.rows import Row
 
 _Text = Annotated[str, Field(min_length=1)]
 

@@ -17,9 +17,10 @@ from madke._util.files import text_lines
 from madke.core.errors import UserError, unknown
 from madke.core.knowledge import Passage
 from madke.core.question import Question
-from madke.data.formats import FORMATS, READERS, DatasetReader
-from madke.data.published_rows import Format, Item, Row
-from madke.data.questions import own_rows, questions_in
+from madke.data.columns import Columns
+from madke.data.formats import FORMATS, READERS, DatasetReader, Format, Item
+from madke.data.questions import questions_in
+from madke.data.rows import Row, own_rows
 from madke.tasks import TASKS, get_task
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ def read_dataset(
     *,
     dataset: str | None = None,
     task: str | None = None,
+    columns: Mapping[str, str] | None = None,
     ids: str | None = None,
     limit: int | None = None,
     sample_seed: int | None = None,
@@ -52,8 +54,9 @@ def read_dataset(
     Args:
         path: The file; for MMLU also a folder.
         dataset: A name in :data:`madke.data.formats.READERS`; None: a file of your own
-            (:func:`madke.data.questions.questions_in`): CSV, TSV, JSON, JSON Lines or Parquet.
+            (:func:`madke.data.questions.questions_in`): CSV, TSV, XLSX, JSON, JSON Lines or Parquet.
         task: The answer format, instead of the dataset's; in madke's own format, of lines without a task.
+        columns: Field -> column, for columns of your own file with other names: ``{"question": "Frage"}``.
         ids: The path or name of a list of ids; only these questions are read.
         limit: Maximum number of questions. Without ``sample_seed`` the first ones are taken.
         sample_seed: Seed of a random sample (:func:`sample_of`).
@@ -61,9 +64,12 @@ def read_dataset(
     Raises:
         UserError: The file or an entry is invalid, a name is unknown, or a seed comes without a limit.
     """
+    if columns and dataset is not None:
+        raise UserError("--columns is for files of your own; leave out --dataset")
     if dataset is None:
         try:
-            questions = questions_in(_own_rows(path), path, task=task)
+            found = Columns(given=columns or {})
+            questions = questions_in(_own_rows(path, found), path, found, task=task)
         except UserError as error:
             raise UserError(f"{error}{_hint(path)}") from None
         _warn_unlabelled(questions, path)
@@ -85,14 +91,14 @@ def read_published(path: Path, dataset: str, *, task: str | None = None) -> list
 
 def is_sample_data(questions: Iterable[Question]) -> bool:
     """Whether all questions are among those that are shipped as a sample."""
-    shipped = {question.question for question in questions_in(own_rows(_SAMPLE), _SAMPLE)}
+    shipped = {question.question for question in read_dataset(_SAMPLE)}
     return all(question.question in shipped for question in questions)
 
 
-def _own_rows(path: Path) -> Iterator[Row]:
+def _own_rows(path: Path, columns: Columns) -> Iterator[Row]:
     """The rows of a user's file; UserError for a file in a published form."""
-    for row in own_rows(path):
-        if row.number == 1 and any(_is_of(format_, [row]) for format_ in FORMATS.values()):
+    for row in own_rows(path, columns.is_header):
+        if row.number == 1 and not columns.given and any(_is_of(format_, [row]) for format_ in FORMATS.values()):
             raise row.error("is in the form of a published dataset")
         yield row
 

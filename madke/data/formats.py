@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
@@ -13,7 +13,60 @@ from madke._util.files import text_lines
 from madke.core.errors import UserError
 from madke.core.question import Question
 from madke.core.registry import Registry
-from madke.data.published_rows import Format, Item, Paragraph, Row, csv_rows, json_rows, short
+from madke.data.rows import Row, csv_rows, json_rows, short
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paragraph:
+    """A text that comes with a question of the dataset."""
+
+    title: str
+    text: str
+    kind: Literal["gold", "misinformation", "other"] = "other"
+    """``gold``: contains evidence for the answer; ``misinformation``: states a wrong answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One entry of a published file."""
+
+    question: str
+    answers: tuple[str, ...]
+    """Gold answer first, then its aliases; letters if there are choices. Empty in an unlabelled split."""
+    id: str | None = None
+    """None: the id is made from the position."""
+    series: str | None = None
+    """Positions are counted within the series from 0, as MIRAGE (Xiong et al., 2024) numbers the questions of an MMLU
+    subject; None: within the whole dataset from 1."""
+    choices: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    paragraphs: tuple[Paragraph, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Format:
+    """The format of one dataset. Its card and ``metadata["dataset"]`` of its questions have the same name."""
+
+    name: str
+    task: str
+    rows: Callable[[Path], Iterator[Row]]
+    """Reads the rows of a file (or folder) as the owner publishes it."""
+    read: Callable[[Row], Item]
+    """Converts one row of a file, or of the Hugging Face repository that the card names."""
+    marks: frozenset[str] | None = None
+    """Fields of which a row has at least one if it is of this dataset. Empty: nothing tells it from a user's file.
+    None: ``read`` accepts no other rows."""
+
+    def item(self, row: Row) -> Item:
+        """The item of a row; UserError if the row is no entry of this dataset."""
+        if "golden_answers" in row.fields:
+            remedy = "omit --dataset (madke ablate: give --data PATH without NAME=)"
+            raise row.error(f"found 'golden_answers', so this file is in madke's own format; {remedy}")
+        try:
+            return self.read(row)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise row.error(f"not a valid entry of {self.name}: {type(error).__name__}: {error}") from None
+
 
 _HIDDEN = "<unk>"
 """The value of an answer in TriviaQA's test splits on Hugging Face."""

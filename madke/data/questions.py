@@ -1,46 +1,37 @@
-"""Question files of users: their rows, and the project's own form of a question."""
+"""Questions from the rows of files and from Python's own records; the project's own form of a question."""
 
 import json
 import logging
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from madke._util.assets import require
-from madke._util.files import cells_of, open_unpacked, text_lines
-from madke._util.yaml_file import validated
 from madke.core.errors import UserError
 from madke.core.question import Question
-from madke.data.answers import gold_answers, options_of, parsed_if_structured
-from madke.data.cells import is_list
-from madke.data.columns import Columns, Found, is_header, refuse_many
-from madke.data.published_rows import Row, json_rows, jsonl_rows
+from madke.data.columns import Columns, Found
+from madke.data.rows import Row, is_ambiguous, short
 from madke.tasks import TASKS, get_task
-from madke.tasks.choice import lettered
+from madke.tasks.choice import Choice, lettered
 
 _log = logging.getLogger(__name__)
 
-_Text = Annotated[str, Field(pattern=r"\S")]
 Id = Annotated[str, Field(pattern=r"\S", coerce_numbers_to_str=True)]
 """An id in a file: a text, or a number that is converted to text."""
 
-
-class _Line(BaseModel, extra="forbid", frozen=True):
-    id: Id
-    question: _Text
-    golden_answers: tuple[str, ...] | tuple[int, ...] = ()
-    choices: tuple[str, ...] = ()
-    task: _Text | None = None
-    instructions: str = ""
-    metadata: dict[str, Any] = {}
+_SHORT = 5
+"""Words of an alias in a cell with semicolons or line ends."""
 
 
-def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) -> list[Question]:
+def questions_in(
+    rows: Iterable[Row], path: Path | None, columns: Columns | None = None, *, task: str | None = None
+) -> list[Question]:
     """The questions in the rows of a file of your own, in order. Logs what was understood as what.
 
     The fields are ``question``, and optionally ``id``, ``golden_answers``, ``choices``, ``instructions``, ``task`` and
@@ -48,20 +39,22 @@ def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) ->
     text, and a number if texts repeat. With ``choices``, golden answers are letters, texts of options, or 0-based
     indices as JSON numbers; all become letters.
 
-    ``task`` applies to questions without a task; default: ``choice`` for those with choices, else ``short_answer``.
+    ``path`` is None for questions of the caller's own list. ``task`` applies to questions without a task; default:
+    ``choice`` for those with choices, else ``short_answer``.
 
     Raises:
         UserError: The file or an entry is invalid; the message names the line. Or ``task`` would apply to no question.
     """
     if task is not None:
         TASKS[task]
-    columns = Columns()
+    columns = columns or Columns()
     place_of: dict[str, str] = {}
     repeats: Counter[str] = Counter()
     questions = []
     for row in rows:
-        question = _of_row(row, columns.find(row), task)
-        if question.id in place_of and "id" in columns.used:
+        found = columns.find(row)
+        question = _question(row, found, columns, task)
+        if question.id in place_of and "id" in found.names:
             raise row.error(f"id {question.id!r} is already on {place_of[question.id]}; expected each once")
         if question.id in place_of:
             repeats[question.id] += 1
@@ -69,30 +62,221 @@ def questions_in(rows: Iterable[Row], path: Path, *, task: str | None = None) ->
         place_of[question.id] = row.place
         questions.append(question)
     if not questions:
-        raise UserError("the file contains no question", file=path)
+        raise UserError("the file contains no question" if path else "no questions were given", file=path)
+    if lost := [f"{key}={name}" for key, name in columns.given.items() if key not in columns.given_found]:
+        raise UserError(f"--columns {lost[0]}: no row has this column", file=path)
     if task is not None and all(question.task != task for question in questions):
         theirs = ", ".join(sorted({question.task for question in questions}))
         raise UserError(f"each question names its own task ({theirs}), so {task} would apply to none", file=path)
-    if not columns.is_plain():
-        _log.warning("%s", columns.line(path, len(questions), repeats.total()))
+    if not columns.is_plain(of_file=path is not None):
+        _log.warning("%s: %s", path or "questions", columns.line(len(questions), repeats.total()))
     return questions
 
 
-def _of_row(row: Row, found: Found, task: str | None) -> Question:
+def questions_of_records(
+    records: Iterable[Question | Mapping[str, Any] | str],
+    *,
+    task: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> list[Question]:
+    """The questions of the caller's own list. A mapping is read as the same object in a JSON Lines file."""
+    rows = (Row(fields=_fields(each), file=None, number=number) for number, each in enumerate(records, start=1))
+    return questions_in(rows, None, Columns(given=columns or {}), task=task)
+
+
+def question_from_fields(record: Mapping[str, Any], task: str | None = None) -> Question:
+    """The question of one mapping; see :func:`questions_in`."""
+    return questions_of_records([record], task=task)[0]
+
+
+def _fields(record: Question | Mapping[str, Any] | str) -> dict[str, Any]:
+    if isinstance(record, str):
+        return {"question": record}
+    if not isinstance(record, Question):
+        return {name: _unpacked(value) for name, value in record.items()}
+    values = {each.name: _unpacked(getattr(record, each.name)) for each in fields(record)}
+    if not record.id:
+        del values["id"]
+    if record.task == Question(question="").task:  # nobody chose it
+        del values["task"]
+    return values
+
+
+def _unpacked(value: Any) -> Any:
+    """A list for tuples, sets and arrays; Python's own numbers."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
+
+
+def _question(row: Row, found: Found, columns: Columns, task: str | None) -> Question:
     """The question of a row, whose fields are in these columns."""
-    names = found.names
-    values = {key: row.fields[name] for key, name in names.items()}
-    text = values["question"] = row.checked(values["question"], names["question"])
-    values["id"] = row.checked(values["id"], names["id"]) if "id" in names else id_of(text)
-    if "metadata" in names:
-        values["metadata"] = parsed_if_structured(row, values["metadata"], names["metadata"])
-    options = options_of(row, found)
-    values["choices"] = options.texts
-    values["golden_answers"] = gold_answers(row, found, options, task=values.get("task") or task)
-    try:
-        return question_from_fields({key: value for key, value in values.items() if value not in (None, "")}, task)
-    except UserError as error:
-        raise row.error(str(error)) from None
+    values = {key: row.fields[name] for key, name in found.names.items()}
+    values = {key: None if _is_empty(value) and key != "id" else value for key, value in values.items()}
+    text = row.checked(row.fields[found.names["question"]], found.names["question"])
+    options = _options(row, found)
+    own_task = values.get("task")
+    task = row.checked(own_task, found.names["task"]) if own_task is not None else task
+    task = task or (Choice.name if options.texts else Question(question="").task)
+    get_task(task)
+    golds, split = _golds(row, found, options, task)
+    columns.add_golds(golds, split=split)
+    metadata = row.parsed(values.get("metadata") or {}, found.names.get("metadata", ""))
+    if not isinstance(metadata, Mapping):
+        raise row.error(f"{found.names['metadata']!r} is {short(metadata)}; expected an object")
+    if wrong := [text for name in found.wrong for text in _texts(row, name, task, several=True)[0]]:
+        metadata = {"wrong_answers": list(dict.fromkeys(wrong)), **metadata}
+    instructions = values.get("instructions")
+    question = Question(
+        id=row.checked(values["id"], found.names["id"]) if "id" in values else id_of(text),
+        question=text,
+        answers=tuple(golds),
+        task=task,
+        choices=options.texts,
+        instructions="" if instructions is None else row.checked(instructions, found.names["instructions"]),
+        metadata=metadata,
+    )
+    if fault := get_task(task).check(question):
+        raise row.error(fault)
+    return question
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a cell has no value: nothing, blanks, an empty list, or not a number, as pandas writes it."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or value == [] or (isinstance(value, float) and math.isnan(value))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Options:
+    """The options of one question."""
+
+    texts: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """The names that the file gives to the options, if it does (ARC: letters or numbers)."""
+
+
+def _options(row: Row, found: Found) -> _Options:
+    """The options in a column of lists, of ``{"text": [...], "label": [...]}``, ``{"A": ...}``, or in a column each."""
+    if found.options:
+        values = [(name, row.fields[name]) for name in found.options]
+        while values and _is_empty(values[-1][1]):
+            values.pop()
+        return _Options(texts=tuple(row.checked(value, name) for name, value in values))
+    if "choices" not in found.names:
+        return _Options()
+    name = found.names["choices"]
+    value = row.fields[name]
+    value = row.parsed(value, name, any_list=True)
+    if _is_empty(value):
+        return _Options()
+    if isinstance(value, Mapping) and value:
+        is_table = set(value) == {"text", "label"}
+        texts, labels = (value["text"], value["label"]) if is_table else ([*value.values()], [*value])
+        if not isinstance(texts, list) or not isinstance(labels, list) or len(texts) != len(labels):
+            raise row.error(f"{name!r} is {short(value)}; expected as many labels as texts")
+        named = [row.checked(label, name) for label in labels]
+        if twice := [label for label, count in Counter(named).items() if count > 1]:
+            raise row.error(f"{name!r} has the label {twice[0]!r} twice; expected each once")
+        return _Options(texts=tuple(row.checked(text, name) for text in texts), labels=tuple(named))
+    if not isinstance(value, list):
+        raise row.error(f"{name!r} is {short(value)}; expected a list such as ['a', 'b'], or columns A, B, C ...")
+    return _Options(texts=tuple(row.checked(text, name) for text in value))
+
+
+def _golds(row: Row, found: Found, options: _Options, task: str) -> tuple[list[str], bool]:
+    """The golds, and whether they were one cell. Of a choice: letters."""
+    golds: dict[str, None] = {}
+    split = False
+    for place, name in enumerate(found.golds):
+        values, parted = _texts(row, name, task, several=place > 0, options=options)
+        golds.update(dict.fromkeys(values))
+        split |= parted
+    known = {gold.casefold() for gold in golds}
+    for name in found.repeats:
+        values, _ = _texts(row, name, task, several=False, options=options)
+        if new := [value for value in values if value.casefold() not in known]:
+            have = f"column {found.golds[0]!r} does not have" if found.golds else "no known column has"
+            raise row.error(
+                f"the name of column {name!r} speaks of right answers, and {have} its {short(new[0])}; say which "
+                f"column has them, for example --columns answers={(*found.golds, name)[0]}, or leave this column out"
+            )
+    return [*golds], split
+
+
+def _texts(row: Row, name: str, task: str, *, several: bool, options: _Options | None = None) -> tuple[list[str], bool]:
+    """The answers in one column, and whether its text was split.
+
+    They are a text, a list, SQuAD's ``{"text": [...]}``, or TriviaQA's ``{"value": ..., "aliases": [...]}``.
+    ``several``: the column's name says that it may have many answers.
+    """
+    value = row.parsed(row.fields[name], name)
+    if _is_empty(value):
+        return [], False
+    if isinstance(value, str) and is_ambiguous(value):
+        one, many = f"[{value!r}]", "['1', '2']"
+        raise row.error(f"{name!r} is {short(value)}: one answer or several? Write {one}, or a list such as {many}")
+    if isinstance(value, Mapping):
+        value = _of_object(value)
+    answers = value if isinstance(value, list) else [value]
+    if options and options.texts and task == Choice.name:
+        return [_letter(row, answer, options, name) for answer in answers], False
+    split = isinstance(value, str) and task in ("short_answer", "answer_list")
+    if split:
+        answers = _aliases(value, several=several or task == "answer_list")
+    read = row.answer if task == "short_answer" else row.checked
+    return list(dict.fromkeys(read(answer, name) for answer in answers)), split and len(answers) > 1
+
+
+def _of_object(value: Mapping[str, Any]) -> Any:
+    lower = {str(key).lower(): each for key, each in value.items()}
+    if "text" in lower and set(lower) <= {"text", "answer_start"}:
+        return lower["text"]
+    if isinstance(lower.get("aliases"), list) and lower.get("value"):
+        return [lower["value"], *lower["aliases"]]
+    return value
+
+
+def _aliases(cell: str, *, several: bool) -> list[str]:
+    """The aliases in one cell: ``A|B``, ``A; B``, or one on each line; the cell itself if it is one answer.
+
+    ``|`` always separates them, semicolons and line ends where each part is short or the column has ``several``. Signs
+    within brackets do not count.
+    """
+    for sign in ("|", "\n", ";"):
+        parts = [part.strip() for part in cell.split(sign)]
+        whole = all(
+            part and part.count("(") == part.count(")") and part.count("[") == part.count("]") for part in parts
+        )
+        if len(parts) > 1 and whole and (several or sign == "|" or all(len(p.split()) <= _SHORT for p in parts)):
+            return parts
+    return [cell]
+
+
+def _letter(row: Row, answer: Any, options: _Options, name: str) -> str:
+    """The letter of the option that an answer names by its label, letter, text, or 0-based number."""
+    letters = [letter for letter, _ in lettered(options.texts)]
+    expected = f"expected a letter from A to {letters[-1]}" if letters else "expected a letter"
+    if isinstance(answer, bool):
+        raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if str(answer) in options.labels:
+        return letters[options.labels.index(str(answer))]
+    if isinstance(answer, int):
+        if answer not in range(len(letters)):
+            raise row.error(f"{name!r} contains {answer!r}; expected indices from 0 to {len(letters) - 1}")
+        return letters[answer]
+    text = row.checked(answer, name)
+    if re.fullmatch(r"\d{1,2}", text.strip()) and int(text) <= len(letters):
+        why = "0-based numbers are for JSON, without quotes"
+        raise row.error(f"{name!r} is {short(answer)}; {expected} ({why})")
+    if text not in letters and options.texts.count(text) == 1:  # an option may be named by a letter
+        return letters[options.texts.index(text)]
+    letter = Choice().read(text, Question(question="", choices=options.texts))
+    if letter is None:
+        raise row.error(f"{name!r} is {short(answer)}; {expected}, or the text of one option")
+    return letter
 
 
 def id_of(text: str) -> str:
@@ -113,105 +297,3 @@ def question_to_json(question: Question) -> bytes:
     }
     kept = {key: value for key, value in item.items() if value or key not in ("choices", "instructions", "metadata")}
     return json.dumps(kept, ensure_ascii=False).encode()
-
-
-def question_from_fields(item: Mapping[str, Any], task: str | None) -> Question:
-    """Make a question of the fields of a line; see :func:`questions_in`."""
-    line = validated(item, _Line)
-    letters = [letter for letter, _ in lettered(line.choices)]
-    answers = []
-    for answer in line.golden_answers:
-        if isinstance(answer, int) and answer not in range(len(letters)):
-            expected = f"indices from 0 to {len(letters) - 1}" if letters else "texts"
-            raise UserError(f"'golden_answers' contains {answer!r}; expected {expected}")
-        answers.append(letters[answer] if isinstance(answer, int) else answer)
-    question = Question(
-        id=line.id,
-        question=line.question,
-        answers=tuple(answers),
-        task=line.task or task or ("choice" if line.choices else "short_answer"),
-        choices=line.choices,
-        instructions=line.instructions,
-        metadata=line.metadata,
-    )
-    if wrong := get_task(question.task).check(question):
-        raise UserError(wrong)
-    return question
-
-
-FORMS = "CSV, TSV, JSON, JSON Lines or Parquet"
-
-_BOM = b"\xef\xbb\xbf"
-_BATCH = 256
-
-
-def own_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file; its form follows from the suffix or the first characters.
-
-    Only JSON lists are held in memory. The cells of a table are texts. A table without a header is read
-    if it has the form of DPR's topics: a question and a list of answers, in columns 1 and 2.
-    """
-    if path.is_fifo():  # can be read only once
-        return jsonl_rows(path)
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    with open_unpacked(path) as file:
-        start = file.read(4096).removeprefix(_BOM).lstrip()
-    if start.startswith(b"PAR1"):
-        return _parquet_rows(path)
-    if suffix.lower() in (".csv", ".tsv") or not start.startswith((b"{", b"[")):
-        return _table_rows(path)
-    first, several, _ = start.partition(b"\n")
-    is_document = start.startswith(b"[") or (several and not first.rstrip().endswith(b"}"))
-    return json_rows(path) if is_document else jsonl_rows(path)
-
-
-def _table_rows(path: Path) -> Iterator[Row]:
-    cells = cells_of(path, _delimiter(path), strict=True)
-    header: Sequence[str] | None = None
-    number = 0
-    for line, found in cells:
-        if not any(cell.strip() for cell in found):
-            continue
-        if header is None:
-            refuse_many(Row(fields={}, file=path, line=line, number=1), len(found))
-            header = [cell.strip() for cell in found] if is_header(found) else _topics(path, found, line)
-            if twice := [name for name in header if name and header.count(name) > 1]:
-                raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)
-            Columns().find(Row(fields=dict.fromkeys(header), file=path, line=line, number=1))
-            if is_header(found):
-                continue
-        if len(found) != len(header):
-            expected = f"expected {len(header)} cells ({', '.join(header)}), found {len(found)}"
-            raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
-        number += 1
-        fields = dict(zip(header, found, strict=True))
-        yield Row(fields=fields, file=path, line=line, number=number)
-
-
-def _delimiter(path: Path) -> str:
-    first = next(text_lines(path), "")
-    return next((sign for sign in ("\t", ",", ";") if sign in first), ",")
-
-
-def _topics(path: Path, cells: Sequence[str], line: int) -> tuple[str, ...]:
-    """The names of the columns of DPR's topics, which have no header."""
-    if len(cells) == 2 and is_list(cells[1]):
-        return "column 1", "column 2"
-    found = ", ".join(f"{cell.strip()[:40]!r}" for cell in cells[:8])
-    expected = f"expected {FORMS} with a column 'question'"
-    raise UserError(f"{expected}; found no such header, but {found}", file=path, line=line)
-
-
-def _parquet_rows(path: Path) -> Iterator[Row]:
-    require(f"{path}: Parquet files need", "report", "pyarrow")
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            batches = file.iter_batches(batch_size=_BATCH)
-            rows = (row for batch in batches for row in batch.to_pylist())
-            for number, fields in enumerate(rows, start=1):
-                yield Row(fields=fields, file=path, number=number)
-    except (ArrowException, OSError) as error:
-        raise UserError(f"cannot be read as Parquet: {' '.join(str(error).split())[:200]}", file=path) from None

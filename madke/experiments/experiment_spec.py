@@ -16,7 +16,7 @@ from madke.core.errors import UserError
 from madke.core.knowledge import Source
 from madke.core.question import Question
 from madke.data import read_dataset
-from madke.data.dataset import chosen, is_sample_data, sample_of
+from madke.data.dataset import chosen, sample_of
 from madke.endpoints.endpoint import refuse_two_addresses
 from madke.endpoints.model_names import forms_with_endpoint, has_endpoint, is_loaded
 from madke.engine.debate import check_needs
@@ -24,10 +24,10 @@ from madke.engine.prose import check_task
 from madke.engine.protocol_parts import RETRIEVER, Knowledge
 from madke.experiments.own_choice import sources_of, with_models, with_sources, with_wordings
 from madke.experiments.recipe import Arm, Recipe, read_recipe, recipe_file
-from madke.knowledge.named import is_sample, known_sources, parse_sources, resolve
+from madke.knowledge.named import known_sources, parse_sources, resolve
 from madke.llm import as_chat_model, close, open_model, read_models
 from madke.pools.pool_file import read_pools, sources_in
-from madke.runs.job import Job, job_of
+from madke.runs.job import Job, job_of, refuse_sample
 from madke.runs.options import DEFAULTS, RunOptions
 from madke.runs.pool_stages import staged
 from madke.runs.request import NOTHING, Model, RunRequest
@@ -166,14 +166,8 @@ class ExperimentSpec:
             have, every = ", ".join(unused), ",".join(sorted(self.pool_sources))
             why = f"no arm uses source {have} of the pool files; name the sources to use, for example --sources {every}"
             raise UserError(why, file=self.pools[0])
-        if is_sample_data(self.questions):
-            return
-        for name, spec in self.all_specs.items():
-            if name not in self.pool_sources and name not in self.own_sources and is_sample(name, spec):
-                raise UserError(
-                    f"source {name!r} would be the shipped sample, which covers only the sample questions; give your "
-                    f"sources, for example --sources docs=./docs,notes=./notes, or --sources {name} for the sample"
-                )
+        held = {*self.pool_sources, *self.own_sources}
+        refuse_sample(self.questions, {name: spec for name, spec in self.all_specs.items() if name not in held})
 
     def check(self, options: RunOptions = DEFAULTS) -> None:
         """Fail early on unused options and missing inputs."""
@@ -338,7 +332,8 @@ def _questions(recipe: Recipe, data: QuestionSets, request: RunRequest) -> list[
     found = [("questions", question) for question in sample_of(own, limit, sample_seed, lambda question: question.id)]
     for item in (item for item in data if not isinstance(item, Question)):
         name, equals, path = str(item).rpartition("=")
-        read = read_dataset(Path(path), dataset=name if equals else None, task=task)
+        columns = {} if equals else request.columns
+        read = read_dataset(Path(path), dataset=name if equals else None, task=task, columns=columns)
         listed = request.ids or recipe.ids.get(name or str(read[0].metadata.get("dataset")))
         read = chosen(read, lambda question: question.id, Path(path), ids=listed, limit=limit, seed=sample_seed)
         found += [(name or Path(path).stem, question) for question in read]

@@ -1,17 +1,18 @@
 """Corpora as streams of passages, and the passage folders that ``madke index passages`` writes.
 
-A corpus is such a folder, or a file in one of these formats, plain or gzipped:
+A corpus is such a folder, a folder of BEIR's with a ``corpus.jsonl``, or a file in one of these formats, plain or
+gzipped:
 
 * ``.tsv``: DPR's, tab-separated with CSV quoting and a header with ``id``, ``text`` and ``title``;
-* ``.jsonl``: objects with ``id``, ``text`` and optionally ``title``, or Anserini's ``id`` and ``contents``, whose first
-  line is the title in quotes.
+* ``.jsonl``: objects with ``id`` (BEIR: ``_id``), ``text`` and optionally ``title``, or Anserini's ``id`` and
+  ``contents``, whose first line is the title in quotes.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from madke._util.files import cells_of, is_intact, read_jsonl
 from madke._util.yaml_file import read_json
 from madke.core.errors import UserError, count_of
 from madke.indexing.index_folder import PASSAGES_MANIFEST as FINISHED
-from madke.indexing.index_folder import ManifestPart, StoredPassage
+from madke.indexing.index_folder import ManifestPart, StoredPassage, beir_corpus
 
 UNFINISHED = "unfinished.json"
 """The manifest of an unfinished folder; it lists the finished shards."""
@@ -85,7 +86,7 @@ def has_text(passage: StoredPassage) -> bool:
 
 
 def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
-    for file in finished_shards(path) if path.is_dir() else [path]:
+    for file in _files(path):
         form = file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix
         if form not in (".tsv", ".jsonl"):
             expected = "expected a .tsv or .jsonl file (or .gz of one), or a folder of passages"
@@ -95,6 +96,13 @@ def _located(path: Path) -> Iterator[tuple[Path, int, StoredPassage]]:
             if passage is None:
                 raise UserError(PASSAGE_FORMAT, file=file, line=line)
             yield file, line, passage
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        return [path]
+    beir = beir_corpus(path)
+    return finished_shards(path) if beir is None else [beir]
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
@@ -112,14 +120,16 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, StoredPassage]]:
         yield line, passage
 
 
-PASSAGE_FORMAT = 'expected an object {"id", "text"}, also with "title", or {"id", "contents"} of strings'
+PASSAGE_FORMAT = (
+    'expected an object {"id", "text"}, also with "title", or {"id", "contents"} of strings; BEIR has "_id"'
+)
 
 
 def passage_of(fields: Any) -> StoredPassage | None:
     """The passage in the JSON of one line; None if it has another form than :data:`PASSAGE_FORMAT`."""
     if not isinstance(fields, dict):
         return None
-    identifier, text = fields.get("id"), fields.get("text")
+    identifier, text = fields.get("id", fields.get("_id")), fields.get("text")
     title = "" if fields.get("title") is None else fields["title"]
     if "contents" in fields:
         contents = "" if fields["contents"] is None else fields["contents"]
@@ -211,7 +221,8 @@ def finished_shards(folder: Path) -> Iterator[Path]:
     found = read_folder(folder)
     if found is None:
         make = "make one with `madke index passages`"
-        raise UserError(f"this folder holds no passages ({FINISHED} is missing); {make}", file=folder)
+        missing = f"{FINISHED}, or a corpus.jsonl of BEIR, is missing"
+        raise UserError(f"this folder holds no passages ({missing}); {make}", file=folder)
     remedy = "run the same `madke index passages` command again"
     if not (folder / FINISHED).is_file():
         raise UserError(f"the passages of this folder are unfinished; {remedy}", file=folder)

@@ -225,12 +225,18 @@ class Manifest(ManifestPart):
         return sum(file.size for file in self.files)
 
 
+def beir_corpus(folder: Path) -> Path | None:
+    """The corpus in a folder of BEIR's; None in a folder of `madke index passages` or any other."""
+    file = folder / "corpus.jsonl"
+    return file if file.is_file() and not (folder / PASSAGES_MANIFEST).exists() else None
+
+
 def describe_corpus(path: Path) -> CorpusInfo:
     """Path and fingerprint of a corpus: a file (read once), a folder of passages, or an index (its corpus)."""
     if (path / MANIFEST).is_file():
         return read_manifest(path).corpus
     # The manifest of a folder contains the SHA-256 of every shard.
-    content = path / PASSAGES_MANIFEST if path.is_dir() else path
+    content = (beir_corpus(path) or path / PASSAGES_MANIFEST) if path.is_dir() else path
     if not content.is_file():
         raise UserError("no such corpus; expected a file, a finished folder of passages, or an index folder", file=path)
     return CorpusInfo(path=str(path.resolve()), sha256=fingerprint(content))

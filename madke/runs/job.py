@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from typing import cast as typing_cast
@@ -18,9 +18,9 @@ from madke.core.knowledge import KnowledgePool, Source
 from madke.core.question import Question
 from madke.core.registry import Scope
 from madke.data import FirstRounds, first_rounds, read_dataset, read_first_rounds
-from madke.data.dataset import sample_of
+from madke.data.dataset import is_sample_data, sample_of
 from madke.data.formats import READERS, DatasetReader
-from madke.data.questions import id_of, question_from_fields
+from madke.data.questions import questions_of_records
 from madke.data.stance_draw import Draw
 from madke.engine.debate import check_needs
 from madke.engine.prose import check_task
@@ -41,9 +41,6 @@ from madke.tasks import TASKS, code_of, get_task
 from madke.variants import Variant, load_variant
 
 _log = logging.getLogger(__name__)
-
-_DEFAULT_TASK = Question(question="").task
-"""The default task of a question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,33 +217,17 @@ def questions_of(request: RunRequest) -> list[Question]:
         raise UserError(f"{data!r} is not a file; to ask a question, pass a list of texts")
     if isinstance(data, str | Path):
         dataset = name_of_dataset(request.dataset)
-        return read_dataset(Path(data), dataset=dataset, task=task, ids=request.ids, limit=limit, sample_seed=seed)
-    questions = [_question(item, task, number) for number, item in enumerate(data, start=1)]
-    if len({question.id for question in questions}) < len(questions):
-        raise UserError("two questions have the same id; give each its own")
-    if not questions:
-        raise UserError("no questions were given; expected at least one")
+        return read_dataset(
+            Path(data),
+            dataset=dataset,
+            task=task,
+            columns=request.columns,
+            ids=request.ids,
+            limit=limit,
+            sample_seed=seed,
+        )
+    questions = questions_of_records(data, task=task, columns=request.columns)
     return sample_of(questions, limit, seed, lambda question: question.id)
-
-
-def _question(item: Question | Mapping[str, Any] | str, task: str | None, number: int) -> Question:
-    """A question from the caller's record, as in a question file; its default id is a hash of the text."""
-    if isinstance(item, Question):
-        item = {each.name: getattr(item, each.name) for each in fields(item)}
-    record: dict[str, Any] = {"question": item} if isinstance(item, str) else dict(item)
-    if "answers" in record:
-        record["golden_answers"] = record.pop("answers")
-    for name in ("golden_answers", "choices"):
-        if isinstance(record.get(name), tuple):
-            record[name] = list(record[name])
-    if record.get("task") == _DEFAULT_TASK:
-        del record["task"]
-    if record.get("id", "") == "":
-        record["id"] = id_of(str(record.get("question")))
-    try:
-        return question_from_fields(record, task)
-    except UserError as error:
-        raise UserError(f"question {number}: {error}") from None
 
 
 def _variant(protocol: str | Path, prompts: Path | None) -> Variant:
@@ -273,6 +254,19 @@ def source_specs(sources: Sources | None, default: Sequence[str]) -> tuple[dict[
     specs: dict[str, str | None] = {name: spec if isinstance(spec, str) else None for name, spec in all_of.items()}
     specs |= {name: f"object {type(source).__module__}.{type(source).__qualname__}" for name, source in own.items()}
     return specs, own
+
+
+def refuse_sample(questions: Sequence[Question], specs: Mapping[str, str | None]) -> None:
+    """UserError if one of these sources, which nobody named, is the shipped sample and the questions are not its own.
+
+    ``specs``: source name -> specification.
+    """
+    samples = [name for name, spec in specs.items() if named.is_sample(name, spec)]
+    if samples and not is_sample_data(questions):
+        raise UserError(
+            f"source {samples[0]!r} would be the shipped sample, which covers only the sample questions; give your "
+            f"sources, for example --sources docs=./docs,notes=./notes, or --sources {samples[0]} for the sample"
+        )
 
 
 def _sources_of(pools: Path, default: Sequence[str]) -> Sequence[str]:

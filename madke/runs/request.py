@@ -193,6 +193,15 @@ class RunRequest:
     )
     """The published dataset whose format the file has, or a function from a path to questions. None: a question file of
     your own."""
+    columns: Mapping[str, str] = described(
+        NOTHING,
+        "Columns with other names, e.g. question=Frage,answers=Antwort.",
+        QUESTIONS,
+        metavar="FIELD=COLUMN,...",
+        type=str | None,
+        by="run experiment",
+    )
+    """Field of a question -> its column in a file of your own, if the names differ: ``{"question": "Frage"}``."""
     ids: str | None = described(
         None,
         "Use these ids: a file, one id per line, or a shipped list.",

@@ -160,8 +160,8 @@ def test_a_published_file_taken_for_ours_is_recognised(tmp_path: Path, dataset: 
 
 
 def test_a_wrong_file_of_ours_is_taken_for_no_other(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.jsonl", {"id": "1", "question": "Which?", "golden_answer": ["a"]})
-    with pytest.raises(UserError, match="unknown field 'golden_answer'; did you mean 'golden_answers'") as caught:
+    path = write(tmp_path / "q.jsonl", {"id": "1", "question": "Which?", "golden_answerz": ["a"]})
+    with pytest.raises(UserError, match="unknown field 'golden_answerz'; did you mean 'golden_answers'") as caught:
         read_dataset(path)
     assert "--dataset" not in str(caught.value)
 

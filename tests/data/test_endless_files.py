@@ -14,7 +14,7 @@ import pytest
 from madke._util import files
 from madke._util.yaml_file import read_mapping
 from madke.core.errors import UserError
-from madke.data import published_rows, read_dataset
+from madke.data import read_dataset, rows
 from madke.pools.pool_file import PoolLines, read_pools
 from tests.support.cli import refused
 
@@ -83,7 +83,7 @@ def test_a_line_without_an_end_is_refused(
 def test_a_document_that_unpacks_to_more_than_memory_holds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(published_rows, "_MAX_DOCUMENT", 1 << 20)
+    monkeypatch.setattr(rows, "_MAX_DOCUMENT", 1 << 20)
     path = tmp_path / "q.json.gz"
     with gzip.open(path, "wb") as file:
         file.write(b"[" + b" " * (2 << 20) + b"]")

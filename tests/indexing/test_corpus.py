@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from madke._util.files import fingerprint
 from madke._util.workers import InProcess
 from madke.core.errors import UserError
 from madke.indexing.corpus import Skipped, read_corpus, read_unique
-from madke.indexing.index_folder import StoredPassage
+from madke.indexing.index_folder import StoredPassage, describe_corpus
 from madke.indexing.passages.builder import build_passages
 
 A = StoredPassage("1", "Title", 'A "quoted"\ttext')
@@ -35,6 +36,7 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         {"id": "3", "contents": "only text"},
         {"id": "4", "text": "no title"},
         {"id": "5", "title": None, "text": "no title"},
+        {"_id": "6", "title": "BEIR", "text": "of a folder", "metadata": {"url": "x"}},
     ]
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n")
 
@@ -44,7 +46,18 @@ def test_jsonl_in_both_forms(tmp_path: Path) -> None:
         StoredPassage("3", "", "only text"),
         StoredPassage("4", "", "no title"),
         StoredPassage("5", "", "no title"),
+        StoredPassage("6", "BEIR", "of a folder"),
     ]
+    (tmp_path / "beir").mkdir()
+    (tmp_path / "c.jsonl").rename(tmp_path / "beir" / "corpus.jsonl")
+    assert len(list(read_corpus(tmp_path / "beir"))) == 6
+    assert describe_corpus(tmp_path / "beir").sha256 == fingerprint(tmp_path / "beir" / "corpus.jsonl")
+
+
+def test_a_long_text_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text(f"id\ttext\ttitle\n1\t{'word ' * 60_000}\tLong\n")
+    (passage,) = read_corpus(tmp_path / "c.tsv")
+    assert len(passage.text) == 300_000
 
 
 _text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=40)

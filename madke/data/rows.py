@@ -1,0 +1,420 @@
+"""Rows of question files: CSV, TSV, Excel, JSON, JSON Lines and Parquet, and the checks of their values.
+
+Nothing in a file is evaluated: lists in cells are read as literals.
+"""
+
+import ast
+import csv
+import datetime
+import json
+import logging
+import math
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from madke._util.assets import require
+from madke._util.files import MAX_LINE, cells_of, no_csv, not_utf8, numbered_lines, open_unpacked, read_jsonl
+from madke.core.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+FORMS = "CSV, TSV, XLSX, JSON, JSON Lines or Parquet"
+
+_MAX_DOCUMENT = 2 << 30
+"""Maximum size in bytes of a JSON document, which is held in memory as a whole; after unpacking."""
+_MAX_SHEETS = 1 << 30
+"""Maximum size in bytes of an unpacked Excel file."""
+_BATCH = 256
+"""Rows of a Parquet file that are read at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """The fields of one entry as in the file, and their position."""
+
+    fields: Mapping[str, Any]
+    file: Path | str | None
+    """None: a question of the caller's own list."""
+    line: int | None = None
+    """1-based; None for files without lines."""
+    number: int
+    """1-based position among the entries."""
+
+    @property
+    def place(self) -> str:
+        """The line, or the number of the entry if there are no lines."""
+        return f"line {self.line}" if self.line is not None else f"{'item' if self.file else 'question'} {self.number}"
+
+    def error(self, message: str) -> UserError:
+        """A UserError about this row."""
+        where = "" if self.line is not None else f"{self.place}: "
+        return UserError(where + message, file=self.file, line=self.line)
+
+    def text(self, *keys: str) -> str:
+        """The text of the first of these keys that is present; UserError if none is."""
+        for key in keys:
+            if key in self.fields:
+                return self.checked(self.fields[key], key)
+        found = ", ".join(map(repr, self.fields)) or "(none)"
+        raise self.error(f"{keys[0]!r} is missing; expected a text; found the keys {found}")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The distinct texts of a key, at least one; a single text counts as a list of one."""
+        if key not in self.fields:
+            return (self.text(key),)  # raises the error
+        value = self.fields[key]
+        entries = [value] if isinstance(value, str | bool) else value
+        if not isinstance(entries, list) or not entries:
+            raise self.error(f"{key!r} is {short(value)}; expected a list of texts")
+        return tuple(dict.fromkeys(self.answer(entry, key) for entry in entries))
+
+    def answer(self, value: object, what: str) -> str:
+        """Like :meth:`checked`, but takes JSON's ``true`` and ``false`` too, as these words."""
+        return str(value).lower() if isinstance(value, bool) else self.checked(value, what)
+
+    def checked(self, value: object, what: str) -> str:
+        """The value, if it is a non-blank text or a finite number, which is converted to text."""
+        is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        if is_finite and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"{what!r} is {short(value)}; expected a text")
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise self.error(f"{what!r} contains half of a surrogate pair, which is no valid character")
+        return value
+
+    def parsed(self, value: Any, name: str, *, any_list: bool = False) -> Any:
+        """The value of a column; a text that begins like a list of texts (or ``any_list``) or an object is parsed."""
+        if not isinstance(value, str):
+            return value
+        if not (_LIST.match(value) or _OBJECT.match(value) or (any_list and value.lstrip().startswith("["))):
+            return value
+        try:
+            return literal(value)
+        except ValueError as error:
+            form = "an object such as {'text': ['a', 'b']}" if _OBJECT.match(value) else "a list such as ['a', 'b']"
+            cell = value if len(value) <= 60 else f"{value[:57]}..."
+            raise self.error(f"expected {form}, found {cell!r} in {name!r}: {error}") from None
+
+
+def short(value: object) -> str:
+    """The value as quoted in an error, at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# Lists and objects in the cells of a table, as Python, pandas, NumPy and ``datasets`` write them.
+
+_LIST = re.compile(r"\s*(?:array\(\s*)?\[\s*(?:[uU]?['\"]|\]|np\.str_\(|(?:None|nan|NaN)\s*[,\]\s])")
+"""The start of a list of texts, of an empty list, or of one whose first text is missing. ``[1, 2]`` is an answer in
+mathematics."""
+_OBJECT = re.compile(r"\s*\{\s*['\"]")
+_NUMBERS = re.compile(r"\s*\[\s*[-+\d.][^\],\s]*(?:\s+[-+\d.][^\],\s]*)+\s*\]\s*")
+"""At least two numbers without commas: NumPy's form of ``[1, 2]``."""
+_PIECES = re.compile(
+    r"""(?P<text>[uU]?'(?:[^'\\\n]|\\.)*'|[uU]?"(?:[^"\\\n]|\\.)*")"""
+    r"|(?P<call>\b(?:array|list|np\.\w+)\()"
+    r"|(?P<option>,\s*(?:dtype\s*=\s*(?:'[^'\n]*'|\w+)|shape\s*=\s*\([\d, ]*\)))"
+    r"|(?P<gap>(?<=[\])'\"\w.])\s+(?=['\"\[({\w.+-]))"
+    r"|(?P<missing>\bnan\b|\bNaN\b)"
+    r"|(?P<plain>[\s\[\](){},:\w.+-])"
+)
+
+
+def is_ambiguous(cell: str) -> bool:
+    """Whether a cell may be several numbers, or one text."""
+    return bool(_NUMBERS.fullmatch(cell))
+
+
+def literal(cell: str) -> Any:
+    """The value that a cell describes; ValueError for anything but texts, numbers, lists and objects of them.
+
+    In NumPy's form nothing but white space separates the elements of a list: ``['Jane Austen' 'Austen']``. Python
+    would join such texts, so a list with and without commas is refused.
+    """
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        pass
+    pieces, end, gaps, commas = [], 0, False, False
+    for found in _PIECES.finditer(cell):
+        if found.start() != end:
+            break
+        end = found.end()
+        if found["text"] and cell[end : end + 1] not in ("", *" \t\n\r,:])}"):
+            raise ValueError(f"no separator after {found['text']}")
+        kind = found.lastgroup or ""
+        gaps, commas = gaps or kind == "gap", commas or found[0] == ","
+        pieces.append({"call": "(", "option": "", "gap": ",", "missing": "None"}.get(kind, found[0]))
+    if end < len(cell):
+        raise ValueError(f"unexpected {cell[end]!r}")
+    if gaps and commas:
+        raise ValueError("only some elements are separated by commas")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about backslashes
+            return ast.literal_eval("".join(pieces).strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(str(error) or "too deep, or not closed") from None
+
+
+# Files of one form.
+
+
+def own_rows(path: Path, is_header: Callable[[Row], bool]) -> Iterator[Row]:
+    """Yield the rows of a user's file; its form follows from the suffix or the first characters.
+
+    Only JSON lists are held in memory. The cells of a table are texts. ``is_header`` tells whether the keys of a row,
+    the first cells of a table, are names of columns, and refuses wrong ones. A table without such a header is read if
+    it has the form of DPR's topics: a question and a list of answers, in columns 1 and 2.
+    """
+    if path.is_fifo():  # can be read only once
+        return jsonl_rows(path)
+    suffix = (path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix).lower()
+    with open_unpacked(path) as file:
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"PAR1"):
+        return _parquet_rows(path)
+    if start.startswith(b"PK\x03\x04"):
+        return _table_rows(path, _sheet_cells(path, is_header), is_header)
+    if suffix in (".xls", ".xlsb", ".ods", ".numbers"):
+        raise UserError(f"{suffix} files are not read; save the sheet as .xlsx, or as CSV in UTF-8", file=path)
+    if suffix in (".csv", ".tsv") or not start.startswith((b"{", b"[")):
+        return _table_rows(path, _text_cells(path), is_header)
+    first, several, _ = start.partition(b"\n")
+    is_document = start.startswith(b"[") or (several and not first.rstrip().endswith(b"}"))
+    return json_rows(path) if is_document else jsonl_rows(path)
+
+
+def _table_rows(path: Path, cells: Iterable[tuple[int, list[Any]]], is_header: Callable[[Row], bool]) -> Iterator[Row]:
+    """The rows of a table, each a (line, cells)."""
+    filled = ((line, found) for line, found in cells if any(not isinstance(c, str) or c.strip() for c in found))
+    head = next(filled, None)
+    if head is None:
+        return
+    line, first = head
+    header = [str(cell).strip() for cell in first]
+    if is_header(Row(fields=dict.fromkeys(header), file=path, line=line, number=1)):
+        rows: Iterable[tuple[int, list[Any]]] = filled
+    else:
+        header, rows = _topics(path, header, line), chain([head], filled)
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise UserError(f"the header has {twice[0]!r} twice; expected each name once", file=path, line=line)
+    for number, (line, found) in enumerate(rows, start=1):
+        if len(found) != len(header):
+            expected = f"expected {len(header)} cells ({', '.join(header[:20])}), found {len(found)}"
+            raise UserError(f"{expected}; put a text that contains the separator in quotes", file=path, line=line)
+        yield Row(fields=dict(zip(header, found, strict=True)), file=path, line=line, number=number)
+
+
+def _topics(path: Path, cells: Sequence[str], line: int) -> list[str]:
+    """The names of the columns of DPR's topics, which have no header."""
+    if len(cells) == 2 and _LIST.match(cells[1]):
+        return ["column 1", "column 2"]
+    found = ", ".join(f"{cell[:40]!r}" for cell in cells[:8])
+    named = ",".join(f"{field}={cell[:40]}" for field, cell in zip(("question", "answers"), cells, strict=False))
+    raise UserError(
+        f"expected {FORMS} with a column 'question'; found no such header, but {found}; if these are the names of the "
+        f"columns, say which is which, for example --columns {named!r}",
+        file=path,
+        line=line,
+    )
+
+
+def _text_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of a CSV or TSV file; commas, semicolons or tabs separate them, as the first line shows."""
+    lines = _table_lines(path)
+    first = next(lines, "")
+    named = re.fullmatch(r"sep=(.)\s*", first)  # Excel's own line
+    delimiter = named[1] if named else "\t" if "\t" in first else max(",;", key=first.count)
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(lines if named else chain([first], lines), delimiter=delimiter, strict=True)
+    before = 2 if named else 1
+    begins = before
+    try:
+        for cells in reader:
+            line, begins = begins, reader.line_num + before
+            yield line, cells
+    except csv.Error as error:
+        raise no_csv(error, path, begins) from None
+
+
+_LETTERS = ("äöüßé", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíòóù", "æøåéó", "åäöéüà", "éëïóöüèá")
+"""The letters beyond ASCII of German, French, Spanish, Portuguese, Italian, Danish and Norwegian, Swedish, Dutch."""
+_WORD = re.compile(r"[^\W\d_]+")
+_PLAIN_SIGNS = re.compile(r"£(?=\s?\d)|(?<=m)[²³]")
+_SIGNS = frozenset("\u201c\u201d\u201e\u2018\u2019\u2013\u2014\u2026\u00a0€§°«»¿¡")
+"""Quotation marks, dashes and other signs that most code pages have at the same place."""
+
+
+def _table_lines(path: Path) -> Iterator[str]:
+    """The lines of a text in UTF-8, or in Windows' code page 1252 where it can be nothing else."""
+    western: Iterator[str] | None = None
+    ascii_only = True
+    for number, line in numbered_lines(path):
+        if western is None:
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                ascii_only = ascii_only and line.isascii()
+                continue
+            except UnicodeDecodeError as error:
+                western = _western_lines(path, number) if ascii_only else None
+                if western is None:
+                    raise not_utf8(error, path, number) from None
+        yield next(western)
+
+
+def _western_lines(path: Path, start: int) -> Iterator[str] | None:
+    """The lines from a number on, in code page 1252; None where a word could be one of another code page."""
+    words: dict[str, None] = {}
+    for _, line in islice(numbered_lines(path), start - 1, None):
+        text = _PLAIN_SIGNS.sub("", line.decode("cp1252", "replace"))
+        if text.isascii():
+            continue
+        found = [word for word in _WORD.findall(text) if not word.isascii()]
+        signs = {sign for sign in text if not sign.isascii() and not sign.isalpha()}
+        if signs - _SIGNS or re.search(r"\w[¿¡]|[¿¡][a-z]", text) or not all(map(_is_western, found)):
+            return None
+        words.update(dict.fromkeys(found or sorted(signs)))
+    some = ", ".join(f"'{word[:30]}'" for word in islice(words, 5))
+    why = f"is not UTF-8; read as Windows' code page 1252, with {some}; if this is wrong, convert the file to UTF-8"
+    _log.warning("%s: %s", path, why)
+    return (line.decode("cp1252") for _, line in islice(numbered_lines(path), start - 1, None))
+
+
+def _is_western(word: str) -> bool:
+    """Whether a word is spelt like one of a western European language; Cyrillic text is only such letters."""
+    beyond = {letter for letter in word.lower() if not letter.isascii()}
+    few = not re.search(r"[^\x00-\x7f]{3}", word) and (len(word) == 1 or any(map(str.isascii, word)))
+    return few and any(beyond <= set(letters) for letters in _LETTERS)
+
+
+def _sheet_cells(path: Path, is_header: Callable[[Row], bool]) -> Iterator[tuple[int, list[Any]]]:
+    """The cells of the first sheet of an Excel file that has a header of questions, else of the first one."""
+    require(f"{path}: Excel files need", "documents", "openpyxl")
+    import openpyxl
+
+    try:
+        with zipfile.ZipFile(path) as parts:
+            if sum(part.file_size for part in parts.infolist()) > _MAX_SHEETS:
+                raise UserError(f"unpacks to more than {_MAX_SHEETS >> 30} GiB; save the sheet as CSV", file=path)
+        with path.open("rb") as file:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # some programs write wrong ones
+            first_rows = ((sheet, *next(_filled(sheet), (1, []))) for sheet in book.worksheets)
+            headed = (
+                sheet
+                for sheet, line, cells in first_rows
+                if is_header(Row(fields=dict.fromkeys(map(str, cells)), file=path, line=line, number=1))
+            )
+            if (sheet := next(headed, next(iter(book.worksheets), None))) is None:
+                return
+            if len(book.worksheets) > 1:
+                _log.warning("%s: only the sheet %r of %d is read", path, sheet.title, len(book.worksheets))
+            width = 0
+            for line, cells in _filled(sheet):
+                width = width or len(cells)
+                yield line, cells + [""] * (width - len(cells))
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file may raise anything
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UserError(f"cannot be read as an Excel file (.xlsx): {why}", file=path) from error
+
+
+def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+    """The rows of a sheet that are not empty, without empty cells at the end."""
+    for line, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells = [_cell(value) for value in values]
+        while cells and cells[-1] == "":
+            cells.pop()
+        if cells:
+            yield line, cells
+
+
+def _cell(value: Any) -> Any:
+    """The text of a cell, as in a CSV file; truth values stay."""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        value = value.date()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    require(f"{path}: Parquet files need", "report", "pyarrow")
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            batches = file.iter_batches(batch_size=_BATCH)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, fields in enumerate(rows, start=1):
+                yield Row(fields=fields, file=path, number=number)
+    except (ArrowException, OSError) as error:
+        raise UserError(f"cannot be read as Parquet: {' '.join(str(error).split())[:200]}", file=path) from None
+
+
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of a JSON Lines file, which may be gzipped."""
+    for number, (line, fields) in enumerate(read_jsonl(path), start=1):
+        yield Row(fields=fields, file=path, line=line, number=number)
+
+
+def json_rows(path: Path, *, under: str | None = None) -> Iterator[Row]:
+    """Yield the objects of a JSON Lines file, or of a JSON list, bare or at the key ``under``; both may be gzipped."""
+    if ".jsonl" in path.suffixes:
+        yield from jsonl_rows(path)
+        return
+    document = _document(path)
+    items = document.get(under) if under is not None and isinstance(document, dict) else document
+    if not isinstance(items, list):
+        expected = "a list of objects" if under is None else f"an object with a list under {under!r}"
+        keys = f" with the keys {', '.join(map(repr, list(document)[:8]))}" if isinstance(document, dict) else ""
+        raise UserError(f"expected {expected}, found {type(document).__name__}{keys}", file=path)
+    for number, fields in enumerate(items, start=1):
+        if not isinstance(fields, dict):
+            raise UserError(f"item {number}: expected an object, found {type(fields).__name__}", file=path)
+        yield Row(fields=fields, file=path, number=number)
+
+
+def _document(path: Path) -> object:
+    try:
+        with open_unpacked(path) as file:
+            content = bytearray()
+            while chunk := file.read(1 << 20):
+                content += chunk
+                if len(content) > _MAX_DOCUMENT:
+                    limit = f"{_MAX_DOCUMENT >> 30} GiB"
+                    raise UserError(f"is longer than {limit}; convert it to JSON Lines (.jsonl)", file=path)
+        return json.loads(content)
+    except UnicodeDecodeError as error:
+        raise not_utf8(error, path, None) from None
+    except json.JSONDecodeError as error:
+        hint = "; name a file with one object per line .jsonl" if error.msg == "Extra data" else ""
+        found = f"is not JSON: {error.msg}, column {error.colno}{hint}"
+        raise UserError(found, file=path, line=error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"is not JSON: {error}", file=path) from None
+
+
+def csv_rows(path: Path, columns: Sequence[str], *, header: bool) -> Iterator[Row]:
+    """Yield the rows of a UTF-8 CSV file with these columns; ``header``: the first row must contain their names."""
+    rows = ((line, cells) for line, cells in cells_of(path) if cells)
+    if header:
+        _, found = next(rows, (1, []))
+        if [cell.strip() for cell in found] != list(columns):
+            raise UserError(f"expected the header {','.join(columns)}, found {','.join(found)}", file=path, line=1)
+    for number, (line, cells) in enumerate(rows, start=1):
+        if len(cells) != len(columns):
+            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
+            raise UserError(f"{expected}, found {len(cells)}", file=path, line=line)
+        yield Row(fields=dict(zip(columns, cells, strict=True)), file=path, line=line, number=number)
